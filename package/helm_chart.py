@@ -12,11 +12,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
-
 from modelplane import __version__
 from modelplane.api.meta import GATEWAY_NAMESPACE, SYSTEM_NAMESPACE
 from modelplane.compose.definition_owner import GUIDE
+from modelplane.crossplane.package.documents import to_yaml
 from modelplane.install import controller_deployment, deployment_pods, gateway_deployment, network_policies
 from modelplane.install.installation_names import CONTROLLER, GATEWAY, build_namespace
 from modelplane.install.installation_options import Options, ServiceType
@@ -168,7 +167,7 @@ def build_chart() -> dict[str, str]:
         "controller": _documents(controller_deployment.build_manifests(_OPTIONS)),
     }
     return {
-        "Chart.yaml": _yaml(_ABOUT),
+        "Chart.yaml": to_yaml(_ABOUT),
         "values.yaml": _values(),
         "values.schema.json": json.dumps(_schema(), indent=2) + "\n",
         **{f"templates/{name}.yaml": text for name, text in templates.items()},
@@ -228,7 +227,7 @@ def _only_if(value: Value, text: str) -> str:
 
 
 def _documents(manifests: Iterable[Object]) -> str:
-    return "".join(f"---\n{_actions(_yaml(manifest))}" for manifest in manifests)
+    return "".join(f"---\n{_actions(to_yaml(manifest))}" for manifest in manifests)
 
 
 _BLOCK = re.compile(r"^( *(?:- )?)([\w.]+): <<block (.+)>>$", re.MULTILINE)
@@ -247,17 +246,6 @@ def _actions(text: str) -> str:
     return _SCALAR.sub(r"{{ \1 }}", _BLOCK.sub(block, text))
 
 
-class _Dumper(yaml.SafeDumper):
-    """Writes a value out each time it occurs, where YAML would refer to the first."""
-
-    def ignore_aliases(self, _data: object) -> bool:
-        return True
-
-
-def _yaml(content: object) -> str:
-    return str(yaml.dump(content, Dumper=_Dumper, sort_keys=False, width=110))
-
-
 def _values() -> str:
     """Return ``values.yaml``: each value under its path, after a line about it."""
     return "\n".join(
@@ -274,7 +262,7 @@ def _section(name: str) -> str:
 
 
 def _entry(value: Value, key: str, indent: str) -> str:
-    lines = _yaml({key: value.default}).splitlines()
+    lines = to_yaml({key: value.default}).splitlines()
     return "".join(f"{indent}{line}\n" for line in (f"# {value.about}", *lines))
 
 

@@ -24,7 +24,7 @@ def run(monkeypatch, tmp_path):
 
 
 def test_build_writes_all_packages_and_says_where_they_belong(run, tmp_path):
-    result = run("build", "--version", "v1.2.3", "--registry", "example.org/ai", "--output", "out")
+    result = run("build", "--version", "v1.2.3", "--registry", "example.org/ai", "--dir", "out")
     assert result.exit_code == 0, result.output
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
         "modelplane-aws-1.2.3.xpkg",
@@ -48,7 +48,7 @@ def test_build_writes_one_if_one_is_named(run, tmp_path):
 def test_build_takes_a_runtime_that_was_made_elsewhere(run, tmp_path):
     assert run("build", "function").exit_code == 0
     [made] = tmp_path.iterdir()
-    result = run("build", "function", "--runtime-image", str(made), "--output", "again")
+    result = run("build", "function", "--runtime-image", str(made), "--dir", "again")
     assert result.exit_code == 0, result.output
     with open_image(tmp_path / "again" / made.name) as stored:
         assert len(stored.image.layers) == 3
@@ -65,7 +65,7 @@ def test_build_takes_a_runtime_that_was_made_elsewhere(run, tmp_path):
             "Invalid value for '[all | configuration | function | gcp | aws | azure | nebius | vultr]': ",
             id="no such package",
         ),
-        pytest.param(["build", "-o", "/dev/null/x"], 1, "/dev/null/x: Not a directory", id="no folder"),
+        pytest.param(["build", "--dir", "/dev/null/x"], 1, "/dev/null/x: Not a directory", id="no folder"),
         pytest.param(["build", "--runtime-image", "."], 1, "is not an image", id="no image"),
         pytest.param(["build", "--runtime-image", "gone"], 2, "does not exist", id="no file"),
     ],
@@ -81,7 +81,7 @@ def test_what_cannot_be_done_is_one_sentence(run, arguments, status, sentence):
 
 def test_nothing_is_written_if_the_runtime_image_is_refused(run, tmp_path):
     (tmp_path / "image").write_text("no image")
-    result = run("build", "--runtime-image", "image", "--output", "out")
+    result = run("build", "--runtime-image", "image", "--dir", "out")
     assert (result.exit_code, result.output.count("\n")) == (1, 1)
     assert result.output.startswith("Error: ")
     assert not (tmp_path / "out").exists()

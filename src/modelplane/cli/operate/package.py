@@ -34,13 +34,12 @@ def _known(_context: click.Context, _parameter: click.Parameter, name: str) -> s
 @package.command()
 @click.argument("what", cls=ListedArgument, values=_names, callback=_known, default=_ALL)
 @click.option(
-    "--output",
-    "-o",
+    "--dir",
     "folder",
     default=".",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIRECTORY",
-    help="Directory for the packages.",
+    help="Directory for the packages. Default: the current directory.",
 )
 @click.option(
     "--version", "version_text", default=__version__, metavar="VERSION", help="Version of the packages."

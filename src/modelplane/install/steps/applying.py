@@ -18,8 +18,8 @@ from modelplane.install.installation_names import VERSION
 from modelplane.install.installation_options import Options
 from modelplane.install.manifests import build_manifests
 from modelplane.install.steps import refusals
-from modelplane.install.steps.found import Found, get_identity, look
-from modelplane.install.steps.refusals import Check, Refused
+from modelplane.install.steps.existing_installation import Installation, get_identity, read_installation
+from modelplane.install.steps.refusals import Check
 from modelplane.install.steps.waiting import Deadline, Report
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
@@ -49,18 +49,16 @@ class Installer:
 
         Raises ``Refused`` before anything is changed, ``NotInTime`` or ``KubernetesError`` after.
         """
-        found = await look(self.client)
-        if why := refusals.refuse_install(found, upgrade=upgrade):
-            raise Refused(why)
-        if why := refusals.refuse_objects(check(await self._stored(found))):
-            raise Refused(why)
+        existing = await read_installation(self.client)
+        refusals.check_install(existing, upgrade=upgrade)
+        refusals.check_stored_objects(check(await self._stored(existing)))
         manifests = build_manifests(options)
         kinds = [manifest for manifest in manifests if manifest["kind"] == _DEFINITION]
         await self._apply("kinds", kinds)
         if not self.dry_run:
             await self.deadline.wait_until_nothing(partial(self._unserved, kinds))
         await self._apply("everything else", manifests[len(kinds) :])
-        await self._remove(find_left_behind(found, manifests))
+        await self._remove(find_left_behind(existing, manifests))
         if self.dry_run:
             return
         for manifest in manifests:
@@ -68,9 +66,9 @@ class Installer:
                 await self.deadline.wait_until_nothing(partial(self._unavailable, manifest))
                 self.report(f"{manifest['metadata']['name']} is available")
 
-    async def _stored(self, found: Found) -> list[Object]:
+    async def _stored(self, existing: Installation) -> list[Object]:
         """Return every object of the kinds that are there."""
-        names = {definition["metadata"]["name"] for definition in found.definitions}
+        names = {definition["metadata"]["name"] for definition in existing.definitions}
         kinds = [resource_of_kind(kind.type) for kind in KINDS if kind.definition in names]
         asked = [partial(self.client.list, kind) for kind in kinds]
         return [_own(item) for ask in asked for item in (await self.deadline.wait_for_answer(ask)).items]
@@ -113,12 +111,12 @@ class Installer:
             self.report(f"removed {named}")
 
 
-def find_left_behind(found: Found, manifests: Sequence[Object]) -> tuple[Object, ...]:
+def find_left_behind(existing: Installation, manifests: Sequence[Object]) -> tuple[Object, ...]:
     """Return the objects of another version that this one lacks, except definitions and the namespace."""
     identities = {get_identity(manifest) for manifest in manifests}
     return tuple(
         item
-        for item in found.objects
+        for item in existing.objects
         if get_identity(item) not in identities
         and item["kind"] not in (_DEFINITION, "Namespace")
         and item["metadata"]["labels"].get(VERSION, __version__) != __version__

@@ -11,7 +11,7 @@ from modelplane.cel.value_types.semver import SemverError, parse
 from modelplane.compose.definition_owner import owned_by_other
 from modelplane.install.installation_names import MANAGER
 from modelplane.install.manifests import build_definitions
-from modelplane.install.steps.found import Found
+from modelplane.install.steps.existing_installation import Installation
 from modelplane.kube.resources import Object
 
 _MOST_PROBLEMS = 10
@@ -24,42 +24,46 @@ class Refused(Exception):
     """Nothing was changed; the message has the reason and the remedy."""
 
 
-def refuse_install(found: Found, *, upgrade: bool) -> str:
-    """Return why this version must not replace the installed one; empty if it may."""
-    if rejected := owned_by_other(found.definitions):
-        return rejected.message
-    return (
-        refuse_other_tool(found)
-        or _of_version(found.version, upgrade=upgrade)
-        or _of_stored_versions(found.definitions)
-    )
+def check_install(installation: Installation, *, upgrade: bool) -> None:
+    """Raise ``Refused`` if this version must not replace the installed one."""
+    if rejected := owned_by_other(installation.definitions):
+        raise Refused(rejected.message)
+    check_tool(installation)
+    _check_version(installation.version, upgrade=upgrade)
+    _check_stored_versions(installation.definitions)
 
 
-def refuse_other_tool(found: Found) -> str:
-    """Return why an installation belongs to another tool; empty if it does not."""
-    if found.manager == MANAGER:
-        return ""
-    return f"Modelplane was installed there by {found.manager}: use that to change it"
+def check_tool(installation: Installation) -> None:
+    """Raise ``Refused`` if an installation belongs to another tool."""
+    if installation.manager != MANAGER:
+        raise Refused(f"Modelplane was installed there by {installation.manager}: use that to change it")
 
 
-def _of_version(installed: str, *, upgrade: bool) -> str:
+def _check_version(installed: str, *, upgrade: bool) -> None:
     if not installed:
-        return "Modelplane is not installed there: leave out --upgrade" if upgrade else ""
+        if upgrade:
+            raise Refused("Modelplane is not installed there: leave out --upgrade")
+        return
     if not upgrade:
-        return f"Modelplane {installed} is installed there: say --upgrade to bring it to {__version__}"
+        raise Refused(
+            f"Modelplane {installed} is installed there: say --upgrade to bring it to {__version__}"
+        )
     if installed == __version__:
-        return ""
+        return
     try:
-        newer = parse(installed) > parse(__version__)
+        is_newer = parse(installed) > parse(__version__)
     except SemverError as error:
-        return f"cannot tell whether the version that is installed is older than {__version__}: {error}"
-    if newer:
-        return f"Modelplane {installed} is installed there, and this is {__version__}: use the newer one"
-    return ""
+        raise Refused(
+            f"cannot tell whether the version that is installed is older than {__version__}: {error}"
+        ) from error
+    if is_newer:
+        raise Refused(
+            f"Modelplane {installed} is installed there, and this is {__version__}: use the newer one"
+        )
 
 
-def _of_stored_versions(definitions: Iterable[Object]) -> str:
-    """Return which kinds have objects of a version that this one does not know."""
+def _check_stored_versions(definitions: Iterable[Object]) -> None:
+    """Raise ``Refused`` if kinds have objects of a version that this one does not have."""
     versions = {
         definition["metadata"]["name"]: {version["name"] for version in definition["spec"]["versions"]}
         for definition in build_definitions()
@@ -70,14 +74,15 @@ def _of_stored_versions(definitions: Iterable[Object]) -> str:
         for version in definition.get("status", {}).get("storedVersions") or ()
         if version not in versions[definition["metadata"]["name"]]
     ]
-    return f"objects may be stored as {listing(lost)}, which this version does not have" if lost else ""
+    if lost:
+        raise Refused(f"objects may be stored as {listing(lost)}, which this version does not have")
 
 
-def refuse_objects(problems: Sequence[str]) -> str:
-    """Return why stored objects block new kinds; empty if they do not."""
+def check_stored_objects(problems: Sequence[str]) -> None:
+    """Raise ``Refused`` if there are problems of stored objects with the kinds of this version."""
     if not problems:
-        return ""
+        return
     shown = problems[:_MOST_PROBLEMS]
     more = [f"and {len(problems) - len(shown)} more"] if len(problems) > len(shown) else []
     lines = "".join(f"\n  {problem}" for problem in (*shown, *more))
-    return f"objects do not fit the kinds of {__version__}: change these first{lines}"
+    raise Refused(f"objects do not fit the kinds of {__version__}: change these first{lines}")

@@ -19,7 +19,12 @@ from modelplane.controllers.fleet_resources import resource_of
 from modelplane.install.crossplane_gateway import PUBLISHER
 from modelplane.install.installation_names import CONTROLLER, INSTALLATION, PART_OF
 from modelplane.install.steps import refusals
-from modelplane.install.steps.found import PARTS, Found, list_metadata, look
+from modelplane.install.steps.existing_installation import (
+    PARTS,
+    Installation,
+    list_metadata,
+    read_installation,
+)
 from modelplane.install.steps.refusals import Refused
 from modelplane.install.steps.waiting import Deadline, Report
 from modelplane.kube import errors, resources
@@ -73,33 +78,32 @@ class Uninstaller:
 
         Raises ``Refused`` before anything is changed, ``NotInTime`` or ``KubernetesError`` after.
         """
-        found = await look(self.client)
-        native = [definition for definition in found.definitions if not crossplane_owns(definition)]
-        if why := await self._refusal(found, native, delete_models=delete_models):
-            raise Refused(why)
+        existing = await read_installation(self.client)
+        native = [definition for definition in existing.definitions if not crossplane_owns(definition)]
+        await self._check(existing, native, delete_models=delete_models)
         if delete_models:
             await self._delete_objects("models", _served(_MODELS, native))
             await self._delete_objects("descriptions of the fleet", _served(_FLEET, native))
-        await self._delete_installation(found)
-        if len(native) < len(found.definitions):
+        await self._delete_installation(existing)
+        if len(native) < len(existing.definitions):
             self.report("kinds and namespace: kept, because Crossplane uses them")
             return
         await self._delete_definitions([definition for definition in native if _is_part(definition)])
-        await self._delete_namespace(found)
+        await self._delete_namespace(existing)
 
-    async def _refusal(self, found: Found, native: Sequence[Object], *, delete_models: bool) -> str:
-        if not found.objects:
-            return "Modelplane is not installed there"
-        if why := refusals.refuse_other_tool(found):
-            return why
-        if delete_models and len(native) < len(found.definitions):
-            return "Crossplane owns the models: delete them first, then leave out --delete-models"
+    async def _check(self, existing: Installation, native: Sequence[Object], *, delete_models: bool) -> None:
+        """Raise ``Refused`` if nothing may be removed."""
+        if not existing.objects:
+            raise Refused("Modelplane is not installed there")
+        refusals.check_tool(existing)
+        if delete_models and len(native) < len(existing.definitions):
+            raise Refused("Crossplane owns the models: delete them first, then leave out --delete-models")
         if delete_models:
-            return ""
-        models = await self._objects(_served(_MODELS, native))
-        if not models:
-            return ""
-        return f"there are models: {listing(map(_name, models))}: delete them first, or say --delete-models"
+            return
+        if models := await self._objects(_served(_MODELS, native)):
+            raise Refused(
+                f"there are models: {listing(map(_name, models))}: delete them first, or say --delete-models"
+            )
 
     async def _objects(self, kinds: Iterable[Resource]) -> list[Object]:
         asked = [partial(self.client.list, kind) for kind in kinds]
@@ -132,9 +136,9 @@ class Uninstaller:
                 resource_of(item), metadata["name"], metadata.get("namespace"), uid=metadata["uid"]
             )
 
-    async def _delete_installation(self, found: Found) -> None:
+    async def _delete_installation(self, existing: Installation) -> None:
         """Delete the workloads, and after their end the objects that they needed or created."""
-        parts = [item for item in found.objects if item["kind"] not in _LAST]
+        parts = [item for item in existing.objects if item["kind"] not in _LAST]
         workloads = [item for item in parts if item["kind"] == "Deployment"]
         for item in workloads:
             await self._delete(item)
@@ -175,9 +179,9 @@ class Uninstaller:
         remaining = [name for name, definition in zip(names, answers, strict=True) if definition is not None]
         return f"{listing(remaining)} is not gone yet" if remaining else ""
 
-    async def _delete_namespace(self, found: Found) -> None:
+    async def _delete_namespace(self, existing: Installation) -> None:
         """Delete the namespace, unless it holds objects of users, such as a cluster's kubeconfig."""
-        names = [item["metadata"]["name"] for item in found.objects if item["kind"] == "Namespace"]
+        names = [item["metadata"]["name"] for item in existing.objects if item["kind"] == "Namespace"]
         for name in names:
             if left := await self._contents(name):
                 self.report(f"namespace {name}: kept, because of {listing(map(_name, left))}")

@@ -19,7 +19,7 @@ from modelplane.compose.replica import endpoint_manifests
 from modelplane.offline.explain.service_explanation import list_endpoints
 from modelplane.offline.explain.statuses import Said, explain_not_ready, read_conditions
 from modelplane.offline.files.diagnostics import ObjectName
-from modelplane.offline.files.output import Output, Report
+from modelplane.offline.files.report_documents import Output, Report
 from modelplane.offline.plan import placements
 from modelplane.offline.plan.fleet_of_files import Files, Unplannable, is_assumed_silent
 from modelplane.offline.plan.lost_claims import find_lost_claims

@@ -36,7 +36,7 @@ from modelplane.gateway.region_routing import Admitted
 from modelplane.gateway.services import MOST_ENDPOINTS, Target, find_target, select
 from modelplane.offline.explain.statuses import Said, explain_not_ready, read_conditions
 from modelplane.offline.files.diagnostics import ObjectName
-from modelplane.offline.files.output import Output, Report
+from modelplane.offline.files.report_documents import Output, Report
 from modelplane.offline.plan.fleet_of_files import NEVER, Files, Unplannable
 from modelplane.offline.render.facts_of_files import find_facts
 from modelplane.offline.render.gateways import is_gateway_local

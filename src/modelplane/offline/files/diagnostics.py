@@ -14,7 +14,7 @@ from yaml.error import MarkedYAMLError
 from yaml.reader import ReaderError
 
 from modelplane.api.listing import in_order
-from modelplane.offline.files.output import Output
+from modelplane.offline.files.report_documents import Output
 
 if TYPE_CHECKING:
     from modelplane.cel import SelectorError

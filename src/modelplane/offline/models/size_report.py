@@ -12,7 +12,7 @@ from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Model as MetaModel
 from modelplane.api.meta import Object
 from modelplane.api.schema.decode import decode_as
-from modelplane.offline.files.output import Output, Report
+from modelplane.offline.files.report_documents import Output, Report
 from modelplane.sizing.architecture import Architecture, LayerKind
 from modelplane.sizing.hardware import Node, Refused, Served, describe_node, plan_service
 from modelplane.sizing.memory import (

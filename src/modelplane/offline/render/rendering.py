@@ -17,8 +17,8 @@ from modelplane.compose.kinds import COMPOSERS
 from modelplane.offline.files.diagnostics import ObjectName, join_choices
 from modelplane.offline.files.identities import add_uids
 from modelplane.offline.files.originals import is_assumed_original, make_original
-from modelplane.offline.files.output import Output, Report
 from modelplane.offline.files.redaction import collect_hidden_values, redact
+from modelplane.offline.files.report_documents import Output, Report
 from modelplane.offline.files.store import Store
 from modelplane.offline.files.yaml_output import to_yaml
 from modelplane.offline.plan.fleet_of_files import (

@@ -1,4 +1,4 @@
-"""The installation found on an API server: its installer and its version."""
+"""The existing installation on an API server: its objects, installer and version."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -33,7 +33,7 @@ def get_identity(manifest: Object) -> Identity:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Installation:
     """Objects of an installation, with their metadata at least."""
 
     definitions: tuple[Object, ...] = ()
@@ -60,14 +60,14 @@ class Found:
         return {}
 
 
-async def look(client: Client) -> Found:
-    """Ask an API server for everything of an installation."""
+async def read_installation(client: Client) -> Installation:
+    """Return everything of an installation that an API server has."""
     names = [definition["metadata"]["name"] for definition in build_definitions()]
     definitions = [await client.get(resources.CUSTOM_RESOURCE_DEFINITIONS, name) for name in names]
     objects = [
         item for resource in _resources() for item in await list_metadata(client, resource, labels=PARTS)
     ]
-    return Found(tuple(item for item in definitions if item is not None), tuple(objects))
+    return Installation(tuple(item for item in definitions if item is not None), tuple(objects))
 
 
 @cache

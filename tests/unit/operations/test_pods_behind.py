@@ -1,7 +1,7 @@
 import pytest
 
-from modelplane.cli.inspect.pods_behind import find_pods
 from modelplane.kube.list_watch import ObjectList
+from modelplane.operations.pods_behind import find_pods
 
 
 def replica(name, cluster, **labels):

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from modelplane.cli.errors import UserError
-from modelplane.cli.live import Live, explain_error
+from modelplane.cli.target import Target, explain_error
 from modelplane.install.steps import api_server_choice
 from modelplane.kube import errors
 
@@ -15,15 +15,15 @@ def connected(monkeypatch, tmp_path):
     monkeypatch.delenv("MODELPLANE_HOME", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    monkeypatch.setattr(api_server_choice, "connect", lambda path, _context, _manager: path)
-    return lambda **named: Live(**({"kubeconfig": None, "context": "", "home": None} | named)).open_client()
+    monkeypatch.setattr(api_server_choice, "connect", lambda path, *_others: path)
+    return lambda **named: Target(**named).open_client()
 
 
 @pytest.fixture
 def running(monkeypatch, tmp_path):
     """Let the fleet of this machine run."""
-    monkeypatch.setattr("modelplane.cli.live.is_running", lambda _home: True)
-    monkeypatch.setattr("modelplane.cli.live.require_running", lambda _home: None)
+    monkeypatch.setattr("modelplane.cli.target.is_running", lambda _home: True)
+    monkeypatch.setattr("modelplane.cli.target.require_running", lambda _home: None)
     return tmp_path / "modelplane" / "kubeconfig"
 
 

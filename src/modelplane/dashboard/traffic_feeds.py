@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Final
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
-from modelplane.cli.inspect import pod_logs
-from modelplane.cli.inspect.pod_logs import Container, Follower, Found, LogOptions
-from modelplane.cli.live import Live
 from modelplane.dashboard.traffic import MOST_RECORDS, WINDOW, UsageTail
 from modelplane.gateway.usage.usage_sums import UsageRecord, record_of
 from modelplane.install import gateway_deployment, installation_names
 from modelplane.kube import errors
 from modelplane.kube.client import Client
+from modelplane.local.home import Home
+from modelplane.operations import pod_logs
+from modelplane.operations.pod_logs import Container, Follower, Found, LogOptions
 
 Records = Callable[[], Iterable[UsageRecord]]
 Problem = Callable[[], str]
@@ -23,9 +23,8 @@ _RETRY_S: Final = 10.0
 
 
 @contextlib.asynccontextmanager
-async def open_feed(live: Live, client: Client) -> AsyncIterator[tuple[Records, Problem]]:
-    """Give the records of the fleet that is meant, and the reason why there are none."""
-    home = live.find_local_home()
+async def open_feed(home: Home | None, client: Client) -> AsyncIterator[tuple[Records, Problem]]:
+    """Give the records of a local fleet, or else of a control plane, and the reason why there are none."""
     if home is not None:
         with contextlib.closing(UsageTail(home.envoy)) as tail:
             yield tail.read, str

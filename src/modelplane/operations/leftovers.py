@@ -14,7 +14,6 @@ from typing import Final
 
 from modelplane.api.listing import listing
 from modelplane.api.meta import GROUP
-from modelplane.cli.inference_clusters import ClusterUnreachable, InferenceClusters
 from modelplane.compose.workload_kinds import has_pods
 from modelplane.controllers import fleet_resources
 from modelplane.controllers.fleet_resources import resource_of
@@ -26,6 +25,7 @@ from modelplane.install.steps.waiting import Deadline
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource
+from modelplane.operations.inference_clusters import ClusterUnreachable, InferenceClusters
 
 _GROUP, _, _VERSION = remote.API_VERSION.partition("/")
 OBJECTS: Final = Resource(_GROUP, _VERSION, remote.KIND, "objects")

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from modelplane.cli.inference_clusters import ClusterUnreachable, InferenceClusters
 from modelplane.kube.errors import Forbidden
+from modelplane.operations.inference_clusters import ClusterUnreachable, InferenceClusters
 
 CLUSTER = {
     "apiVersion": "modelplane.ai/v1alpha1",

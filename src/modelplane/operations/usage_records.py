@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
-from modelplane.cli.inspect import pod_logs
-from modelplane.cli.inspect.pod_logs import Container, LogOptions
 from modelplane.gateway.usage.usage_sums import Usage, record_of
 from modelplane.install import gateway_deployment, installation_names
 from modelplane.kube.client import Client
+from modelplane.operations import pod_logs
+from modelplane.operations.pod_logs import Container, LogOptions
 from modelplane.proxy import usage_files
 
 

@@ -16,10 +16,10 @@ from datetime import datetime
 from typing import Final
 
 from modelplane.api.meta import Object
-from modelplane.cli.inference_clusters import ClusterUnreachable, InferenceClusters
 from modelplane.compose.composition import Requirement
 from modelplane.kube import errors, resources, timestamps
 from modelplane.kube.client import Client
+from modelplane.operations.inference_clusters import ClusterUnreachable, InferenceClusters
 
 _LOOK_EVERY_S: Final = 2.0
 _SILENCE_S: Final = 30.0

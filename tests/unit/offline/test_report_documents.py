@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from modelplane.offline.files.output import SCHEMA_VERSION, build_json_schema
+from modelplane.offline.files.report_documents import SCHEMA_VERSION, build_json_schema
 from support.output_schemas import FOLDER, REPORTS, UPDATE, published
 
 PROMISED = Path(__file__).with_name("output_fields") / f"{SCHEMA_VERSION}.txt"

@@ -36,7 +36,7 @@ class Labeled:
     """0 if no label says it."""
 
 
-class KnownClasses:
+class CatalogueClasses:
     """The classes of the catalogue, to find those of nodes among them."""
 
     def __init__(self, catalogue: Catalogue) -> None:
