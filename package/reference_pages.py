@@ -83,9 +83,11 @@ _CONDITIONS = (
     "object's, the condition has yet to be looked at again."
 )
 _EVENTS = (
-    "`kubectl wait --for=condition=Ready` works on every kind. An event is recorded when a condition "
-    "changes; the reasons marked **warning** make it a warning. The first conditions of a new object are no "
-    "events, unless they are warnings."
+    "`Ready` has the reason and the message of the first condition that keeps the object from being ready: "
+    "`kubectl get` shows the reason, and so do `modelplane explain`, `modelplane top` and the dashboard. "
+    "Crossplane writes `Ready` itself, with the reason `Creating`. `kubectl wait --for=condition=Ready` "
+    "works on every kind. An event is recorded when a condition changes; the reasons marked **warning** make "
+    "it a warning. The first conditions of a new object are no events, unless they are warnings."
 )
 
 

@@ -180,6 +180,7 @@ _COMPOSERS = (
         DeploymentFacts,
         Lane.DECISIONS,
         priorities.further,
+        only_controllers=("summary",),
         pace=Pace(15, 120, settles=True),
     ),
     Composer(

@@ -57,11 +57,18 @@ class State(NamedTuple):
     """The message of that condition; empty if the object is ready without a doubt."""
     is_ready: bool
 
+    def describe(self) -> str:
+        """Return the word and the cause; only the cause of an object without a status."""
+        return self.cause if self.word == _UNKNOWN else f"{self.word}: {self.cause}"
+
+
+_UNKNOWN = "Unknown"
+
 
 def read_state(item: Object) -> State:
     """Return the state of an object, from its status."""
     ready = condition_of(item, READY)
-    word, is_ready = str(ready.get("reason") or "Unknown"), ready.get("status") == "True"
+    word, is_ready = str(ready.get("reason") or _UNKNOWN), ready.get("status") == "True"
     cause = str(ready.get("message") or "")
     if not is_ready and not cause:
         cause = "its status does not give a cause" if ready else "it has no status yet"

@@ -117,7 +117,8 @@ def test_every_view_says_the_same_word(case: Object, word: str, cause: str) -> N
     assert state.cause == readiness.why
     assert cause in state.cause
     if not state.is_ready:
-        assert explain_not_ready(item) == fleet_tools._row(kind, item)[-1] == f"{word}: {state.cause}"
+        [[*_, told]] = fleet_tools._columns(kind).tabulate("", [item]).rows
+        assert explain_not_ready(item) == told == f"{word}: {state.cause}"
         # The event of a condition has its reason and its message.
         before = [{"type": each.type, "status": "True", "reason": "R"} for each in composition.conditions]
         events = owner_status.transitions(composition.conditions, before)
@@ -131,5 +132,3 @@ def test_the_column_of_a_deployment_counts_ready_and_desired_replicas() -> None:
     assert columns["READY"] == ".status.summary.ready"
     ready, desired = item["status"]["summary"]["ready"].split("/")
     assert (int(ready), int(desired)) == (item["status"]["replicas"]["ready"], item["spec"]["replicas"])
-
-

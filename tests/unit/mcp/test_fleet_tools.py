@@ -85,7 +85,9 @@ async def test_a_deployment_is_explained_with_what_would_help(served: MCPServer)
     assert "To place one more, one of:" in told
     assert "CHANGE | CLUSTERS THAT WOULD DO" in told
     assert "Refused by:" in told
-    assert told[told.index("Conditions:") + 1] == "CONDITION | STATUS | REASON | MESSAGE"
+    assert told[told.index("Conditions:") + 1] == (
+        "CONDITION | STATUS | REASON | MESSAGE | MEANING AND REMEDY"
+    )
 
 
 async def test_services_and_replicas_are_explained(served: MCPServer) -> None:

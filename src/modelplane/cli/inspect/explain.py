@@ -83,7 +83,7 @@ def _deployment(files: "Files", item: "Object") -> _Explained:
         verdict = deployment.diagnosis or placement_tables.describe_placed([deployment])
         click.echo(f"{deployment.name}: {verdict}")
         if "status" in item and not state.is_ready:
-            click.echo(f"{state.word}: {state.cause}")
+            click.echo(state.describe())
         places = placement_tables.list_replica_places(deployment.replicas)
         tables.show(placement_tables.WHERE.tabulate("Replicas", places))
         placing.print_refusals("Refused by", deployment.refusals, everything=everything)

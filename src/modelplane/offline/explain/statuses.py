@@ -33,4 +33,4 @@ def read_conditions(item: Object) -> tuple[Said, ...]:
 def explain_not_ready(item: Object) -> str:
     """Return the state of an object that is not ready, and its cause; empty if it is ready."""
     state = read_state(item)
-    return "" if state.is_ready else f"{state.word}: {state.cause}"
+    return "" if state.is_ready else state.describe()
