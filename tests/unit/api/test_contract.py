@@ -299,6 +299,7 @@ ADDITIONS = {
     "ModelDeployment status.standby*": "preference between deployments",
     "ModelDeployment spec.placement*": "placement by cost",
     "ModelDeployment status.cost*": "placement by cost",
+    "ModelDeployment status.summary*": "columns of kubectl get, as of a ModelCache",
     "ModelDeployment spec.failover*": "replacement of replicas on lost clusters",
     "ModelDeployment status.failover*": "replacement of replicas on lost clusters",
     "*Cluster spec.nodePools[].spot": "spot nodes",

@@ -50,7 +50,7 @@ async def test_the_objects_of_a_kind_are_rows(served: MCPServer) -> None:
         "3 of kind ModelDeployment",
         "",
         "NAMESPACE | NAME | REPLICAS | READY | WHY NOT",
-        "ml-team | llama-70b | 4 | False | 1 of 5 replicas cannot be placed: no free h100",
+        "ml-team | llama-70b | 4 | False | Unavailable: 1 of 5 replicas cannot be placed: no free h100",
         "ml-team | qwen-14b | 4 | True | -",
         "ml-team | gemma-4b | 2 | True | -",
     ]
