@@ -8,7 +8,7 @@
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
-use std::ffi::{c_char, c_void};
+use std::ffi::{c_char, c_int, c_void};
 use std::ops::{Deref, Range};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
@@ -122,7 +122,11 @@ const ATTEMPTS: u32 = 53;
 /// Severity of a line in Envoy's log.
 const ERROR: u32 = 4;
 
+/// Advice that the pages of a place in memory are not needed (madvise(2)).
+const NOT_NEEDED: c_int = 4;
+
 unsafe extern "C" {
+    fn madvise(start: *mut c_void, length: usize, advice: c_int) -> c_int;
     fn envoy_dynamic_module_callback_log(level: u32, message: Buffer);
     fn envoy_dynamic_module_callback_is_validation_mode() -> bool;
     fn envoy_dynamic_module_callback_http_get_header(
@@ -268,6 +272,11 @@ static PANICS: AtomicU64 = AtomicU64::new(0);
 /// Return the number of panics since the last call.
 pub fn take_panics() -> u64 {
     if PANICS.load(Ordering::Relaxed) == 0 { 0 } else { PANICS.swap(0, Ordering::Relaxed) }
+}
+
+/// Drop the pages of a place in memory, which come back from its file: no page of it may have been written.
+pub fn drop_pages(start: usize, end: usize) {
+    unsafe { madvise(start as *mut c_void, end - start, NOT_NEEDED) };
 }
 
 /// Write an error to Envoy's log.

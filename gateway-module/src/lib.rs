@@ -10,6 +10,7 @@ mod backend;
 mod config;
 mod counters;
 mod credentials;
+mod direct;
 mod endpoint;
 mod errors;
 mod events;
@@ -23,6 +24,7 @@ mod limits;
 mod load_report;
 mod mean;
 mod measured;
+mod memory;
 mod models;
 mod multipart;
 mod names;
@@ -43,6 +45,8 @@ mod watch;
 #[cfg(test)]
 mod backend_tests;
 #[cfg(test)]
+mod direct_tests;
+#[cfg(test)]
 mod front_tests;
 #[cfg(test)]
 mod fuzz;
@@ -61,6 +65,7 @@ mod stand_in;
 #[expect(unsafe_code, reason = "Envoy finds it by this name")]
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn envoy_dynamic_module_on_program_init() -> *const c_char {
+    memory::give_back_code();
     abi::offer(&[
         ("front", |setup, text| Ok(Box::new(front::FrontFactory::new(setup, text)?))),
         ("backend", |setup, text| Ok(Box::new(backend::BackendFactory::new(setup, text)?))),

@@ -425,7 +425,7 @@ def test_the_gateway_asks_for_keys_as_its_page_says(
         reader.run(clean_up)
     assert "missing_api_key" in told
     assert "\n429\n" in told
-    assert re.search("ml-team +app +WithinGrant +1 +never +ml-team/[*]", told)
+    assert re.search("ml-team +app +InForce +1 +never +ml-team/[*]", told)
     assert 'ModelKey "app" in namespace "ml-team" is revoked' in told
     served.kubectl("wait", "--for=condition=Authenticated=false", "ig/default", "--timeout=180s")
     assert _answer(served).strip()

@@ -42,7 +42,7 @@ from modelplane.controllers.fleet_resources import resource_for
 from modelplane.controllers.gateway.budget_enforcement import Budgets
 from modelplane.controllers.gateway.closed_tiers import Tiers
 from modelplane.controllers.gateway.gateway_certificates import Certificates as GatewayCertificates
-from modelplane.controllers.gateway.gateway_certificates import library as issuing_library
+from modelplane.controllers.gateway.gateway_certificates import import_issuing
 from modelplane.controllers.gateway.gateway_controller import GatewayController, Settings
 from modelplane.controllers.gateway.gateway_key_secret import KeyRing
 from modelplane.controllers.gateway.key_admission import Admission
@@ -170,7 +170,7 @@ class Manager:
     def _mutual_tls_by(self, proxy: Proxy | None) -> MutualTls:
         kubeconfigs = self._kubeconfigs
         certificates = GatewayCertificates(
-            self._client, kubeconfigs.secret, kubeconfigs.remember, issuing_library()
+            self._client, kubeconfigs.secret, kubeconfigs.remember, import_issuing
         )
         find, changed = self._clusters.find, self._link_changed
         return MutualTls(self._informers, find, certificates, former=_former(proxy), changed=changed)

@@ -97,7 +97,7 @@ async def _serve(settings: Settings) -> None:
         pods = Pods(machine, settings.node, settings.addresses)
         logs = LogServer(settings.server, pods.find)
         try:
-            runner = await logs.start()
+            server = await logs.start()
         except OSError as error:
             raise LocalError(
                 f"cannot serve logs on port {settings.server.port}: {error.strerror}: choose another --port"
@@ -109,7 +109,7 @@ async def _serve(settings: Settings) -> None:
                 tasks.create_task(pods.run())
                 tasks.create_task(Provisioner(machine, settings.node).run())
         finally:
-            await runner.cleanup()
+            server.close()
 
 
 async def _register(client: Client, about: NodeSettings, devices: tuple[DiscoveredDevice, ...]) -> Object:

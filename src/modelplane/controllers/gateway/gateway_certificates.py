@@ -60,7 +60,7 @@ class Issuing(Protocol):
         """Return each certificate of a bundle."""
 
 
-def library() -> Issuing | None:
+def import_issuing() -> Issuing | None:
     """Return the functions that issue certificates; None without their package."""
     try:
         from modelplane.controllers.gateway import issuing  # noqa: PLC0415  the package may be missing
@@ -103,23 +103,27 @@ class Certificates:
         client: Client,
         secret: Callable[[str], Object | None],
         remember: Callable[[Object], None],
-        issuing: Issuing | None,
+        library: Callable[[], Issuing | None],
     ) -> None:
-        """``secret`` returns a Secret of the system's namespace, ``remember`` takes one that was written."""
+        """``secret`` returns a Secret of the system's namespace, ``remember`` takes one that was written.
+
+        ``library`` takes megabytes, so it is called only once a gateway needs a certificate.
+        """
         self._client = client
         self._secret = secret
         self._remember = remember
-        self._issuing = issuing
+        self._library = library
         self.last = Issued()
         """The certificates as of the last look."""
 
     async def update(self, places: Iterable[Place], now: datetime) -> Issued:
         """Issue what is due, and return what is in force. Raises ``KubernetesError``."""
         places = tuple(places)
-        if self._issuing is None:
+        issuing = self._library()
+        if issuing is None:
             self.last = self._stored(places, _NO_LIBRARY)
         else:
-            self.last = await self._update(self._issuing, places, now)
+            self.last = await self._update(issuing, places, now)
         return self.last
 
     async def _update(self, issuing: Issuing, places: tuple[Place, ...], now: datetime) -> Issued:
