@@ -50,24 +50,16 @@ class Target(msgspec.Struct, frozen=True):
 
     def choose_namespace(self, namespace: str) -> str:
         """Return a given namespace, else that of the kubeconfig's context, like kubectl."""
-        from modelplane.install.steps.api_server_choice import NoCluster, find_namespace
+        from modelplane.install.steps.api_server_choice import find_namespace
 
-        if namespace:
-            return namespace
-        try:
-            return find_namespace(self.kubeconfig or self._of_this_machine(), self.context)
-        except NoCluster as error:
-            raise UserError(str(error)) from error
+        return namespace or find_namespace(self.kubeconfig or self._of_this_machine(), self.context)
 
     def open_client(self, manager: str = _MANAGER) -> "Client":
         """Return a client of the control plane; nothing is sent yet."""
-        from modelplane.install.steps.api_server_choice import NoCluster, connect
+        from modelplane.install.steps.api_server_choice import connect
 
         timeout_s = min(_REQUEST_S, self.timeout_s or _REQUEST_S)
-        try:
-            return connect(self.kubeconfig or self._of_this_machine(), self.context, manager, timeout_s)
-        except NoCluster as error:
-            raise UserError(str(error)) from error
+        return connect(self.kubeconfig or self._of_this_machine(), self.context, manager, timeout_s)
 
     def find_local_home(self) -> Home | None:
         """Return the home of the local fleet that is meant, whether or not it runs; None for another one."""
@@ -215,7 +207,6 @@ def run_steps(target: Target, do: "Callable[[Client, Report, Deadline], Awaitabl
     """Do something on a cluster, with a line for each step; raise its errors as ``UserError``."""
     import asyncio
 
-    from modelplane.install.steps.refusals import Refused
     from modelplane.install.steps.waiting import Deadline, NotInTime
     from modelplane.kube.errors import KubernetesError
 
@@ -230,8 +221,6 @@ def run_steps(target: Target, do: "Callable[[Client, Report, Deadline], Awaitabl
 
     try:
         asyncio.run(run())
-    except Refused as error:
-        raise UserError(str(error)) from error
     except (NotInTime, KubernetesError) as error:
         raise UserError(f"{error}\n{_GOES_ON}") from error
     except KeyboardInterrupt:

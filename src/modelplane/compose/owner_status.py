@@ -12,6 +12,7 @@ from modelplane.api.conditions.reasons import (
 )
 from modelplane.api.listing import listing
 from modelplane.api.meta import Object
+from modelplane.api.rejected import Rejected
 from modelplane.compose.composition import Composition, Desired
 from modelplane.compose.conditions import READY, SYNCED, Condition, false, true
 
@@ -56,10 +57,10 @@ def find_cause(conditions: Iterable[Condition]) -> Condition | None:
     return next((own for own in conditions if not own.holds and own.type not in FALSE_IS_USUAL), None)
 
 
-def synced(problem: str) -> Condition:
+def synced(unwritten: Rejected | None) -> Condition:
     """Return the Synced condition: true if the composition could be written."""
-    if problem:
-        return false(SYNCED, SyncedReason.RECONCILE_ERROR, problem)
+    if unwritten:
+        return false(SYNCED, SyncedReason.RECONCILE_ERROR, unwritten.message)
     return true(SYNCED, SyncedReason.RECONCILE_SUCCESS)
 
 

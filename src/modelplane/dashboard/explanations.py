@@ -22,7 +22,8 @@ from modelplane.offline.files import store
 from modelplane.offline.files.edits import get_identity
 from modelplane.offline.files.sources import Source
 from modelplane.offline.plan import placement_tables, placements
-from modelplane.offline.plan.fleet_of_files import Files, Unplannable, assemble
+from modelplane.offline.plan.fleet_of_files import Files, assemble
+from modelplane.user_error import UserError
 
 _MOST_ROWS: Final = 20
 """Rows of one table; a note counts the others."""
@@ -79,7 +80,7 @@ def explain(snapshot: Snapshot, item: Object) -> Explained:
     if (named := get_identity(item)) not in fleet:
         try:
             fleet[named] = _EXPLAIN[item["kind"]](_files(snapshot), item)
-        except Unplannable as error:
+        except UserError as error:
             fleet[named] = Explained(f"Cannot be explained: {error}", well=False)
     return fleet[named]
 
@@ -94,7 +95,7 @@ def plan(snapshot: Snapshot, text: str) -> Explained:
         return Explained("The manifest has no ModelDeployment to place: paste one that has one", well=False)
     try:
         result = placements.plan_manifests(_objects(snapshot), given.objects, live=True)
-    except Unplannable as error:
+    except UserError as error:
         return Explained(f"Cannot be planned: {error}", well=False)
     places = placement_tables.list_places(result.deployments)
     tables = [placement_tables.REPLICAS.tabulate("Replicas", places, _MOST_ROWS)]

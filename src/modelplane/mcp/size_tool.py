@@ -11,11 +11,10 @@ from modelplane.checkpoints.hub import Hub
 from modelplane.controllers import fleet_resources
 from modelplane.mcp.fleet import Fleet
 from modelplane.mcp.quoting import clean, format_table, quote
-from modelplane.mcp.refusal import Refused
 from modelplane.offline.models import size_rows
 from modelplane.offline.models.size_report import Size
 from modelplane.operations.model_sizes import size_model
-from modelplane.sizing.unsizable import Unsizable
+from modelplane.user_error import UserError
 
 _MOST: Final = 20
 """Rows of hardware."""
@@ -39,9 +38,9 @@ class SizeTool:
         kv_cache_dtype: str,
         in_fleet: bool,
     ) -> str:
-        """Return the memory of a model, and the hardware that can serve it. Raises ``Refused``."""
+        """Return the memory of a model, and the hardware that can serve it. Raises ``UserError``."""
         if not _MODEL.fullmatch(model):
-            raise Refused(f'"{clean(model, 100)}" is not OWNER/NAME of the hub: correct it')
+            raise UserError(f'"{clean(model, 100)}" is not OWNER/NAME of the hub: correct it')
         pools = None
         if in_fleet:
             resources = (fleet_resources.INFERENCE_CLASSES, fleet_resources.INFERENCE_CLUSTERS)
@@ -63,11 +62,11 @@ class SizeTool:
             async with asyncio.timeout(_PATIENCE_S):
                 return quote(_lines(await asyncio.to_thread(compute)))
         except TimeoutError:
-            raise Refused(f"the hub gave no answer within {_PATIENCE_S:.0f} seconds: try again") from None
-        except (Unsizable, InvalidObject) as error:
-            raise Refused(clean(str(error))) from error
+            raise UserError(f"the hub gave no answer within {_PATIENCE_S:.0f} seconds: try again") from None
+        except (UserError, InvalidObject) as error:
+            raise UserError(clean(str(error))) from error
         except ModuleNotFoundError as error:
-            raise Refused(f"{error.name} is not installed: run `pip install 'modelplane[mcp]'`") from error
+            raise UserError(f"{error.name} is not installed: run `pip install 'modelplane[mcp]'`") from error
 
 
 def _lines(size: Size) -> Iterator[str]:

@@ -10,7 +10,7 @@ from modelplane.checkpoints.checkpoint import Checkpoint, build_model
 from modelplane.offline.models import size_report
 from modelplane.offline.models.size_report import Size
 from modelplane.sizing.memory import Load, Model
-from modelplane.sizing.unsizable import Unsizable
+from modelplane.user_error import UserError
 
 ELEMENT_BYTES: Final = {"auto": 2, "fp8": 1}
 """Bytes of an element of the KV cache, by its type."""
@@ -28,7 +28,7 @@ def size_model(
 ) -> Size:
     """Return the size of a model, compared with the catalogue unless objects of a fleet are given.
 
-    ``option`` names what sets ``tokens``, for messages. Raises ``Unsizable`` and ``InvalidObject``.
+    ``option`` names what sets ``tokens``, for messages. Raises ``UserError`` and ``InvalidObject``.
     """
     model = build_model(checkpoint, quantization)
     length = choose_context(model, tokens, option)
@@ -43,10 +43,10 @@ def size_model(
 
 
 def choose_context(model: Model, tokens: int | None, option: str) -> int:
-    """Return the tokens of a sequence: as given, else the maximum of the model. Raises ``Unsizable``."""
+    """Return the tokens of a sequence: as given, else the maximum of the model. Raises ``UserError``."""
     most = model.architecture.max_positions
     if not tokens and not most:
-        raise Unsizable(f"config.json of the model has no max_position_embeddings: give {option}")
+        raise UserError(f"config.json of the model has no max_position_embeddings: give {option}")
     if tokens and most and tokens > most:
-        raise Unsizable(f"the model has at most {most:,} positions: give a smaller {option}")
+        raise UserError(f"the model has at most {most:,} positions: give a smaller {option}")
     return tokens or most

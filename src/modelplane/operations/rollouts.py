@@ -29,7 +29,11 @@ def check_rollout(item: Object) -> Rejected | None:
     """Refuse a deployment without ``spec.rollout``."""
     if "rollout" in item["spec"]:
         return None
-    return Rejected(f"{name_deployment(item)} has no spec.rollout: set it, with {{}} for the defaults")
+    return Rejected(
+        subject=name_deployment(item),
+        detail="has no spec.rollout",
+        remedy="set it, with {} for the defaults",
+    )
 
 
 def find_current_revision(item: Object) -> str | Rejected:
@@ -37,7 +41,7 @@ def find_current_revision(item: Object) -> str | Rejected:
     try:
         return revision(decode_as(ModelDeployment, item).replica_template())
     except InvalidObject as error:
-        return Rejected(f"{error}: correct it")
+        return Rejected(detail=str(error), remedy="correct it")
 
 
 async def list_revisions(client: Client, item: Object) -> list[Object]:
@@ -69,7 +73,10 @@ def build_pause(item: Object, *, paused: bool) -> Patch | Rejected:
 def build_promotion(item: Object) -> Patch | Rejected:
     """Return the patch that skips the rest of a canary."""
     if "canary" not in item["spec"]["rollout"]:
-        return Rejected(f"{name_deployment(item)} has no spec.rollout.canary, so there are no steps to skip")
+        return Rejected(
+            subject=name_deployment(item),
+            detail="has no spec.rollout.canary, so there are no steps to skip",
+        )
     current = find_current_revision(item)
     if isinstance(current, Rejected):
         return current
@@ -92,7 +99,7 @@ def choose_revision(item: Object, records: Sequence[Object], number: int | None)
             return record
     numbers = ", ".join(str(number_of(record)) for record in records) or "none"
     target = "an earlier revision" if number is None else f"revision {number}"
-    return Rejected(f"{name_deployment(item)} has not kept {target}; there are: {numbers}")
+    return Rejected(subject=name_deployment(item), detail=f"has not kept {target}; there are: {numbers}")
 
 
 def build_undo(item: Object, chosen: Object) -> Patch:
@@ -126,7 +133,9 @@ async def write_patch(client: Client, item: Object, patch: Patch) -> Rejected | 
             MODEL_DEPLOYMENTS, metadata["name"], {**patch, "metadata": guard}, metadata["namespace"]
         )
     except Conflict:
-        return Rejected(f"{name_deployment(item)} has just been changed: run the command again")
+        return Rejected(
+            subject=name_deployment(item), detail="has just been changed", remedy="run the command again"
+        )
     return None
 
 

@@ -5,7 +5,8 @@ import pytest
 from modelplane import __version__
 from modelplane.install.manifests import build_definitions
 from modelplane.install.steps.existing_installation import Installation
-from modelplane.install.steps.refusals import Refused, check_install, check_stored_objects, check_tool
+from modelplane.install.steps.refusals import check_install, check_stored_objects, check_tool
+from modelplane.user_error import UserError
 
 
 def deployment(version=__version__, manager="modelplane", name="modelplane-controller"):
@@ -96,7 +97,7 @@ CROSSPLANE = (
     ],
 )
 def test_an_installation_is_changed_only_where_that_is_safe(existing, upgrade, refusal):
-    with pytest.raises(Refused) if refusal else nullcontext() as refused:
+    with pytest.raises(UserError) if refusal else nullcontext() as refused:
         check_install(existing, upgrade=upgrade)
     assert str(refused.value if refused else "") == refusal
 
@@ -109,7 +110,7 @@ def test_an_installation_without_a_label_is_ours():
 
 def test_objects_that_do_not_fit_are_listed_up_to_ten():
     problems = [f"object {number:02}" for number in range(12)]
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(UserError) as refused:
         check_stored_objects(problems)
     first, *lines = str(refused.value).splitlines()
     assert first == f"objects do not fit the kinds of {__version__}: change these first"

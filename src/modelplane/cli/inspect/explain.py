@@ -48,18 +48,14 @@ def explain(
     The exit status is 2 if a replica is not placed or the object is not ready, and 1 if a file
     is invalid.
     """
-    from modelplane.offline.plan.fleet_of_files import Unplannable
 
     kind, called = _parse_target(name)
     if not fleet:
         namespace = target.choose_namespace(namespace)
-    try:
-        files = _files(fleet, target, kind)
-        objects = files.store.list_kind(kind.api_version, kind.name)
-        item = object_names.find_one(objects, kind.name, called, namespace)
-        explanation = _EXPLAIN[kind.name](files, item)
-    except Unplannable as error:
-        raise UserError(str(error)) from error
+    files = _files(fleet, target, kind)
+    objects = files.store.list_kind(kind.api_version, kind.name)
+    item = object_names.find_one(objects, kind.name, called, namespace)
+    explanation = _EXPLAIN[kind.name](files, item)
     explained = explanation.describe(None if everything else placing.MOST)
     if output == TEXT:
         _print(explained, explanation.conditions)

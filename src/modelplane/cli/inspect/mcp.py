@@ -10,12 +10,10 @@ import click
 from modelplane.cli.errors import UserError
 from modelplane.cli.options import format_example
 from modelplane.cli.target import Target, add_target_options
-from modelplane.host.errors import LocalError
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
 
-    from modelplane.mcp.fleet import Reader
 
 _DEFAULT: Final = "127.0.0.1:8791"
 _SHORTEST_TOKEN: Final = 20
@@ -109,18 +107,11 @@ def _server(target: Target, *, docs_only: bool) -> "MCPServer":
     from modelplane.mcp.documentation_tools import DocumentationTools
     from modelplane.mcp.fleet import Fleet
     from modelplane.mcp.fleet_tools import FleetTools
-    from modelplane.mcp.refusal import Refused
     from modelplane.mcp.server import build_server
     from modelplane.mcp.size_tool import SizeTool
-
-    def connect() -> "Reader":
-        try:
-            return target.open_client()
-        except (UserError, LocalError) as error:
-            raise Refused(str(error)) from error
 
     documentation = DocumentationTools(documentation_tools.load_pages(), documentation_tools.WEIGHTS)
     if docs_only:
         return build_server(documentation, documentation_tools.load_skills(), None, None)
-    fleet = Fleet(connect)
+    fleet = Fleet(target.open_client)
     return build_server(documentation, documentation_tools.load_skills(), FleetTools(fleet), SizeTool(fleet))

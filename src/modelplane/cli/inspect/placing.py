@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 if TYPE_CHECKING:
-    from modelplane.offline.plan.placements import Deployment, Plan, RefusalReport
+    from modelplane.offline.plan.placements import Deployment, ExclusionReport, Plan
 
 NOT_PLACED: Final = 2
 """Exit status if a replica is not placed."""
@@ -52,7 +52,7 @@ def print_standby(deployments: "Sequence[Deployment]") -> None:
             click.echo(f"\n{deployment.name}: standby: {deployment.standby}")
 
 
-def print_refusals(title: str, refusals: "Sequence[RefusalReport]", *, everything: bool) -> None:
+def print_refusals(title: str, refusals: "Sequence[ExclusionReport]", *, everything: bool) -> None:
     """Print the refusals of a deployment; of many, those closest to a fit."""
     from modelplane.cli import tables
     from modelplane.offline.plan import placement_tables

@@ -2,7 +2,6 @@
 
 import click
 
-from modelplane.cli.errors import UserError
 from modelplane.cli.manifest_files import MANIFESTS, load
 from modelplane.cli.options import add_gateway_address_option, format_example
 from modelplane.cli.output import add_chosen_output, print_document
@@ -36,10 +35,7 @@ def render(
     from modelplane.offline.render import rendering
 
     owners, children, others = load((owner,), observed, required)
-    try:
-        rendered, with_status = rendering.render(owners, children, others, gateway_address)
-    except rendering.NotRendered as error:
-        raise UserError(str(error)) from error
+    rendered, with_status = rendering.render(owners, children, others, gateway_address)
     if output == "json":
         print_document(rendered, output)
     else:

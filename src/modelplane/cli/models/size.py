@@ -58,7 +58,6 @@ def size(  # noqa: PLR0913  an argument for each option
     from modelplane.api.schema.decode import InvalidObject
     from modelplane.cli.models.model_argument import TOKENS_OPTION, read_checkpoint
     from modelplane.operations.model_sizes import size_model
-    from modelplane.sizing.unsizable import Unsizable
 
     objects = load(fleet)[0] if fleet else None
     try:
@@ -71,8 +70,6 @@ def size(  # noqa: PLR0913  an argument for each option
             fleet=objects,
             option=TOKENS_OPTION,
         )
-    except Unsizable as error:
-        raise UserError(str(error)) from error
     except InvalidObject as error:
         raise UserError(f"{error}: correct it") from error
     if output != TEXT:

@@ -153,7 +153,6 @@ def _is_blocked(cluster: "Object") -> bool:
 def _plan(target: Target, name: str, pool: str) -> "Plan":
     from modelplane.controllers import fleet_resources
     from modelplane.offline.plan.drains import drain_plan
-    from modelplane.offline.plan.fleet_of_files import Unplannable
 
     resources = (
         fleet_resources.INFERENCE_CLUSTERS,
@@ -163,10 +162,7 @@ def _plan(target: Target, name: str, pool: str) -> "Plan":
         fleet_resources.DEVICE_QUOTAS,
     )
 
-    try:
-        return drain_plan(read_fleet(target, resources), name, pool)
-    except Unplannable as error:
-        raise UserError(str(error)) from error
+    return drain_plan(read_fleet(target, resources), name, pool)
 
 
 def _tell(result: "Plan", *, everything: bool, output: str) -> None:

@@ -63,7 +63,6 @@ def build(what: str, folder: Path, version_text: str, prefix: str | None, runtim
     files with skopeo, crane or Crossplane's own command line.
     """
     from modelplane.crossplane.package import building, package_contents
-    from modelplane.crossplane.package.errors import PackageError
     from modelplane.crossplane.package.metadata import PackageKind
     from modelplane.crossplane.package.package_addresses import Registry, Version
     from modelplane.crossplane.package.python.runtime import from_this_python
@@ -84,8 +83,6 @@ def build(what: str, folder: Path, version_text: str, prefix: str | None, runtim
             took = time.monotonic() - started
             click.echo(f"{built.path}: {built.address}:{version.tag}, {_size(built.size)}, {took:.1f} s")
             click.echo(f"  {built.digest}")
-    except PackageError as error:
-        raise UserError(str(error)) from error
     except OSError as error:
         raise UserError(f"cannot build a package: {error.filename or folder}: {error.strerror}") from error
 

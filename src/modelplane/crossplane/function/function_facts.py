@@ -91,7 +91,7 @@ def _find_silence(composed: Mapping[str, Object]) -> Silence | None:
     silences = [
         Silence(cause, str(condition_of(item, SYNCED).get("lastTransitionTime", "")))
         for item in composed.values()
-        if remote.is_remote(item) and (cause := connection_error(remote.problem(item)))
+        if remote.is_remote(item) and (cause := connection_error(remote.problem(item) or ""))
     ]
     return min(silences, key=lambda silence: (silence.since, silence.cause), default=None)
 

@@ -6,9 +6,10 @@ from pathlib import Path
 from modelplane.controllers.fleet_resources import known
 from modelplane.kube import connection
 from modelplane.kube.client import Client
+from modelplane.user_error import UserError
 
 
-class NoCluster(Exception):
+class NoCluster(UserError):
     """There is no usable kubeconfig; the message has the remedy."""
 
 

@@ -47,7 +47,7 @@ class Installer:
     async def install(self, options: Options, *, upgrade: bool, check: Check) -> None:
         """Install, or with ``upgrade`` bring an installation to this version.
 
-        Raises ``Refused`` before anything is changed, ``NotInTime`` or ``KubernetesError`` after.
+        Raises ``UserError`` before anything is changed, ``NotInTime`` or ``KubernetesError`` after.
         """
         existing = await read_installation(self.client)
         refusals.check_install(existing, upgrade=upgrade)
@@ -131,8 +131,8 @@ def _own(item: Object) -> Object:
     return {**item, **parts}
 
 
-def find_unavailability(deployment: Object, pods: Iterable[Object]) -> str:
-    """Return why a Deployment is not available in its last written form; empty if it is.
+def find_unavailability(deployment: Object, pods: Iterable[Object]) -> str | None:
+    """Return why a Deployment is not available in its last written form; None if it is.
 
     One sentence, of the pod with the most specific cause: an image that cannot be pulled explains more than
     two missing replicas.
@@ -142,7 +142,7 @@ def find_unavailability(deployment: Object, pods: Iterable[Object]) -> str:
     seen = status.get("observedGeneration", 0) >= deployment["metadata"]["generation"]
     new, serving = status.get("updatedReplicas", 0), status.get("availableReplicas", 0)
     if seen and min(new, serving) >= replicas and status.get("replicas", 0) == new:
-        return ""
+        return None
     counted = f"{min(new, serving) if seen else 0} of {replicas} replicas are available"
     return ": ".join((counted, *_cause(deployment, pods)))
 

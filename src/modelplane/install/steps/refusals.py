@@ -13,6 +13,7 @@ from modelplane.install.installation_names import MANAGER
 from modelplane.install.manifests import build_definitions
 from modelplane.install.steps.existing_installation import Installation
 from modelplane.kube.resources import Object
+from modelplane.user_error import UserError
 
 _MOST_PROBLEMS = 10
 
@@ -20,32 +21,28 @@ Check = Callable[[Sequence[Object]], Sequence[str]]
 """Returns the problems of stored objects with the kinds of this version, a sentence each."""
 
 
-class Refused(Exception):
-    """Nothing was changed; the message has the reason and the remedy."""
-
-
 def check_install(installation: Installation, *, upgrade: bool) -> None:
-    """Raise ``Refused`` if this version must not replace the installed one."""
+    """Raise ``UserError`` if this version must not replace the installed one."""
     if rejected := owned_by_other(installation.definitions):
-        raise Refused(rejected.message)
+        raise UserError(rejected.message)
     check_tool(installation)
     _check_version(installation.version, upgrade=upgrade)
     _check_stored_versions(installation.definitions)
 
 
 def check_tool(installation: Installation) -> None:
-    """Raise ``Refused`` if an installation belongs to another tool."""
+    """Raise ``UserError`` if an installation belongs to another tool."""
     if installation.manager != MANAGER:
-        raise Refused(f"Modelplane was installed there by {installation.manager}: use that to change it")
+        raise UserError(f"Modelplane was installed there by {installation.manager}: use that to change it")
 
 
 def _check_version(installed: str, *, upgrade: bool) -> None:
     if not installed:
         if upgrade:
-            raise Refused("Modelplane is not installed there: leave out --upgrade")
+            raise UserError("Modelplane is not installed there: leave out --upgrade")
         return
     if not upgrade:
-        raise Refused(
+        raise UserError(
             f"Modelplane {installed} is installed there: say --upgrade to bring it to {__version__}"
         )
     if installed == __version__:
@@ -53,17 +50,17 @@ def _check_version(installed: str, *, upgrade: bool) -> None:
     try:
         is_newer = parse(installed) > parse(__version__)
     except SemverError as error:
-        raise Refused(
+        raise UserError(
             f"cannot tell whether the version that is installed is older than {__version__}: {error}"
         ) from error
     if is_newer:
-        raise Refused(
+        raise UserError(
             f"Modelplane {installed} is installed there, and this is {__version__}: use the newer one"
         )
 
 
 def _check_stored_versions(definitions: Iterable[Object]) -> None:
-    """Raise ``Refused`` if kinds have objects of a version that this one does not have."""
+    """Raise ``UserError`` if kinds have objects of a version that this one does not have."""
     versions = {
         definition["metadata"]["name"]: {version["name"] for version in definition["spec"]["versions"]}
         for definition in build_definitions()
@@ -75,14 +72,14 @@ def _check_stored_versions(definitions: Iterable[Object]) -> None:
         if version not in versions[definition["metadata"]["name"]]
     ]
     if lost:
-        raise Refused(f"objects may be stored as {listing(lost)}, which this version does not have")
+        raise UserError(f"objects may be stored as {listing(lost)}, which this version does not have")
 
 
 def check_stored_objects(problems: Sequence[str]) -> None:
-    """Raise ``Refused`` if there are problems of stored objects with the kinds of this version."""
+    """Raise ``UserError`` if there are problems of stored objects with the kinds of this version."""
     if not problems:
         return
     shown = problems[:_MOST_PROBLEMS]
     more = [f"and {len(problems) - len(shown)} more"] if len(problems) > len(shown) else []
     lines = "".join(f"\n  {problem}" for problem in (*shown, *more))
-    raise Refused(f"objects do not fit the kinds of {__version__}: change these first{lines}")
+    raise UserError(f"objects do not fit the kinds of {__version__}: change these first{lines}")

@@ -25,13 +25,13 @@ from modelplane.install.steps.existing_installation import (
     list_metadata,
     read_installation,
 )
-from modelplane.install.steps.refusals import Refused
 from modelplane.install.steps.waiting import Deadline, Report
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import build_key
 from modelplane.kube.resources import Object, Resource
 from modelplane.proxy.publication import SELECTOR
+from modelplane.user_error import UserError
 
 _MODELS = (
     fleet_resources.MODEL_SERVICES,
@@ -76,7 +76,7 @@ class Uninstaller:
     async def uninstall(self, *, delete_models: bool) -> None:
         """Remove the installation, and with ``delete_models`` every model first.
 
-        Raises ``Refused`` before anything is changed, ``NotInTime`` or ``KubernetesError`` after.
+        Raises ``UserError`` before anything is changed, ``NotInTime`` or ``KubernetesError`` after.
         """
         existing = await read_installation(self.client)
         native = [definition for definition in existing.definitions if not crossplane_owns(definition)]
@@ -92,16 +92,16 @@ class Uninstaller:
         await self._delete_namespace(existing)
 
     async def _check(self, existing: Installation, native: Sequence[Object], *, delete_models: bool) -> None:
-        """Raise ``Refused`` if nothing may be removed."""
+        """Raise ``UserError`` if nothing may be removed."""
         if not existing.objects:
-            raise Refused("Modelplane is not installed there")
+            raise UserError("Modelplane is not installed there")
         refusals.check_tool(existing)
         if delete_models and len(native) < len(existing.definitions):
-            raise Refused("Crossplane owns the models: delete them first, then leave out --delete-models")
+            raise UserError("Crossplane owns the models: delete them first, then leave out --delete-models")
         if delete_models:
             return
         if models := await self._objects(_served(_MODELS, native)):
-            raise Refused(
+            raise UserError(
                 f"there are models: {listing(map(_name, models))}: delete them first, or say --delete-models"
             )
 

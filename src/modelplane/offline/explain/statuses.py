@@ -30,7 +30,7 @@ def read_conditions(item: Object) -> tuple[Said, ...]:
     return tuple(sorted(reported, key=lambda condition: condition.type == READY))
 
 
-def explain_not_ready(item: Object) -> str:
-    """Return the state of an object that is not ready, and its cause; empty if it is ready."""
+def explain_not_ready(item: Object) -> str | None:
+    """Return the state of an object that is not ready, and its cause; None if it is ready."""
     state = read_state(item)
-    return "" if state.is_ready else state.describe()
+    return None if state.is_ready else state.describe()

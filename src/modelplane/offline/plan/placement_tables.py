@@ -10,25 +10,25 @@ from modelplane.api.columns import Columns, Explained, Table
 from modelplane.api.fields.pods.engines import Role
 from modelplane.offline.files.diagnostics import join_choices
 from modelplane.offline.plan.placements import (
-    RANKS,
     Alternative,
     Deployment,
     EngineReport,
+    ExclusionReport,
     Explanation,
     MemberReport,
-    RefusalReport,
     RemedyReport,
     Replica,
     find_used_pools,
 )
 from modelplane.offline.plan.pool_reports import Amount, Pool
+from modelplane.scheduler.verdict import RANKS
 
 
 def _mark(pool: str, is_spot: bool) -> str:
     return f"{pool} (spot)" if is_spot else pool
 
 
-def _compare(refusal: RefusalReport) -> str:
+def _compare(refusal: ExclusionReport) -> str:
     compared = refusal.detail or ", ".join(f"{value.name} is {value.value}" for value in refusal.compared)
     return compared or "-"
 
@@ -77,7 +77,7 @@ REMEDIES: Final = Columns[RemedyReport](
     ("CHANGE", lambda remedy: remedy.change),
     ("CLUSTERS THAT WOULD DO", lambda remedy: join_choices(remedy.clusters) if remedy.clusters else "-"),
 )
-REFUSALS: Final = Columns[RefusalReport](
+REFUSALS: Final = Columns[ExclusionReport](
     ("CLUSTER", lambda refusal: refusal.cluster),
     ("POOL", lambda refusal: refusal.pool or "-"),
     ("ENGINE", lambda refusal: refusal.engine or "-"),
@@ -130,18 +130,18 @@ def describe_placed(deployments: Iterable[Deployment]) -> str:
     return f"{sum(report.placed for report in counted)} of {total} replicas placed"
 
 
-def select_closest(refusals: Sequence[RefusalReport], most: int) -> Sequence[RefusalReport]:
+def select_closest(refusals: Sequence[ExclusionReport], most: int) -> Sequence[ExclusionReport]:
     """Return at most `most` refusals, those closest to a fit first: by the latest rule."""
     if len(refusals) <= most:
         return refusals
     return sorted(refusals, key=lambda refusal: -RANKS[refusal.rule])[:most]
 
 
-def describe_cost(deployment: Deployment) -> str:
-    """Return what the replicas cost; empty if no pool has a price."""
+def describe_cost(deployment: Deployment) -> str | None:
+    """Return what the replicas cost; None if no pool has a price."""
     cost = deployment.cost
     if cost is None:
-        return ""
+        return None
     unpriced = f", and {cost.unpriced_replicas} without a known price" if cost.unpriced_replicas else ""
     return f"{deployment.name}: {cost.per_hour} {cost.currency} an hour{unpriced}"
 
@@ -193,7 +193,7 @@ def report_deployment(result: Explanation, most: int | None) -> Explained:
     )
 
 
-def tabulate_refusals(title: str, refusals: Sequence[RefusalReport], most: int | None) -> Table:
+def tabulate_refusals(title: str, refusals: Sequence[ExclusionReport], most: int | None) -> Table:
     """Return refusals, those closest to a fit if there are more than so many."""
     closest = refusals if most is None else select_closest(refusals, most)
     return REFUSALS.tabulate(title, closest)._replace(left_out=len(refusals) - len(closest))
