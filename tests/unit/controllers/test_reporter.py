@@ -90,7 +90,7 @@ async def test_one_reconcile_takes_away_a_condition_type_of_another_version(
     if is_blocked:
         await reporter.blocked(owner, "the cluster is away")
     else:
-        await reporter.composed(owner, {}, COMPOSITION, "")
+        await reporter.composed(owner, {}, COMPOSITION, None)
     body = plane.writes[0][3]
     assert "Admitted" not in {condition["type"] for condition in body["status"]["conditions"]}
     assert "Accepted" in {condition["type"] for condition in body["status"]["conditions"]}
