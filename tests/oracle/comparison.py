@@ -1,12 +1,25 @@
-"""What we answer, in the form of the record."""
+"""What we answer, in the form of the record, and how that agrees with Kubernetes."""
 
 import json
+from enum import Enum
 from typing import Any, Final
 
 from modelplane import cel
 from modelplane.cel.selector import NOT_BOOLEAN
 from modelplane.scheduler import Device, Version
 from oracle.asking import DEVICES as FILE
+
+
+class Agreement(Enum):
+    """How an answer of ours compares with that of Kubernetes."""
+
+    SAME = "the same answer for each device, and the same estimate"
+    REFUSED_BY_BOTH = "refused by both"
+    REFUSED_BY_NAME = "refused here, with what selectors lack"
+    STRICTER = "fails on a device that Kubernetes answers for"
+    DIFFERENT = "another answer, but no match more"
+    LESS_STRICT = "accepted here, refused by the API server"
+    MORE_MATCHES = "matches a device that Kubernetes does not match"
 
 
 def padded(line: list[Any]) -> list[Any]:
@@ -20,12 +33,12 @@ def devices() -> dict[str, Device]:
     return {
         name: Device(
             name=name,
-            driver=each["driver"],
+            driver=device["driver"],
             count=1,
-            attributes={key: _attribute(**value) for key, value in each["attributes"].items()},
-            capacity=each["capacity"],
+            attributes={key: _attribute(**value) for key, value in device["attributes"].items()},
+            capacity=device["capacity"],
         )
-        for name, each in read.items()
+        for name, device in read.items()
     }
 
 
@@ -36,17 +49,13 @@ def _attribute(version: str | None = None, **others: Any) -> Any:
 DEVICES: Final = devices()
 
 
-def answers(expression: str) -> tuple[int | None, Any]:
-    """Return the estimate and, by device, the answer with its cost."""
+def answers(expression: str) -> tuple[int | None, dict[str, str] | str]:
+    """Return the estimate and, by device, the answer; without an estimate, why the selector is refused."""
     try:
         selector = cel.compile(expression)
-    except cel.SelectorError:
-        return None, "refused"
-    found = {}
-    for name, device in DEVICES.items():
-        verdict, cost = selector.measure(device)
-        found[name] = f"{_answer(verdict)} {cost}"
-    return selector.estimate, found
+    except cel.SelectorError as error:
+        return None, error.problem
+    return selector.estimate, {name: _answer(selector.evaluate(device)) for name, device in DEVICES.items()}
 
 
 def _answer(verdict: cel.Match | cel.NoMatch) -> str:
@@ -57,17 +66,24 @@ def _answer(verdict: cel.Match | cel.NoMatch) -> str:
     return "failed" if verdict.failed else "false"
 
 
-def by_device(recorded: Any) -> Any:
-    """Return recorded answers by device."""
-    return recorded if isinstance(recorded, dict) else dict.fromkeys(DEVICES, recorded)
+def by_device(recorded: Any) -> dict[str, str]:
+    """Return recorded answers by device, without their costs."""
+    given = recorded if isinstance(recorded, dict) else dict.fromkeys(DEVICES, recorded)
+    return {name: answer.rstrip("0123456789").rstrip() for name, answer in given.items()}
 
 
-def comparable(ours: str, theirs: str) -> str:
-    """Drop our cost where theirs is not recorded, and where evaluation fails: how far it got may differ."""
-    name, _, cost = theirs.rpartition(" ")
-    return ours if cost.isdigit() and name != "failed" else ours.rpartition(" ")[0]
-
-
-def without_cost_of_failure(theirs: str) -> str:
-    """Drop what a failure cost."""
-    return "failed" if theirs.startswith("failed ") else theirs
+def compare(line: list[Any]) -> Agreement:
+    """Compare our answer to the selector of a line of the record with the recorded one."""
+    expression, estimate, recorded = padded(line)[:3]
+    our_estimate, ours = answers(expression)
+    if recorded == "refused":
+        return Agreement.REFUSED_BY_BOTH if isinstance(ours, str) else Agreement.LESS_STRICT
+    if isinstance(ours, str):
+        return Agreement.REFUSED_BY_NAME
+    theirs = by_device(recorded)
+    different = {name for name, answer in ours.items() if answer not in theirs[name].split(" or ")}
+    if any(ours[name] == "match" for name in different):
+        return Agreement.MORE_MATCHES
+    if all(ours[name] == "failed" for name in different):
+        return Agreement.STRICTER if different or our_estimate != estimate else Agreement.SAME
+    return Agreement.DIFFERENT

@@ -35,9 +35,11 @@ _TIMESTAMPS = ('"2020-01-01T00:00:00Z"', '"2024-02-29T23:59:59.5+01:00"', '"0001
 class Grammar:
     """Makes selectors from random numbers."""
 
-    def __init__(self, numbers: random.Random) -> None:
+    def __init__(self, numbers: random.Random, *, listed: bool = False) -> None:
+        """Make selectors of all of CEL, or only of what Modelplane lists."""
         self.numbers = numbers
         self.variables: list[tuple[str, str]] = []
+        self.makers = _LISTED_MAKERS if listed else _MAKERS
 
     def selector(self, depth: int = 4) -> str:
         """Return a selector."""
@@ -47,11 +49,11 @@ class Grammar:
     def make(self, kind: str, depth: int) -> str:
         """Return an expression of a type, or now and then of another one."""
         if self.numbers.random() < 0.03:
-            kind = self.numbers.choice(sorted(_MAKERS))
+            kind = self.numbers.choice(sorted(self.makers))
         known = [name for name, its in self.variables if its == kind]
         if known and self.numbers.random() < 0.4:
             return self.numbers.choice(known)
-        small, large = _MAKERS[kind]
+        small, large = self.makers[kind]
         return self.numbers.choice(small if depth <= 0 or self.numbers.random() < 0.15 else large)(
             self, depth - 1
         )
@@ -266,4 +268,154 @@ _MAKERS: dict[str, tuple[tuple[_Make, ...], tuple[_Make, ...]]] = {
             lambda grammar, depth: f"{grammar.make('string', depth)}.findAll({grammar.one(*_PATTERNS)})",
         ),
     ),
+}
+
+
+def _domain(grammar: Grammar, _: int) -> str:
+    return f'device.{grammar.one("attributes", "attributes", "capacity")}["{grammar.one(*_DOMAINS)}"]'
+
+
+def _read(grammar: Grammar, _: int) -> str:
+    domain, name = grammar.one(*_DOMAINS), grammar.one(*_NAMES)
+    return grammar.one(
+        f'device.attributes["{domain}"].{name}',
+        f"device.attributes['{domain}']['{name}']",
+        f"device.attributes[device.driver].{name}",
+        f'device.attributes[?"{domain}"].?{name}.value()',
+    )
+
+
+def _optional(grammar: Grammar, _: int) -> str:
+    domain, name = grammar.one(*_DOMAINS), grammar.one(*_NAMES)
+    return grammar.one(
+        f'device.attributes["{domain}"].?{name}',
+        f'device.attributes["{domain}"][?"{name}"]',
+        f'device.attributes[?"{domain}"].?{name}',
+        f"device.attributes.?nope.?{name}",
+        f'device.attributes["{domain}"].{name}.?nope',
+    )
+
+
+def _ordered(*kinds: str) -> _Make:
+    return lambda grammar, depth: (
+        f"{grammar.make(grammar.one(*kinds), depth)} {grammar.one(*_ORDER)} "
+        f"{grammar.make(grammar.one(*kinds), depth)}"
+    )
+
+
+_LISTED_BOOL: tuple[_Make, ...] = (
+    _filled("({} && {})", "bool", "bool"),
+    _filled("({} || {})", "bool", "bool"),
+    _filled("!{}", "bool"),
+    _filled("!({})", "bool"),
+    _filled("({} ? {} : {})", "bool", "bool", "bool"),
+    *(map(_ordered, ("int", "double", "string", "any", "bool", "uint"))),
+    _ordered("int", "double", "uint"),
+    _ordered("any", "int", "string", "semver", "bool"),
+    _ordered("any", "semver"),
+    *(
+        _filled(f"{{}}.{method}({{}})", kind, kind)
+        for method in ("isGreaterThan", "isLessThan")
+        for kind in ("quantity", "semver")
+    ),
+    _filled("{}.compareTo({}) >= 0", "quantity", "quantity"),
+    _filled("{}.compareTo({}) < 0", "semver", "semver"),
+    _filled("{}.isLessThan({})", "any", "semver"),
+    _filled("{}.isInteger()", "quantity"),
+    lambda grammar, depth: f"has({_attribute(grammar, depth)})",
+    lambda grammar, depth: f"has({_attribute(grammar, depth)}.nope)",
+    lambda grammar, _: f"has(device.{grammar.one('attributes', 'driver', 'capacity', 'attributes.nope')})",
+    lambda grammar, _: f'"{grammar.one(*_DOMAINS)}" in device.{grammar.one("attributes", "capacity")}',
+    lambda grammar, depth: f'"{grammar.one(*_NAMES)}" in {_domain(grammar, depth)}',
+    _filled("{} in {}", "int", "list<int>"),
+    _filled("{} in {}", "string", "list<string>"),
+    _filled("{} in {}", "any", "list<string>"),
+    _filled("{} in {}", "any", "list<int>"),
+    _filled("{} in {}", "any", "list<any>"),
+    _filled("{} in [{}]", "any", "semver"),
+    _filled("{} in []", "any"),
+    *(
+        _filled(f"{{}}.{method}({{}})", "string", "string")
+        for method in ("contains", "startsWith", "endsWith")
+    ),
+    _filled("{}.startsWith({})", "any", "string"),
+    lambda grammar, depth: f"{grammar.make('string', depth)}.matches({grammar.one(*_PATTERNS)})",
+    lambda grammar, depth: f"{grammar.make('any', depth)}.matches({grammar.one(*_PATTERNS)})",
+    _filled("{}.matches({})", "string", "string"),
+    *(_looped(macro, "bool", kind) for macro in ("all", "exists") for kind in ("int", "string", "any")),
+    _filled("{} == {}", "list<int>", "list<int>"),
+    _filled("{} == {}", "list<any>", "list<string>"),
+    _filled("isQuantity({})", "string"),
+    _filled("isSemver({})", "string"),
+    _filled("{}.hasValue()", "optional"),
+    _filled("{}.orValue({})", "optional", "bool"),
+    lambda grammar, depth: f"{_domain(grammar, depth)} == {_domain(grammar, depth)}",
+)
+
+_LISTED_MAKERS: dict[str, tuple[tuple[_Make, ...], tuple[_Make, ...]]] = {
+    "bool": ((_of("true", "false"), _compared("any")), _LISTED_BOOL),
+    "int": (
+        (_of(*_INTS),),
+        (
+            _filled("size({})", "string"),
+            _filled("size({})", "any"),
+            _filled("{}.size()", "any"),
+            _filled("{}.size()", "list<int>"),
+            lambda grammar, depth: f"size({_domain(grammar, depth)})",
+            _filled("{}[{}]", "list<int>", "int"),
+            *(_filled(f"{{}}.{part}()", "semver") for part in ("major", "minor", "patch")),
+            _filled("{}.asInteger()", "quantity"),
+            _filled("sign({})", "quantity"),
+            _filled("({} ? {} : {})", "bool", "int", "int"),
+            _filled("{}.orValue({})", "optional", "int"),
+        ),
+    ),
+    "uint": ((_of(*_UINTS),), (_of(*_UINTS),)),
+    "double": ((_of(*_DOUBLES),), (_of(*_DOUBLES), _filled("{}.asApproximateFloat()", "quantity"))),
+    "string": (
+        (_of(*_STRINGS), _of("device.driver")),
+        (
+            _of(*_STRINGS),
+            _of("device.driver"),
+            _filled("{}.lowerAscii()", "string"),
+            _filled("{}.upperAscii()", "any"),
+            _filled("{}[{}]", "list<string>", "int"),
+            _filled("({} ? {} : {})", "bool", "string", "any"),
+            _filled("{}.orValue({})", "optional", "string"),
+        ),
+    ),
+    "any": (
+        (_attribute,),
+        (
+            _attribute,
+            _read,
+            _filled("({} ? {} : {})", "bool", "any", "any"),
+            _filled("{}.value()", "optional"),
+        ),
+    ),
+    "optional": ((_optional,), (_optional, _filled("{}.or({})", "optional", "optional"))),
+    "quantity": (
+        (_capacity,),
+        (
+            _capacity,
+            lambda grammar, _: f"quantity({grammar.one(*_QUANTITIES)})",
+            _filled("quantity({})", "any"),
+            _filled("{}.add({})", "quantity", "quantity"),
+            _filled("{}.sub({})", "quantity", "quantity"),
+            _filled("{}.add({})", "quantity", "int"),
+            _filled("{}.sub({})", "quantity", "int"),
+        ),
+    ),
+    "semver": (
+        (_of('semver("9.0.0")'),),
+        (
+            lambda grammar, _: f"semver({grammar.one(*_VERSIONS)})",
+            lambda grammar, _: f"semver({grammar.one(*_VERSIONS)}, {grammar.one('true', 'false')})",
+            _attribute,
+            _filled("({} ? {} : {})", "bool", "semver", "any"),
+        ),
+    ),
+    "list<int>": ((_of("[2]", "[1]", "[3, 1, 2]", "[]"),), (_listed("int"), _of("[2, 3]"))),
+    "list<string>": ((_of('["a"]', '["Hopper", "Ampere"]'),), (_listed("string"), _of('["Hopper", "3"]'))),
+    "list<any>": ((_listed("any"),), (_listed("any"),)),
 }

@@ -4,13 +4,13 @@ import random
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
 from oracle import asking
 from oracle.asking import Oracle
-from oracle.comparison import answers, by_device, comparable, padded, without_cost_of_failure
+from oracle.comparison import Agreement, compare
 from oracle.grammar import Grammar
 
 pytestmark = [
@@ -34,24 +34,9 @@ def test_the_record_is_what_kubernetes_says_today(oracle: Oracle, path: Path) ->
     assert asking.answered_anew(oracle, path) == asking.recorded(path)
 
 
-def test_random_selectors_are_answered_as_kubernetes_does(oracle: Oracle) -> None:
-    grammar = Grammar(random.Random(SELECTORS))  # noqa: S311  (a seed repeats it)
+@pytest.mark.parametrize("listed", [False, True], ids=["of all of CEL", "of what selectors have"])
+def test_random_selectors_are_answered_as_kubernetes_does(oracle: Oracle, listed: bool) -> None:
+    grammar = Grammar(random.Random(SELECTORS), listed=listed)  # noqa: S311  (a seed repeats it)
     texts = [grammar.selector(1 + number % 4) for number in range(SELECTORS)]
-    assert [text for text in texts if not agree(text, oracle.selector(text))] == []
-
-
-def agree(text: str, line: list[Any]) -> bool:
-    """Tell whether we answer as recorded. Costs are compared as far as both reach a result."""
-    _, estimate, theirs = padded(line)
-    our_estimate, ours = answers(text)
-    if theirs == "refused" or ours == "refused":
-        return bool(ours == theirs)
-    theirs = by_device(theirs)
-    return our_estimate == estimate and all(
-        same(comparable(ours[name], theirs[name]), without_cost_of_failure(theirs[name])) for name in theirs
-    )
-
-
-def same(ours: str, theirs: str) -> bool:
-    """Tell whether two answers agree; where an error was absorbed, ours may cost a little less."""
-    return ours.partition(" ")[0] == theirs.partition(" ")[0]
+    fine = (Agreement.SAME, Agreement.REFUSED_BY_BOTH, Agreement.REFUSED_BY_NAME)
+    assert [text for text in texts if compare(oracle.selector(text)) not in fine] == []

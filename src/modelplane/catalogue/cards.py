@@ -120,10 +120,9 @@ def _overstated(device: Device, declared: str) -> Card | None:
 def _nano(text: str) -> int:
     """Return a quantity in billionths; 0 for a text that is none."""
     # Most classes declare what a card publishes, and need no comparison.
-    from modelplane.cel import QuantityError  # noqa: PLC0415  a hundredth of a second is saved
-    from modelplane.cel.value_types import quantity  # noqa: PLC0415  a hundredth of a second is saved
+    from modelplane.api.values import quantity  # noqa: PLC0415  a hundredth of a second is saved
 
     try:
         return quantity.parse(text).nano
-    except QuantityError:
+    except quantity.QuantityError:
         return 0

@@ -1,22 +1,16 @@
-"""Device selectors of Dynamic Resource Allocation.
+"""Device selectors of Dynamic Resource Allocation, evaluated by Google's CEL library.
 
 A selector that Kubernetes would refuse is refused here, with the position and the nearest known name. A
 selector that fails on a device gives a `NoMatch` with the reason.
 
-    text -> source         has(device.driver) and quotation, which Google's compiler reads differently
-         -> expansion      the size after macros are expanded
-         -> environment    Google's compiler parses and checks; `explanation` rewords its errors
-         -> checked        the compiler's result, read from the wire into nodes and their types
-         -> restrictions   rules of Kubernetes that the compiler does not check
-         -> estimate       the highest possible cost, in Kubernetes' units
-         -> evaluate       a closure per node, by `functions` (a module per library) and `standard` (calls
-                           of Google's library), counted by `cost` (Kubernetes' units) and `weight` (ours)
-
-    device -> bindings -> evaluate -> Match, or NoMatch with the values that were read
-
-`compilation` runs the first line, `selector` the second; the other modules hold one kind of value each.
+    text -> source -> environment -> checked_tree -> checks, estimate -> program
+            limits    Google's       its             rules and costs     the tree rewritten,
+            and names compiler       result          of Kubernetes       and evaluated
+    device -> bindings -> program -> Match, or NoMatch with the values that were read
 """
 
+from modelplane.api.values.quantity import Quantity, QuantityError
+from modelplane.api.values.semver import Semver, SemverError
 from modelplane.cel.bindings import ObservedValue
 from modelplane.cel.device import AttributeValue, PublishedDevice, Version
 from modelplane.cel.errors import SelectorError, TooCostly
@@ -29,8 +23,6 @@ from modelplane.cel.selector import (
     compile,  # noqa: A004  (its name)
     compile_all,
 )
-from modelplane.cel.value_types.quantity import Quantity, QuantityError
-from modelplane.cel.value_types.semver import Semver, SemverError
 
 __all__ = [
     "AttributeValue",

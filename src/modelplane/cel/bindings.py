@@ -2,21 +2,26 @@
 
 An unknown domain is an empty map, an unknown name an error; both are Kubernetes' rules (`cel/compile.go`,
 `newStringInterfaceMapWithDefault`). Reads are recorded, so that a refusal can show the values behind it.
+Values are those that the library holds: quantities and versions are packed.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Final, TypeAlias
+from collections.abc import Iterable
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from modelplane.api.listing import listing
+from modelplane.api.values import quantity, semver
+from modelplane.api.values.quantity import Quantity
 from modelplane.cel.device import AttributeValue, PublishedDevice, Version
-from modelplane.cel.errors import EvaluationError, nearest
-from modelplane.cel.value_types import quantity, semver
-from modelplane.cel.value_types.quantity import Quantity
-from modelplane.cel.value_types.semver import Semver
+from modelplane.cel.errors import EvaluationError, find_nearest
+from modelplane.cel.functions import pack
 
-Value: TypeAlias = str | bool | int | Semver | Quantity
+Value: TypeAlias = str | bool | int | bytearray
+
+_SHOWN: Final = 5
+_ALIKE: Final = 0.8  # of 1: a slip of the hand, not another name
+_MAX_INT: Final = 2**63 - 1
 
 
 class ObservedValue(msgspec.Struct, frozen=True):
@@ -30,115 +35,118 @@ class ObservedValue(msgspec.Struct, frozen=True):
         return f"{self.name} is {self.text}"
 
 
-class Domain:
-    """The attributes or capacities that a device publishes in one domain."""
+class Domains:
+    """All attributes or all capacities of a device, by domain and name. `kind` is the word for one."""
 
-    __slots__ = ("_known", "_reads", "kind", "name", "texts", "values")
+    __slots__ = ("_observed", "_reads", "kind", "values")
 
-    def __init__(
-        self, kind: str, name: str, known: Mapping[str, "Domain"], reads: dict[str, ObservedValue]
-    ) -> None:
+    def __init__(self, kind: str, reads: dict[tuple[str, str, str], ObservedValue]) -> None:
         self.kind = kind
-        self.name = name
-        self.values: dict[str, Value] = {}
-        self.texts: dict[str, str] = {}
-        self._known = known
+        self.values: dict[str, dict[str, Value]] = {}
+        self._observed: dict[tuple[str, str, str], ObservedValue] = {}
         self._reads = reads
 
-    def read(self, key: str) -> Value:
-        """Return a value. Raises EvaluationError with the names there are."""
-        if key not in self.values:
-            raise UnknownName(self, key)
-        value = self.values[key]
-        amount = value if isinstance(value, Quantity) else None
-        self._reads[f"{self.kind}/{self.name}/{key}"] = ObservedValue(key, self.texts[key], amount)
-        return value
+    def read(self, domain: str, name: str) -> Value:
+        """Return a value, and record it. Raises UnknownName."""
+        place = (self.kind, domain, name)
+        observed = self._observed.get(place)
+        if observed is None:
+            raise UnknownName(self, domain, name)
+        self._reads[place] = observed
+        return self.values[domain][name]
 
-    def unknown(self, key: str) -> str:
-        """Return the message for an unknown name: the nearest one, and the known ones."""
-        if self.values:
-            missing = f'it has no {self.kind} "{key}" in domain "{self.name}"'
-            return f"{missing}, {_alternatives(key, self.values, 'only ')}"
-        if self._known:
-            missing = f'it has no {self.kind} in domain "{self.name}"'
-            return f"{missing}, {_alternatives(self.name, self._known, 'only in ')}"
-        return f'it has no {self.kind} "{key}" in domain "{self.name}", and none at all'
+    def add(self, domain: str, name: str, value: Value, observed: ObservedValue) -> None:
+        """Add a published value."""
+        self.values.setdefault(domain, {})[name] = value
+        self._observed[self.kind, domain, name] = observed
 
 
 class UnknownName(EvaluationError):
     """A name that the device does not publish. The message is composed late: most are absorbed."""
 
-    def __init__(self, domain: Domain, key: str) -> None:
-        super().__init__(key)
-        self.domain = domain
-        self.key = key
+    def __init__(self, domains: Domains, domain: str, name: str) -> None:
+        super().__init__(name)
+        self._place = (domains, domain, name)
 
     def __str__(self) -> str:
-        return self.domain.unknown(self.key)
+        domains, domain, name = self._place
+        if names := domains.values.get(domain):
+            missing = f'it has no {domains.kind} "{name}" in domain "{domain}"'
+            return f"{missing}, {_list_alternatives(name, names, 'only ')}"
+        if domains.values:
+            missing = f'it has no {domains.kind} in domain "{domain}"'
+            return f"{missing}, {_list_alternatives(domain, domains.values, 'only in ')}"
+        return f'it has no {domains.kind} "{name}" in domain "{domain}", and none at all'
 
 
-class Domains:
-    """All attributes or all capacities of a device, by domain."""
-
-    __slots__ = ("domains", "kind", "reads")
-
-    def __init__(self, kind: str, reads: dict[str, ObservedValue]) -> None:
-        self.kind = kind
-        self.domains: dict[str, Domain] = {}
-        self.reads = reads
-
-    def read(self, name: str) -> Domain:
-        """Return a domain; one that the device does not have is empty."""
-        found = self.domains.get(name)
-        return found if found is not None else Domain(self.kind, name, self.domains, self.reads)
-
-    def add(self, qualified: str, driver: str, value: Value, text: str) -> None:
-        """Add a published value; a name without a domain belongs to the driver's."""
-        domain, slash, key = qualified.partition("/")
-        if not slash:
-            domain, key = driver, qualified
-        target = self.domains.setdefault(domain, Domain(self.kind, domain, self.domains, self.reads))
-        target.values[key] = value
-        target.texts[key] = text
+def _list_alternatives(name: str, published: Iterable[str], only: str) -> str:
+    near = find_nearest(name, published, _ALIKE)
+    return f"did you mean {near}?" if near else f"{only}{listing(published, _SHOWN)}"
 
 
-class Bindings(msgspec.Struct, frozen=True):
+class Bindings(msgspec.Struct):
     """Values of `device.driver`, `device.attributes` and `device.capacity`."""
 
     driver: str
     attributes: Domains
     capacity: Domains
-    reads: dict[str, ObservedValue]
+    reads: dict[tuple[str, str, str], ObservedValue]
+    errors: list[BaseException] = []
+    """Errors of the present evaluation."""
+    activation: Any = None
+    """The values in the library's form, once a selector was evaluated."""
+    spent: int = 0
+    """Cost of what was evaluated with the activation, which keeps the memory of it."""
 
 
 def bind(device: PublishedDevice) -> Bindings:
     """Return the device's values. Raises EvaluationError if one of them is malformed.
 
     As in Kubernetes, a malformed value spoils the device for every selector, even one that does not read it.
+    A name without a domain belongs to the driver's.
     """
-    reads: dict[str, ObservedValue] = {}
-    attributes = Domains("attribute", reads)
-    capacity = Domains("capacity", reads)
-    for name, attribute in device.attributes.items():
-        attributes.add(name, device.driver, _parsed(name, attribute), _text(attribute))
-    for name, amount in device.capacity.items():
+    _check_texts(device)
+    reads: dict[tuple[str, str, str], ObservedValue] = {}
+    bindings = Bindings(device.driver, Domains("attribute", reads), Domains("capacity", reads), reads)
+    for qualified, attribute in device.attributes.items():
+        domain, name = _split(device.driver, qualified)
+        observed = ObservedValue(name, _describe(attribute))
+        bindings.attributes.add(domain, name, _parse(qualified, attribute), observed)
+    for qualified, text in device.capacity.items():
+        domain, name = _split(device.driver, qualified)
         try:
-            capacity.add(name, device.driver, quantity.as_device_capacity(quantity.parse(amount)), amount)
+            amount = quantity.as_device_capacity(quantity.parse(text))
         except quantity.QuantityError as error:
-            raise EvaluationError(f'its capacity "{name}" is malformed: {error}') from error
-    return Bindings(device.driver, attributes, capacity, reads)
+            raise EvaluationError(f'its capacity "{qualified}" is malformed: {error}') from error
+        bindings.capacity.add(domain, name, pack(amount), ObservedValue(name, text, amount))
+    return bindings
 
 
-def _parsed(name: str, attribute: AttributeValue) -> Value:
+def _split(driver: str, qualified: str) -> tuple[str, str]:
+    domain, slash, name = qualified.partition("/")
+    return (domain, name) if slash else (driver, qualified)
+
+
+def _check_texts(device: PublishedDevice) -> None:
+    """Refuse texts that the library does not read, or only up to a null character."""
+    values = (value for value in device.attributes.values() if isinstance(value, str))
+    text = "".join((device.driver, *device.attributes, *values, *device.capacity))
+    if "\0" in text or not (text.isascii() or text == text.encode(errors="ignore").decode()):
+        raise EvaluationError("it publishes a text that is not Unicode, or has a null character")
+
+
+def _parse(name: str, attribute: AttributeValue) -> Value:
     if not isinstance(attribute, Version):
+        if isinstance(attribute, int) and not -_MAX_INT - 1 <= attribute <= _MAX_INT:
+            raise EvaluationError(f'its attribute "{name}" is malformed: it exceeds 64 bits')
         return attribute
     try:
-        return semver.parse(attribute.text)
+        return pack(semver.parse(attribute.text))
     except semver.SemverError as error:
         raise EvaluationError(f'its attribute "{name}" is malformed: {error}') from error
 
 
-def _text(attribute: AttributeValue) -> str:
+def _describe(attribute: AttributeValue) -> str:
     match attribute:
         case Version(text):
             return text
@@ -146,14 +154,4 @@ def _text(attribute: AttributeValue) -> str:
             return "true" if attribute else "false"
         case str():
             return f'"{attribute}"'
-        case int():
-            return str(attribute)
-
-
-_SHOWN: Final = 5
-_ALIKE: Final = 0.8  # of 1: a slip of the hand, not another name
-
-
-def _alternatives(name: str, known: Iterable[str], only: str) -> str:
-    near = nearest(name, known, _ALIKE)
-    return f"did you mean {near}?" if near else f"{only}{listing(known, _SHOWN)}"
+    return str(attribute)

@@ -4,20 +4,18 @@ A SelectorError is a mistake of the author, with its position if it has one; an 
 device.
 """
 
-import unicodedata
 from collections.abc import Iterable
 from typing import Final, Self
 
 _SHOWN: Final = 120  # characters of a text that a message quotes
 _LONGEST: Final = 400  # characters of a reason
-_BEFORE: Final = 80  # characters of a long line that are shown left of the fault
 
 
 class SelectorError(ValueError):
     """A selector that does not compile.
 
     `expression` is its text; `line` and `column` count from 1, both 0 if the error has no position. The
-    message is one line; `pointed()` adds the source line with a caret.
+    message is one line.
     """
 
     def __init__(self, expression: str, problem: str, line: int = 0, column: int = 0) -> None:
@@ -37,19 +35,6 @@ class SelectorError(ValueError):
         before = expression[:offset]
         return cls(expression, problem, before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1)
 
-    def pointed(self) -> str:
-        """Return the message, and below it the source line with a caret under the fault."""
-        if not self.line:
-            return str(self)
-        source = self.expression.encode(errors="backslashreplace").decode()
-        line = [*source.split("\n"), ""][min(self.line - 1, source.count("\n"))]
-        place = min(self.column - 1, len(line))
-        start = max(place - _BEFORE, 0)
-        before = ("..." if start else "") + _printable(line[start:place])
-        after = _printable(line[place : start + _SHOWN])
-        rest = "..." if len(line) > start + _SHOWN else ""
-        return f"{self}\n  {before}{after}{rest}\n  {' ' * _width(before)}^"
-
 
 class TooCostly(SelectorError):
     """Selectors that each compile, but cost too much together; the message says how much is allowed."""
@@ -65,11 +50,7 @@ class EvaluationError(Exception):
     """A selector that fails on one device; the message is the reason, without a trailing dot."""
 
 
-class TooMuchWork(Exception):
-    """An evaluation that takes too long or costs too much. Nothing in the selector absorbs it."""
-
-
-def nearest(name: str, known: Iterable[str], alike: float = 0.6) -> str:
+def find_nearest(name: str, known: Iterable[str], alike: float = 0.6) -> str:
     """Return the known name that is most like another, empty if none is; ``alike`` is 1 for the same."""
     import difflib  # noqa: PLC0415 - most names are known
 
@@ -93,15 +74,3 @@ def _shortened(expression: str) -> str:
 def _printable(text: str) -> str:
     """Replace characters that would move the caret or end the line: tabs, controls, line separators."""
     return "".join(character if character.isprintable() else " " for character in text)
-
-
-def _width(text: str) -> int:
-    """Return the columns that a terminal needs: none for a combining mark, two for a wide character."""
-    return sum(
-        0
-        if unicodedata.category(character) in ("Mn", "Me")
-        else 2
-        if unicodedata.east_asian_width(character) in "WF"
-        else 1
-        for character in text
-    )

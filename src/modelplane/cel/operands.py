@@ -22,7 +22,7 @@ def conditions(expression: str) -> tuple[str, ...]:
 
 
 def _split(expression: str) -> tuple[str, ...]:
-    shown = source.without_texts(expression)
+    shown = source.blank(expression)
     depth, start, pieces = 0, 0, []
     for sign in _SIGNS.finditer(shown):
         if sign[0] in "([{":
@@ -45,7 +45,7 @@ def _unwrapped(expression: str) -> tuple[str, ...]:
     if not (expression.startswith("(") and expression.endswith(")")):
         return (expression,)
     depth = 0
-    for sign in re.finditer(r"[()]", source.without_texts(expression)):
+    for sign in re.finditer(r"[()]", source.blank(expression)):
         depth += 1 if sign[0] == "(" else -1
         if depth == 0 and sign.end() < len(expression):
             return (expression,)
@@ -55,6 +55,6 @@ def _unwrapped(expression: str) -> tuple[str, ...]:
 
 def reads(condition: str) -> frozenset[str]:
     """Return the parts of a device that a condition reads, such as ``device.driver``, as written there."""
-    places = (found.start() for found in _DEVICE.finditer(source.without_texts(condition)))
+    places = (found.start() for found in _DEVICE.finditer(source.blank(condition)))
     paths = (found for place in places if (found := _PATH.match(condition, place)))
     return frozenset("".join(found[0].split()) for found in paths)

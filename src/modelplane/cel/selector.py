@@ -12,7 +12,6 @@ import msgspec
 
 from modelplane.api.listing import in_order
 from modelplane.cel import bindings
-from modelplane.cel import evaluation_cost as cost
 from modelplane.cel.bindings import Bindings, ObservedValue
 from modelplane.cel.device import PublishedDevice
 from modelplane.cel.errors import EvaluationError, TooCostly, one_line
@@ -34,6 +33,8 @@ class NoMatch(msgspec.Struct, frozen=True):
 
 
 MATCH: Final = Match()
+LIMIT: Final = 1_000_000
+"""The most that a selector may cost; k8s.io/api v0.35 `resource/v1`, CELSelectorExpressionMaxCost."""
 
 # A device as selectors read it, or why none can.
 Bound: TypeAlias = Bindings | NoMatch
@@ -45,27 +46,23 @@ class Selector:
 
     expression: str
     estimate: int
-    _run: Callable[[Bindings], tuple[Any, int]] = field(repr=False, compare=False)
+    _run: Callable[[Bindings], Any] = field(repr=False, compare=False)
 
     def evaluate(self, device: PublishedDevice | Bound) -> Match | NoMatch:
         """Apply the selector to a device."""
-        return self.measure(device)[0]
-
-    def measure(self, device: PublishedDevice | Bound) -> tuple[Match | NoMatch, int]:
-        """Apply the selector to a device, and return the cost too."""
         bound = device if isinstance(device, (Bindings, NoMatch)) else bind(device)
         if isinstance(bound, NoMatch):
-            return bound, 0
+            return bound
         bound.reads.clear()
-        result, cost = self._run(bound)
+        result = self._run(bound)
         if result is True:
-            return MATCH, cost
+            return MATCH
         reads = tuple(bound.reads.values())
         if result is False:
-            return NoMatch(one_line(_seen(reads, bound.driver)), reads=reads), cost
+            return NoMatch(one_line(_describe_reads(reads, bound.driver)), reads=reads)
         if isinstance(result, EvaluationError):
-            return _failed(result, reads), cost
-        return NoMatch(NOT_BOOLEAN, failed=True, reads=reads), cost
+            return _failed(result, reads)
+        return NoMatch(NOT_BOOLEAN, failed=True, reads=reads)
 
 
 def _failed(error: EvaluationError, reads: tuple[ObservedValue, ...]) -> NoMatch:
@@ -87,7 +84,7 @@ def bind(device: PublishedDevice) -> Bound:
 def compile(expression: str) -> Selector:  # noqa: A001  (the field's own word)
     """Return the selector of an expression. Raises SelectorError."""
     # Read when it is first needed: most commands compile no selector.
-    from modelplane.cel.compilation import compile_selector  # noqa: PLC0415  (a tenth of a second is saved)
+    from modelplane.cel.program import compile_selector  # noqa: PLC0415  (a tenth of a second is saved)
 
     return Selector(expression, *compile_selector(expression))
 
@@ -100,13 +97,13 @@ def compile_all(expressions: Iterable[str]) -> dict[str, Selector]:
     """
     selectors = {expression: compile(expression) for expression in expressions}
     most = sum(selector.estimate for selector in selectors.values())
-    if most > cost.LIMIT:
+    if most > LIMIT:
         raise TooCostly(
             f"its {len(selectors)} different device selectors may together cost {most:,} units for one "
-            f"device: simplify them, because a deployment is allowed {cost.LIMIT:,}"
+            f"device: simplify them, because a deployment is allowed {LIMIT:,}"
         )
     return selectors
 
 
-def _seen(reads: tuple[ObservedValue, ...], driver: str) -> str:
+def _describe_reads(reads: tuple[ObservedValue, ...], driver: str) -> str:
     return in_order([str(read) for read in reads]) or f'the driver is "{driver}"'

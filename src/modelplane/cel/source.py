@@ -1,58 +1,73 @@
-"""Preparation of a selector's text for the compiler.
-
-A replacement keeps the length, so that every position in the text stays valid.
+"""Text of a selector: its limits, its functions, and its form for the compiler.
 
 The compiler reads `device.driver` as one variable with a dot in its name, which has no presence test. So
-`has(device.driver)` becomes a variable of its own, which is always true.
+`has(device.driver)` becomes `(!false)`, which is as true and costs as much. A replacement keeps the length,
+so that every position in the text stays valid.
 """
 
 import re
 from typing import Final
 
+from modelplane.cel import function_list
 from modelplane.cel.errors import SelectorError
 
-PRESENT: Final = {f"device.__{field}__": f"device.{field}" for field in ("attributes", "capacity", "driver")}
+MAX_LENGTH: Final = 10_240  # bytes; k8s.io/api resource/v1, CELSelectorExpressionMaxLength
+_DEEPEST: Final = 30  # brackets; the library's parser ends at 32 levels of any kind
 
-_TOKENS: Final = re.compile(
+_TEXTS: Final = re.compile(
     r"""
       [bB]?[rR][bB]?(?:\"\"\".*?(?:\"\"\"|\Z)|'''.*?(?:'''|\Z)|"[^"\n]*"?|'[^'\n]*'?)
     | [bB]?(?:\"\"\"(?:\\.|[^\\])*?(?:\"\"\"|\Z)|'''(?:\\.|[^\\])*?(?:'''|\Z))
     | [bB]?(?:"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?)
     | //[^\n]*
-    | \.\s*has\b
-    | (?P<presence>\bhas\s*\(\s*device\s*\.\s*(?P<field>attributes|capacity|driver)\s*\))
-    | (?P<reserved>\bdevice\s*\.\s*__\w+__)
-    | (?P<quoted>`)
     """,
     re.VERBOSE | re.DOTALL | re.ASCII,
 )
+_PRESENCE: Final = re.compile(
+    r"(?<![.\w])has\s*\(\s*device\s*\.\s*(?:attributes|capacity|driver)\s*\)", re.ASCII
+)
+_SIGNS: Final = re.compile(r"(?:\b(?P<loop>exists|all)\s*)?(?P<opens>[(\[{])|[)\]}]|,|`", re.ASCII)
 
 
-def prepared(expression: str) -> str:
-    """Return the text for the compiler. Raises SelectorError for forms that only the compiler accepts."""
-    if "has" not in expression and "`" not in expression and "__" not in expression:
-        return expression
-    return _TOKENS.sub(lambda token: _replaced(expression, token), expression)
+def prepare(expression: str) -> str:
+    """Return the text for the compiler. Raises SelectorError for a text that must not reach it."""
+    try:
+        size = len(expression.encode())
+    except UnicodeEncodeError as error:
+        raise SelectorError(expression, "it is not valid Unicode") from error
+    if size > MAX_LENGTH:
+        raise SelectorError(expression, f"it is longer than {MAX_LENGTH:,} bytes")
+    if not expression.strip():
+        raise SelectorError(expression, "it is empty")
+    shown = blank(expression)
+    for name, position in function_list.find_refused(shown):
+        raise SelectorError.at(expression, function_list.explain(name), position)
+    _check_signs(expression, shown)
+    for presence in _PRESENCE.finditer(shown):
+        lines = presence[0].count("\n")
+        always = "(!false)".ljust(len(presence[0]) - lines) + "\n" * lines
+        expression = expression[: presence.start()] + always + expression[presence.end() :]
+    return expression
 
 
-def _replaced(expression: str, token: re.Match[str]) -> str:
-    text = token[0]
-    if token["quoted"]:
-        raise SelectorError.at(expression, "a name cannot be quoted with `", token.start())
-    if token["reserved"]:
-        raise SelectorError.at(expression, f'unknown name "{text}"', token.start())
-    if not token["presence"]:
-        return text
-    name = f"device.__{token['field']}__"
-    lines = text.count("\n")
-    return name + " " * (len(text) - len(name) - lines) + "\n" * lines
+def _check_signs(expression: str, shown: str) -> None:
+    """Bound the depth of brackets; refuse loops with two variables, and names in quotes."""
+    outer: list[tuple[re.Match[str], int]] = []
+    for sign in _SIGNS.finditer(shown):
+        if sign[0] == "`":
+            raise SelectorError.at(expression, "a name cannot be quoted with `", sign.start())
+        if sign["opens"]:
+            outer.append((sign, 0))
+            if len(outer) > _DEEPEST:
+                raise SelectorError(expression, "it is nested too deeply")
+        elif outer and (last := outer.pop()) and sign[0] == ",":
+            opening, commas = last
+            if commas and (loop := opening["loop"]):
+                problem = f"{loop} has one variable: write {loop}(x, condition)"
+                raise SelectorError.at(expression, problem, opening.start())
+            outer.append((opening, commas + 1))
 
 
-def without_texts(expression: str) -> str:
+def blank(expression: str) -> str:
     """Return an expression with blanks in place of texts and comments."""
-    return _TOKENS.sub(_blanked, expression)
-
-
-def _blanked(token: re.Match[str]) -> str:
-    written = token["presence"] or token["reserved"] or token["quoted"] or token[0].startswith(".")
-    return token[0] if written else " " * len(token[0])
+    return _TEXTS.sub(lambda text: re.sub(r"[^\n]", " ", text[0]), expression)

@@ -7,8 +7,8 @@ from modelplane.api.fields.cluster.device_prices import DevicePricing
 from modelplane.api.fields.cluster.devices import Claim, Device
 from modelplane.api.inference_class import InferenceClass
 from modelplane.api.rejected import Rejected
-from modelplane.cel import QuantityError
-from modelplane.cel.value_types import quantity
+from modelplane.api.values import quantity
+from modelplane.api.values.quantity import QuantityError
 from modelplane.sizing.architecture import Quantization
 from modelplane.sizing.memory import GIB, Load, Memory, Model, choose_batch, compute_memory
 from modelplane.sizing.splits import PIPELINE_SIZES, Split, find_best_split, find_rejections

@@ -1,13 +1,14 @@
 """Selectors: what is refused and where, and why a device does not match."""
 
+import time
 from typing import Any
 
 import pytest
 
 from modelplane import cel
+from modelplane.api.values.quantity import Quantity
 from modelplane.cel import Match, NoMatch
 from modelplane.cel.bindings import ObservedValue
-from modelplane.cel.value_types.quantity import Quantity
 from modelplane.scheduler import Device, Version
 
 MEMORY = ObservedValue("memory", "80Gi", Quantity(80 * 2**30 * 10**9))
@@ -35,16 +36,16 @@ def gpu(**changes: Any) -> Device:
             'device.attributes["gpu.nvidia.com"].cudaComputeCapability.isLessThan(semver("9.0.0"))',
             id="a version",
         ),
+        pytest.param(
+            'device.attributes["gpu.nvidia.com"].cudaComputeCapability in [semver("8.0.0"), semver("9.0.0")]',
+            id="one of several versions",
+        ),
         pytest.param('device.driver == "gpu.nvidia.com"', id="a driver"),
         pytest.param('"gpu.nvidia.com" in device.attributes', id="a domain that is published"),
         pytest.param(
             'device.attributes["gpu.nvidia.com"].architecture == "Ampere" && \n'
             'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("80Gi")) >= 0\n',
             id="two conditions on two lines",
-        ),
-        pytest.param(
-            'cel.bind(gpu, device.attributes["gpu.nvidia.com"], gpu.ecc && gpu.architecture.startsWith("A"))',
-            id="a name bound for the length of an expression",
         ),
         pytest.param('device.attributes["nic.nvidia.com"].?link.orValue("none") == "none"', id="a default"),
     ],
@@ -68,9 +69,10 @@ def test_a_form_that_the_documents_show_matches(expression: str) -> None:
             id="what decided is shown, what was not looked at is not",
         ),
         pytest.param(
-            "cel.bind(a, device.attributes['gpu.nvidia.com'], "
-            "[a.architecture == 'Ada', !a.ecc, a.cudaComputeCapability.isLessThan(semver('8.0.0')), "
-            "device.capacity['gpu.nvidia.com'].memory.isGreaterThan(quantity('80Gi'))].exists(each, each))",
+            "[device.attributes['gpu.nvidia.com'].architecture == 'Ada', "
+            "!device.attributes['gpu.nvidia.com'].ecc, "
+            "device.attributes['gpu.nvidia.com'].cudaComputeCapability.isLessThan(semver('8.0.0')), "
+            "device.capacity['gpu.nvidia.com'].memory.isGreaterThan(quantity('80Gi'))].exists(x, x)",
             NoMatch(
                 'architecture is "Ampere", ecc is true, cudaComputeCapability is 8.0.0 and 1 more',
                 reads=(
@@ -133,7 +135,7 @@ def test_a_form_that_the_documents_show_matches(expression: str) -> None:
         pytest.param(
             'device.attributes["gpu.nvidia.com"].architecture.compareTo(quantity("1Gi")) >= 0',
             NoMatch(
-                "compareTo cannot be applied to string and kubernetes.Quantity",
+                "compareTo cannot be applied to quantity or version",
                 failed=True,
                 reads=(ObservedValue("architecture", '"Ampere"'),),
             ),
@@ -191,39 +193,31 @@ def test_a_malformed_device_says_so_to_every_selector(changes: dict[str, object]
 
 
 @pytest.mark.parametrize(
-    ("expression", "pointed"),
+    ("expression", "message"),
     [
         pytest.param(
             'device.capacity["g"].memory.comparTo(quantity("1")) > 0',
             'cannot compile selector `device.capacity["g"].memory.comparTo(quantity("1")) > 0`: '
-            'unknown name "comparTo", did you mean compareTo? at line 1, column 29\n'
-            '  device.capacity["g"].memory.comparTo(quantity("1")) > 0\n'
-            "                              ^",
+            'unknown name "comparTo", did you mean compareTo? at line 1, column 29',
             id="a misspelt function names the nearest one",
         ),
         pytest.param(
             'device.capacty["g"].memory > 0',
             'cannot compile selector `device.capacty["g"].memory > 0`: '
-            'unknown name "device.capacty", did you mean device.capacity? at line 1, column 7\n'
-            '  device.capacty["g"].memory > 0\n'
-            "        ^",
+            'unknown name "device.capacty", did you mean device.capacity? at line 1, column 7',
             id="a misspelt field names the nearest one",
         ),
         pytest.param(
             'device.driver == "g" &&\n  device.capacity["g"].memory >= quantity("1")',
             'cannot compile selector `device.driver == "g" && device.capacity["g"].memory >= quantity("1")`: '
-            "quantities have no order of their own, write a.compareTo(b) >= 0 at line 2, column 31\n"
-            '    device.capacity["g"].memory >= quantity("1")\n'
-            "                                ^",
+            "quantities have no order of their own, write a.compareTo(b) >= 0 at line 2, column 31",
             id="the caret is under the second line where the fault is there",
         ),
         pytest.param(
             "device == 1",
             "cannot compile selector `device == 1`: "
             "device is read through device.attributes, device.capacity and device.driver "
-            "at line 1, column 1\n"
-            "  device == 1\n"
-            "  ^",
+            "at line 1, column 1",
             id="the device as a whole is no value",
         ),
         pytest.param(
@@ -233,17 +227,13 @@ def test_a_malformed_device_says_so_to_every_selector(changes: dict[str, object]
         ),
         pytest.param(
             "device.driver ==",
-            "cannot compile selector `device.driver ==`: it breaks off at line 1, column 17\n"
-            "  device.driver ==\n"
-            "                  ^",
+            "cannot compile selector `device.driver ==`: it breaks off at line 1, column 17",
             id="a selector that breaks off",
         ),
         pytest.param(
             'device.driver in ["a", 1]',
             'cannot compile selector `device.driver in ["a", 1]`: '
-            "it mixes string and int in one list or map at line 1, column 24\n"
-            '  device.driver in ["a", 1]\n'
-            "                         ^",
+            "it mixes string and int in one list at line 1, column 24",
             id="a list of mixed types, which Kubernetes refuses too",
         ),
         pytest.param(
@@ -259,61 +249,28 @@ def test_a_malformed_device_says_so_to_every_selector(changes: dict[str, object]
         pytest.param(
             "has(device.driver) && device.drivr == '\u4e2d'",
             "cannot compile selector `has(device.driver) && device.drivr == '\u4e2d'`: "
-            'unknown name "device.drivr", did you mean device.driver? at line 1, column 29\n'
-            "  has(device.driver) && device.drivr == '\u4e2d'\n"
-            "                              ^",
+            'unknown name "device.drivr", did you mean device.driver? at line 1, column 29',
             id="a presence test before the fault does not move the caret",
         ),
         pytest.param(
             "'\u4e2d\u6587e\u0301' == 'a' ||\t'\u4e2d\u6587e\u0301' == foo",
             "cannot compile selector `'\u4e2d\u6587e\u0301' == 'a' || '\u4e2d\u6587e\u0301' == foo`: "
             'unknown name "foo", a selector reads device.attributes, device.capacity and device.driver; '
-            "a text is written in quotes at line 1, column 28\n"
-            "  '\u4e2d\u6587e\u0301' == 'a' || '\u4e2d\u6587e\u0301' == foo\n"
-            f"  {' ' * 29}^",
+            "a text is written in quotes at line 1, column 28",
             id="wide characters, combining marks and tabs are counted as they are shown",
         ),
         pytest.param(
             f"{'true && ' * 20}foo && {'true && ' * 20}true",
             f"cannot compile selector `{('true && ' * 15)[:117]}...`: "
             'unknown name "foo", a selector reads device.attributes, device.capacity and device.driver; '
-            "a text is written in quotes at line 1, column 161\n"
-            f"  ...{'true && ' * 10}foo && {'true && ' * 4}t...\n"
-            f"  {' ' * 83}^",
+            "a text is written in quotes at line 1, column 161",
             id="of a long line, what is around the fault is shown",
         ),
         pytest.param(
             "device.attributes['a'].b.matches('(')",
             "cannot compile selector `device.attributes['a'].b.matches('(')`: "
-            '"(" is not a regular expression: missing ): ( at line 1, column 34\n'
-            "  device.attributes['a'].b.matches('(')\n"
-            "                                   ^",
+            '"(" is not a regular expression: missing ): ( at line 1, column 34',
             id="a regular expression is checked before there is a device",
-        ),
-        pytest.param(
-            "int('x') == 1",
-            "cannot compile selector `int('x') == 1`: "
-            '"x" cannot become an int at line 1, column 4\n'
-            "  int('x') == 1\n"
-            "     ^",
-            id="a literal that cannot be converted",
-        ),
-        pytest.param(
-            "cel.bind(d, device, d.driver == 'a')",
-            "cannot compile selector `cel.bind(d, device, d.driver == 'a')`: "
-            "device is read through device.attributes, device.capacity and device.driver "
-            "at line 1, column 13\n"
-            "  cel.bind(d, device, d.driver == 'a')\n"
-            "              ^",
-            id="the device cannot be bound as a whole",
-        ),
-        pytest.param(
-            "dyn(true)",
-            "cannot compile selector `dyn(true)`: it gives dyn, but a selector gives true or false: "
-            "compare it, as in `... == true` at line 1, column 4\n"
-            "  dyn(true)\n"
-            "     ^",
-            id="a value whose type is given up",
         ),
         pytest.param(
             " \n",
@@ -327,74 +284,49 @@ def test_a_malformed_device_says_so_to_every_selector(changes: dict[str, object]
         ),
     ],
 )
-def test_a_selector_that_does_not_compile_shows_where(expression: str, pointed: str) -> None:
+def test_a_selector_that_does_not_compile_shows_where(expression: str, message: str) -> None:
     with pytest.raises(cel.SelectorError) as error:
         cel.compile(expression)
-    assert error.value.pointed() == pointed
-
-
-@pytest.mark.parametrize(
-    ("expression", "problem"),
-    [
-        pytest.param(
-            "isIP(device.driver)",
-            "isIP of Kubernetes' IP address library is not supported: "
-            "compare texts with ==, startsWith or matches",
-            id="a function",
-        ),
-        pytest.param(
-            'cidr("10.0.0.0/8").prefixLength() == 8',
-            "cidr of Kubernetes' CIDR library is not supported: compare texts with ==, startsWith or matches",
-            id="CIDR",
-        ),
-        pytest.param(
-            'url("http://a").getHost() == "a"',
-            "url of Kubernetes' URL library is not supported: compare texts with ==, startsWith or matches",
-            id="a URL",
-        ),
-        pytest.param(
-            '"%s".format([device.driver]) == "a"',
-            "string.format of CEL's strings extension is not supported: join texts with +",
-            id="a method that the compiler knows",
-        ),
-        pytest.param(
-            'format.named("dns1123Label").hasValue()',
-            "format of Kubernetes' format library is not supported: check the text with matches",
-            id="a format by its name",
-        ),
-        pytest.param(
-            "format.dns1123Label().validate(device.driver).hasValue()",
-            "format of Kubernetes' format library is not supported: check the text with matches",
-            id="a name before a dot",
-        ),
-        pytest.param(
-            "device.driver.validate(device.driver).hasValue()",
-            "validate of Kubernetes' format library is not supported: check the text with matches",
-            id="a method that the compiler does not know",
-        ),
-    ],
-)
-def test_a_function_that_only_kubernetes_supports_is_refused_by_name(expression: str, problem: str) -> None:
-    with pytest.raises(cel.SelectorError) as error:
-        cel.compile(expression)
-    assert error.value.problem == problem
+    assert str(error.value) == message
 
 
 LIST = "[" + ",".join("1" * 60) + "]"
+STEPS = "loop over fewer elements, or use contains instead of a large regular expression"
+ZEROS = "[" + ",".join("0" * 100) + "]"
 
 
 @pytest.mark.parametrize(
     ("expression", "problem"),
     [
         pytest.param(
-            f"{LIST}.all(a, {LIST}.all(b, {LIST}.all(c, c > 0)))",
-            "it may cost 1,131,251 units, and Kubernetes allows 1,000,000",
-            id="loops in loops",
+            f"{LIST}.all(a, {LIST}.all(b, {LIST} == {LIST} && '{'a' * 1000}'.contains('{'a' * 1000}')))",
+            "it may cost 36,105,251 units, and Kubernetes allows 1,000,000",
+            id="a search in each turn",
         ),
         pytest.param(
-            'device.attributes["gpu.nvidia.com"].exists(k, type(k) == string)',
+            'device.attributes["a"].?b.orValue("").contains("c")',
             "it may cost more than can be told, and Kubernetes allows 1,000,000",
-            id="a comparison whose size nothing bounds",
+            id="a text whose size nothing bounds",
+        ),
+        pytest.param(
+            f"{LIST}.all(a, {LIST}.all(b, {LIST}.all(c, c > 0)))",
+            "exists and all are nested more than 2 deep",
+            id="loops in loops in loops",
+        ),
+        pytest.param(
+            f"{ZEROS}.all(a, {ZEROS}.all(b, a == b && size({ZEROS}) > 0))",
+            "it takes up to 1,431,500 steps, and 200,000 are allowed: " + STEPS,
+            id="a list that is made in each turn",
+        ),
+        pytest.param(
+            f"{ZEROS}.all(a, device.driver.matches('\\\\pL{{900}}') || true)",
+            "it takes up to 1,103,700 steps, and 200,000 are allowed: " + STEPS,
+            id="a class of Unicode, which the library compiles in each turn",
+        ),
+        pytest.param(
+            f"{ZEROS}.all(a, {ZEROS[:60]}0].all(b, device.driver.matches('^(a|b|c|d)*(e|f|g)*x{{3}}$')))",
+            "it takes up to 3,139,500 steps, and 200,000 are allowed: " + STEPS,
+            id="many turns",
         ),
     ],
 )
@@ -404,156 +336,28 @@ def test_a_selector_that_may_cost_too_much_is_refused(expression: str, problem: 
     assert error.value.problem == problem
 
 
-TOO_LONG = NoMatch("it takes more than 500,000 steps to evaluate", failed=True)
-
-
 @pytest.mark.parametrize(
     "expression",
     [
         pytest.param(
-            "cel.bind(a, lists.range(1000), "
-            + "".join(
-                f"cel.bind({right}, {left} + {left}, "
-                for left, right in zip("abcdefghijklmnopqrst", "bcdefghijklmnopqrstu", strict=True)
-            )
-            + "u.size() > 0"
-            + ")" * 21,
-            id="a list that doubles",
-        ),
-        pytest.param(
-            "cel.bind(a, [1, 2, 3, 4], " + "cel.bind(a, a + a, " * 28 + "a.size() > 0" + ")" * 29,
-            id="a list that doubles, read twice after it failed",
-        ),
-        pytest.param(
-            "cel.bind(a, dyn([1]), " + "cel.bind(a, dyn([a, a]), " * 26 + "a == a" + ")" * 27,
-            id="a list that holds itself twice, again and again",
-        ),
-        pytest.param(
-            "cel.bind(l, lists.range(1000), lists.range(400).map(x, l + [x]).distinct().size() > 0)",
-            id="long lists compared with each other",
-        ),
-        pytest.param(
-            f"cel.bind(s, semver('1.0.0-{'a.' * 4900}b'), lists.range(3000).all(x, !s.isLessThan(s)))",
+            f"{ZEROS}.all(a, {ZEROS[:50]}0].all(b, "
+            f"!semver('1.0.0-{'a.' * 120}b').isLessThan(semver('1.0.0'))))",
             id="a version of many identifiers",
         ),
         pytest.param(
-            "lists.range(9000).all(x, device.driver.matches('[a-z]{900}') || true)",
-            id="large regular expressions",
+            f"{ZEROS}.all(a, quantity('{'0' * 9000}x').isInteger() || true)",
+            id="a long text that is no quantity, in each turn",
         ),
-        pytest.param("lists.range(60000).all(x, quantity('1Gi') == quantity('1Gi'))", id="many calls"),
+        pytest.param(f"quantity('{'9' * 9000}').isInteger()", id="a number of thousands of digits"),
         pytest.param(
-            "lists.range(90000).exists(x, x < 0 || 1 / 0 == 1) || true", id="errors that are absorbed"
+            f"'{'a' * 9000}'.matches('(a?){{20}}a*b')", id="a text and an expression that backtrack"
         ),
     ],
 )
 def test_work_that_kubernetes_counts_as_cheap_is_bounded(expression: str) -> None:
-    assert cel.compile(expression).evaluate(gpu()) == TOO_LONG
-
-
-@pytest.mark.parametrize(
-    "expression",
-    [
-        pytest.param(
-            f"'{'a' * 100}'.replace('a', '{'b' * 4000}').replace('b', '{'c' * 4000}').size() > 0",
-            id="replace",
-        ),
-        pytest.param("cel.bind(a, 'a', " + "cel.bind(a, a + a, " * 20 + "a != ''" + ")" * 21, id="+"),
-        pytest.param(
-            f"cel.bind(t, '{'a' * 1000}', dyn([{', '.join(['t'] * 250)}]).join('') == '')", id="join"
-        ),
-    ],
-)
-def test_a_text_does_not_grow_without_bound(expression: str) -> None:
-    verdict = cel.compile(expression).evaluate(gpu())
-    assert verdict == NoMatch("a text grows beyond 100,000 characters", failed=True)
-
-
-@pytest.mark.parametrize(
-    ("expression", "problem"),
-    [
-        pytest.param(
-            f"optional.of(1){'.optMap(x, x)' * 20}.hasValue()",
-            "optMap nested 20 deep expands the selector beyond 16,384 characters: nest fewer",
-            id="a chain of a macro that writes its operand twice",
-        ),
-        pytest.param(
-            f"{'optional.of(' * 14}1{').optFlatMap(x, optional.of(x))' * 14}.hasValue()",
-            "optMap nested 14 deep expands the selector beyond 16,384 characters: nest fewer",
-            id="the same macro in brackets, within each other",
-        ),
-        pytest.param(
-            f"optional.of(1){'.optMap(x, x)' * 11}.hasValue()",
-            "optMap nested 11 deep expands the selector beyond 16,384 characters: nest fewer",
-            id="a chain that takes seconds to compile",
-        ),
-        pytest.param(
-            " || ".join([f"optional.of(1){'.optMap(x, x)' * 8}.hasValue()"] * 3),
-            "optMap nested 8 deep expands the selector beyond 16,384 characters: nest fewer",
-            id="several chains that are too long together",
-        ),
-        pytest.param(
-            '{b"a": 1}.size() == 1', "bytes cannot be a map key", id="a key that Kubernetes cannot bear"
-        ),
-        pytest.param(
-            "{quantity('1'): 1}", "Unsupported map key type: kubernetes.Quantity", id="a map of quantities"
-        ),
-    ],
-)
-def test_what_would_harm_whoever_reads_it_is_refused(expression: str, problem: str) -> None:
-    with pytest.raises(cel.SelectorError) as error:
-        cel.compile(expression)
-    assert error.value.problem == problem
-
-
-@pytest.mark.parametrize(
-    "expression",
-    [
-        pytest.param(
-            " || ".join(
-                f'device.attributes["gpu.nvidia.com"].?a{number}.optMap(x, x).orValue(false)'
-                for number in range(8)
-            )
-            + " || true",
-            id="one for each of several attributes",
-        ),
-        pytest.param(
-            f'device.attributes["gpu.nvidia.com"].?a{".optMap(x, x)" * 8}.orValue(true)',
-            id="a chain on an attribute",
-        ),
-        pytest.param(
-            " || ".join(['device.driver == "gpu.nvidia.com"'] * 25 + [f"'{'a' * 9_000}' != ''"]),
-            id="a long selector without them",
-        ),
-        pytest.param(
-            f"optional.of(1){'.optFlatMap(x, optional.of(x)' * 10}{')' * 10}.hasValue()",
-            id="within the result of each other, which is written once",
-        ),
-        pytest.param("'.optMap(' in [" + ", ".join(['".optMap("'] * 20) + "]", id="in texts"),
-        pytest.param(f"true //{'.optMap(x, x)' * 20}", id="in a comment"),
-        pytest.param(f"optional.of(1){'.optMap(x, x)' * 8}.hasValue()", id="a short chain"),
-    ],
-)
-def test_optional_macros_that_do_not_multiply_are_accepted(expression: str) -> None:
-    assert cel.compile(expression).evaluate(gpu()) == Match()
-
-
-@pytest.mark.parametrize(
-    ("expression", "reason"),
-    [
-        pytest.param(
-            "{optional.of([1]): 1} == {}", "optional_type cannot be a map key", id="a key that has no hash"
-        ),
-        pytest.param(
-            f"quantity('{'9' * 5000}').isInteger()",
-            '"99999999999999999999..." is not a quantity: it has more than 1000 digits',
-            id="a number of thousands of digits",
-        ),
-        pytest.param("1 / 0 == 1", "division by zero", id="a division by zero"),
-        pytest.param("1u % 0u == 1u", "modulus by zero", id="a remainder of a division by zero"),
-    ],
-)
-def test_an_evaluation_that_fails_says_why(expression: str, reason: str) -> None:
-    assert cel.compile(expression).evaluate(gpu()) == NoMatch(reason, failed=True)
+    started = time.process_time()
+    cel.compile(expression).evaluate(gpu())
+    assert time.process_time() - started < 1.0
 
 
 def test_a_device_is_read_once_for_many_selectors() -> None:

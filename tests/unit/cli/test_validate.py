@@ -189,22 +189,22 @@ def fleet(monkeypatch, tmp_path):
 
 
 @pytest.mark.usefixtures("fleet")
-def test_stored_selectors_that_the_next_version_refuses_are_listed():
+def test_stored_selectors_that_are_refused_are_errors():
     result = validate("--live")
     where = "spec.engines[0].members[0].nodeSelector.devices[0]"
-    until = "which no selector can use from version 0.10 on: rewrite the selector before you upgrade"
     odd, by_hand, total = result.output.splitlines()
     assert odd == (
-        f'control plane: warning: ModelDeployment "ml-team/odd": {where}.selectors[1].cel: selector '
-        f'`math.greatest(1, 2) == 2 && "a".trim() == "a"` uses math.greatest, trim, {until}'
+        f'control plane: error: ModelDeployment "ml-team/odd": {where}.selectors[1].cel: selector '
+        '`math.greatest(1, 2) == 2 && "a".trim() == "a"` does not compile: '
+        "selectors have no function math.greatest: compare with each value"
     )
     assert by_hand == (
-        f'control plane: warning: ModelReplica "ml-team/by-hand": {where}.selectors[0].cel: selector '
-        f"`[1].map(x, x).size() == 1` uses map, {until}"
+        f'control plane: error: ModelReplica "ml-team/by-hand": {where}.selectors[0].cel: selector '
+        "`[1].map(x, x).size() == 1` does not compile: "
+        "selectors have no function map: write the condition in exists or all"
     )
-    assert (result.exit_code, total) == (0, "4 objects valid with 2 warnings, 0 files")
-    assert validate("--live", "--strict").exit_code == 1
-    assert validate("--live", "-", "-o", "json", stdin=CLASS).output.count('"warning"') == 2
+    assert (result.exit_code, total) == (1, "2 errors in 4 objects, 0 files")
+    assert validate("--live", "-", "-o", "json", stdin=CLASS).output.count('"error"') == 2
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     "--live",
     "on_live",
     is_flag=True,
-    help="Also list the selectors of the API server that version 0.10 will refuse; PATH is then optional.",
+    help="Also check the device selectors that the fleet has stored; PATH is then optional.",
 )
 @add_target_options
 @add_output_option
@@ -79,7 +79,7 @@ def validate(
 
 
 def _with_stored(report: "Validation", target: Target) -> "Validation":
-    """Return a report with the warnings about the selectors that a fleet has stored."""
+    """Return a report with the errors of the selectors that a fleet has stored."""
     from modelplane.controllers.fleet_resources import INFERENCE_CLASSES, MODEL_DEPLOYMENTS, MODEL_REPLICAS
     from modelplane.offline.check import stored_selectors, validation
 

@@ -17,7 +17,7 @@ from modelplane.api.meta import Object
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.names import MAX_LENGTH, child_name
 from modelplane.api.schema.untyped import get_map
-from modelplane.cel.value_types import quantity
+from modelplane.api.values import quantity
 from modelplane.compose.added_images import HYDRATION
 from modelplane.compose.cache.cache_volume import claim_name
 from modelplane.compose.cache.source_jobs import HOPELESS, MEASURED, PATH, SOURCE_PATH, Source

@@ -10,11 +10,12 @@ from typing import Final
 
 from modelplane.api.fields.cluster.devices import Claim, Device, DeviceAttribute, DeviceCapacity
 from modelplane.api.inference_class import InferenceClass
+from modelplane.api.values import quantity
+from modelplane.api.values.quantity import QuantityError
 from modelplane.catalogue.descriptions import find_memory_mi
 from modelplane.catalogue.entries import Card, Catalogue, Machine
 from modelplane.catalogue.inference_classes import build_class
-from modelplane.cel import AttributeValue, QuantityError
-from modelplane.cel.value_types import quantity
+from modelplane.cel import AttributeValue
 from modelplane.install.registration.node_devices import Kind, Signature, find_shared, format_slug
 from modelplane.install.registration.observed import Node, Published, convert_attribute
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from modelplane import __version__
 from modelplane.api.listing import listing
-from modelplane.cel.value_types.semver import SemverError, parse
+from modelplane.api.values.semver import SemverError, parse
 from modelplane.compose.definition_owner import owned_by_other
 from modelplane.install.installation_names import MANAGER
 from modelplane.install.manifests import build_definitions

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from modelplane.cel.value_types import quantity
+from modelplane.api.values import quantity
 from modelplane.host import folders
 from modelplane.host.private_files import write_private
 from modelplane.kube import resources

@@ -285,7 +285,7 @@ def _expressions(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
 
 def _compiled(expression: str, path: Path) -> Iterator[Finding]:
     from modelplane import cel  # noqa: PLC0415  see above
-    from modelplane.cel.value_types import quantity, semver  # noqa: PLC0415  see above
+    from modelplane.api.values import quantity, semver  # noqa: PLC0415  see above
 
     try:
         cel.compile(expression)

@@ -1,17 +1,17 @@
-"""Device selectors that a fleet has stored, and that a later version will not accept."""
+"""Device selectors that a fleet has stored, and that are no longer accepted."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from modelplane import cel
 from modelplane.api.meta import Object
-from modelplane.cel.listed_functions import unlisted
 from modelplane.offline.files.diagnostics import ObjectName, Path, Problem, Severity, format_path, limit_text
 
 _WHERE: Final = "control plane"
 
 
 def find_problems(items: Iterable[Object]) -> Iterator[Problem]:
-    """Yield a warning for each selector with a function that version 0.10 refuses."""
+    """Yield an error for each selector that does not compile."""
     for item in items:
         metadata = item["metadata"]
         if metadata.get("ownerReferences"):
@@ -23,18 +23,17 @@ def find_problems(items: Iterable[Object]) -> Iterator[Problem]:
             name=metadata["name"],
         )
         for path, expression in _selectors(item.get("spec", {}), ("spec",)):
-            if used := unlisted(expression):
+            try:
+                cel.compile(expression)
+            except cel.SelectorError as error:
                 yield Problem(
                     path=_WHERE,
                     line=0,
                     column=0,
-                    severity=Severity.WARNING,
+                    severity=Severity.ERROR,
                     object=name,
                     field=format_path(path),
-                    message=(
-                        f"selector `{limit_text(expression)}` uses {', '.join(used)}, which no selector "
-                        "can use from version 0.10 on: rewrite the selector before you upgrade"
-                    ),
+                    message=f"selector `{limit_text(expression)}` does not compile: {error.problem}",
                 )
 
 

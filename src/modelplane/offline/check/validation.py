@@ -115,15 +115,16 @@ def validate(
     return Validation(valid=not errors, summary=counts, problems=tuple(problems))
 
 
-def add_stored(report: Validation, warnings: Iterable[Problem], objects: int) -> Validation:
-    """Return a report with the warnings about stored objects, and their number."""
-    added = tuple(warnings)
+def add_stored(report: Validation, errors: Iterable[Problem], objects: int) -> Validation:
+    """Return a report with the errors of stored objects, and their number."""
+    added = tuple(errors)
     counts = replace(
         report.summary,
         objects=report.summary.objects + objects,
-        warnings=report.summary.warnings + len(added),
+        errors=report.summary.errors + len(added),
     )
-    return replace(report, summary=counts, problems=(*report.problems, *added))
+    problems = (*report.problems, *added)
+    return replace(report, valid=report.valid and not added, summary=counts, problems=problems)
 
 
 def report_refused(problems: tuple[Problem, ...], *, files: int, accepted: int) -> Validation:

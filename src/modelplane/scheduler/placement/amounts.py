@@ -8,8 +8,8 @@ import re
 from fractions import Fraction
 from typing import Final
 
-from modelplane.cel import QuantityError
-from modelplane.cel.value_types import quantity
+from modelplane.api.values import quantity
+from modelplane.api.values.quantity import QuantityError
 
 _WRITTEN: Final = re.compile(r"[+-]?[0-9.]+([A-Za-z]*)", re.ASCII)
 _PLACES: Final = 2

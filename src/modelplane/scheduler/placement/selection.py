@@ -68,9 +68,8 @@ class Selection:
     def _evaluated(self, selector: cel.Selector, device: cel.Bound) -> cel.Match | cel.NoMatch:
         own = selector.expression in self._selectors
         if self._budget.may_evaluate(own=own):
-            verdict, units = selector.measure(device)
-            self._budget.charge(units, own=own)
-            return verdict
+            self._budget.charge(selector.estimate, own=own)
+            return selector.evaluate(device)
         if own:
             raise cel.TooCostly(
                 f"its device selectors cost more than {SELECTOR_UNITS:,} units for {len(self._bound)} of the "

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from modelplane.api.fields.cluster.devices import Device, DeviceAttribute
-from modelplane.cel import QuantityError
-from modelplane.cel.value_types import quantity
+from modelplane.api.values import quantity
+from modelplane.api.values.quantity import QuantityError
 from modelplane.compose.cluster.capacity.capacity_facts import DeviceFacts
 
 

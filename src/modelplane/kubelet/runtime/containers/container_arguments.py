@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Network
 from typing import Any
 
-from modelplane.cel.value_types import quantity
+from modelplane.api.values import quantity
 from modelplane.host import addresses
 from modelplane.kubelet.pods import narrowing, probes
 from modelplane.kubelet.records import PodRecord

@@ -2,8 +2,8 @@ import itertools
 
 import pytest
 
-from modelplane.cel.value_types import semver
-from modelplane.cel.value_types.semver import Semver, SemverError
+from modelplane.api.values import semver
+from modelplane.api.values.semver import Semver, SemverError
 
 # Semver 2.0.0, clause 11: the specification's own example, with what surrounds it.
 ORDERED = (

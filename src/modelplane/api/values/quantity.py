@@ -12,7 +12,8 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-_PATTERN: Final = re.compile(r"([+-]?)(0*)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[+-]?[0-9]*)", re.ASCII)
+# Each part takes all it can and gives nothing back: otherwise a long text takes minutes.
+_PATTERN: Final = re.compile(r"([+-]?)(0*+)([0-9]*+)(?:\.([0-9]*+))?([eEinumkKMGTP]*+[+-]?[0-9]*+)", re.ASCII)
 _EXPONENT: Final = re.compile(r"[eE]([+-]?[0-9]+)", re.ASCII)
 _DECIMAL: Final = {"": 0, "n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
@@ -31,13 +32,12 @@ class QuantityError(ValueError):
 class Quantity:
     """An exact number of billionths. `scale` is the power of ten of a small number as it was written.
 
-    `computed` marks a sum or difference: Kubernetes refuses one on the right of `==`. `fixed` marks a
-    device's own large number: Kubernetes would change it in place when something is added to it.
+    `fixed` marks a device's own large number: Kubernetes would change it in place when something is added to
+    it.
     """
 
     nano: int
     scale: int | None = field(default=None, compare=False)
-    computed: bool = field(default=False, compare=False)
     fixed: bool = field(default=False, compare=False)
 
     @property
@@ -60,10 +60,10 @@ class Quantity:
             return math.copysign(math.inf, self.sign)
 
     def __add__(self, other: "Quantity") -> "Quantity":
-        return Quantity(self.nano + other.nano, self._common_scale(other), computed=True)
+        return Quantity(self.nano + other.nano, self._common_scale(other))
 
     def __sub__(self, other: "Quantity") -> "Quantity":
-        return Quantity(self.nano - other.nano, self._common_scale(other), computed=True)
+        return Quantity(self.nano - other.nano, self._common_scale(other))
 
     def _common_scale(self, other: "Quantity") -> int | None:
         if self.scale is None or other.scale is None:

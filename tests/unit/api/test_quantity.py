@@ -1,7 +1,7 @@
 import pytest
 
-from modelplane.cel.value_types import quantity
-from modelplane.cel.value_types.quantity import Quantity, QuantityError
+from modelplane.api.values import quantity
+from modelplane.api.values.quantity import Quantity, QuantityError
 
 
 @pytest.mark.parametrize(

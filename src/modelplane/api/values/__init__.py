@@ -1,0 +1,1 @@
+"""Values of Kubernetes that are written as text: quantities and versions."""

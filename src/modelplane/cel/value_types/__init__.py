@@ -1,1 +1,0 @@
-"""Values of selectors: their types, and what Kubernetes adds to them."""
