@@ -126,7 +126,7 @@ async def unready(bench: Bench) -> int:
     """Return how many clusters of clouds have not all of their resources yet."""
     kinds = (resource_of_kind(recipe.type) for recipe in RECIPES.values())
     found = [item for kind in kinds for item in (await bench.client.list(kind)).items]
-    known = sum(is_true(each, "Provisioned") for each in found)
+    known = sum(is_true(each, "ClusterReady") for each in found)
     return await bench.count(fleet_resources.INFERENCE_CLUSTERS) - known
 
 

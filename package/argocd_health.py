@@ -4,9 +4,9 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
-from modelplane.api.conditions.documented import Documented
-from modelplane.api.conditions.reason_meanings import DOCUMENTED, EVERY_KIND
 from modelplane.api.conditions.reasons import (
+    EVERY_KIND,
+    ROWS,
     CloudClusterReason,
     DeviceQuotaReason,
     InferenceAutoscalerReason,
@@ -20,64 +20,50 @@ from modelplane.api.conditions.reasons import (
     ModelServiceReason,
     SyncedReason,
 )
+from modelplane.api.conditions.row import Reason
 from modelplane.api.kinds import KINDS, Kind
 
 CONFIG_MAP: Final = "argocd-cm"
 """The ConfigMap from which Argo CD reads health checks."""
 
-WAITS: Final = frozenset(
-    map(
-        str,
-        (
-            CloudClusterReason.WAITING_FOR_ACCOUNT,
-            DeviceQuotaReason.PRIORITY_CLASS_NOT_FOUND,
-            InferenceAutoscalerReason.DEPLOYMENT_NOT_FOUND,
-            InferenceAutoscalerReason.NO_METRICS,
-            InferenceGatewayReason.INVALID_CERTIFICATE_REF,
-            ModelCacheReason.AUTH_SECRET_MISSING,
-            ModelDeploymentReason.MODEL_CACHE_NOT_FOUND,
-            ModelDeploymentReason.NO_CLUSTERS,
-            ModelDeploymentReason.PREFERRED_NOT_FOUND,
-            ModelEndpointReason.SECRET_REFUSED,
-            ModelKeyReason.NO_GRANT,
-            ModelReplicaReason.REFERENCE_NOT_FOUND,
-            ModelServiceReason.NO_ENDPOINTS,
-        ),
-    )
+WAITS: Final = (
+    CloudClusterReason.WAITING_FOR_ACCOUNT,
+    DeviceQuotaReason.PRIORITY_CLASS_NOT_FOUND,
+    InferenceAutoscalerReason.DEPLOYMENT_NOT_FOUND,
+    InferenceAutoscalerReason.NO_METRICS,
+    InferenceGatewayReason.INVALID_CERTIFICATE_REF,
+    ModelCacheReason.AUTH_SECRET_MISSING,
+    ModelDeploymentReason.MODEL_CACHE_NOT_FOUND,
+    ModelDeploymentReason.NO_CLUSTERS,
+    ModelDeploymentReason.PREFERRED_NOT_FOUND,
+    ModelEndpointReason.SECRET_REFUSED,
+    ModelKeyReason.NOT_GRANTED,
+    ModelReplicaReason.REFERENCE_NOT_FOUND,
+    ModelServiceReason.NO_ENDPOINTS,
 )
 """Reasons that end when another object is there, which one synchronization may create a moment later."""
 
-ADVISORY: Final = frozenset(
-    map(
-        str,
-        (
-            DeviceQuotaReason.PRIORITY_CLASS_UNKNOWN,
-            InferenceClusterReason.CAPACITY_STALE,
-            InferenceClusterReason.INVALID_CERTIFICATE,
-            InferenceClusterReason.UNSUPPORTED_GATEWAY,
-            InferenceGatewayReason.UNSUPPORTED_BACKEND,
-            ModelDeploymentReason.FAILOVER_PAUSED,
-            ModelDeploymentReason.NOT_SUPPORTED,
-            ModelDeploymentReason.SATURATION_UNKNOWN,
-            ModelEndpointReason.SECRET_UNREADABLE,
-            ModelKeyReason.NO_PRICES,
-            ModelKeyReason.NO_RATE_LIMIT_SERVICE,
-            ModelKeyReason.TYPE_NOT_GRANTED,
-            ModelServiceReason.STANDBY_SERVES,
-        ),
-    )
+ADVISORY: Final = (
+    DeviceQuotaReason.PRIORITY_CLASS_UNKNOWN,
+    InferenceClusterReason.CAPACITY_STALE,
+    InferenceClusterReason.INVALID_CERTIFICATE,
+    InferenceClusterReason.UNSUPPORTED_GATEWAY,
+    InferenceGatewayReason.TLS_UNSUPPORTED,
+    InferenceGatewayReason.UNSUPPORTED_BACKEND,
+    ModelDeploymentReason.FAILOVER_PAUSED,
+    ModelDeploymentReason.NOT_SUPPORTED,
+    ModelDeploymentReason.SATURATION_UNKNOWN,
+    ModelEndpointReason.SECRET_UNREADABLE,
+    ModelKeyReason.NO_PRICES,
+    ModelKeyReason.NO_RATE_LIMIT_SERVICE,
+    ModelKeyReason.TYPE_NOT_GRANTED,
 )
 """Reasons of warnings that keep no object from being ready."""
 
-PAUSED: Final = frozenset(
-    map(
-        str,
-        (
-            InferenceAutoscalerReason.PAUSED,
-            ModelDeploymentReason.ROLLOUT_PAUSED,
-            SyncedReason.RECONCILE_PAUSED,
-        ),
-    )
+PAUSED: Final = (
+    InferenceAutoscalerReason.PAUSED,
+    ModelDeploymentReason.ROLLOUT_PAUSED,
+    SyncedReason.RECONCILE_PAUSED,
 )
 """Reasons of what a person has suspended."""
 
@@ -112,7 +98,7 @@ local cause = nil
 for _, name in ipairs(order) do
   local found = conditions[name]
   if found ~= nil and found.status == "False" and warnings[name][found.reason] then
-    if ready.reason == "Creating" and waiting[found.reason] then
+    if waiting[name] ~= nil and waiting[name][found.reason] then
       return health
     end
     cause = cause or found
@@ -127,18 +113,25 @@ return health
 
 def check(kind: Kind) -> str:
     """Return the health check of a kind: a program that reads ``obj`` and returns its health."""
-    rows = [each for each in DOCUMENTED if each.kind in (EVERY_KIND, kind.name) and not each.holds]
-    blocking = [each for each in rows if each.alarming and str(each.reason) not in ADVISORY]
+    rows = [
+        row.reason for row in ROWS if row.kind in (EVERY_KIND, kind.name) and row.reason.holds is not True
+    ]
+    blocking = [row for row in rows if row.warns and not _is_among(row, ADVISORY)]
     warnings = _by_condition(blocking)
-    paused = _by_condition(each for each in rows if str(each.reason) in PAUSED)
-    waits = sorted({str(each.reason) for each in blocking} & WAITS)
+    paused = _by_condition(row for row in rows if _is_among(row, PAUSED))
+    waits = _by_condition(row for row in blocking if _is_among(row, WAITS))
     lines = [
         f"local warnings = {_table(warnings)}",
         f"local order = {{{', '.join(map(_quoted, warnings))}}}",
-        f"local waiting = {{{', '.join(f'{each} = true' for each in waits)}}}",
+        f"local waiting = {_table(waits)}",
         f"local paused = {_table(paused)}",
     ]
     return "\n".join((*lines, _CHECK))
+
+
+def _is_among(row: Reason, rows: Iterable[Reason]) -> bool:
+    """Return True if a row is one of others: rows of several conditions have the same word."""
+    return any(row is other for other in rows)
 
 
 def config_map() -> dict[str, Any]:
@@ -149,11 +142,11 @@ def config_map() -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": checks}
 
 
-def _by_condition(rows: Iterable[Documented]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for each in rows:
-        found.setdefault(str(each.type), []).append(str(each.reason))
-    return found
+def _by_condition(rows: Iterable[Reason]) -> dict[str, list[str]]:
+    words: dict[str, list[str]] = {}
+    for row in rows:
+        words.setdefault(str(row.type), []).append(str(row))
+    return words
 
 
 def _table(reasons: dict[str, list[str]]) -> str:

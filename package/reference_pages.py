@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from modelplane.api.conditions.documented import Documented
-from modelplane.api.conditions.reason_meanings import DOCUMENTED, EVERY_KIND
+from modelplane.api.conditions.reasons import EVERY_KIND, ROWS
+from modelplane.api.conditions.row import Reason
 from modelplane.api.kinds import KINDS, Kind
 from modelplane.api.meta import INFRASTRUCTURE_GROUP
 from modelplane.api.schema.crd import build_schema
@@ -51,7 +51,7 @@ def kind_page(kind: Kind) -> str:
             f"It has a scale subresource: `kubectl scale {kind.singular} NAME --replicas=N` sets "
             f"`{kind.scale.spec_replicas.lstrip('.')}`."
         )
-    own = [row for row in DOCUMENTED if row.kind == kind.name]
+    own = [row.reason for row in ROWS if row.kind == kind.name]
     spec, status = (list(_fields(name, whole["properties"][name])) for name in ("spec", "status"))
     refused = [f"- {message}." for message in _messages(whole)]
     refused += [f"- `spec`: {message}." for message in _messages(whole["properties"]["spec"])]
@@ -83,9 +83,11 @@ _CONDITIONS = (
     "object's, the condition has yet to be looked at again."
 )
 _EVENTS = (
-    "`kubectl wait --for=condition=Ready` works on every kind. An event is recorded when a condition "
-    "changes; the reasons marked **warning** make it a warning. The first conditions of a new object are no "
-    "events, unless they are warnings."
+    "`Ready` has the reason and the message of the first condition that keeps the object from being ready: "
+    "`kubectl get` shows the reason, and so do `modelplane explain`, `modelplane top` and the dashboard. "
+    "Crossplane writes `Ready` itself, with the reason `Creating`. `kubectl wait --for=condition=Ready` "
+    "works on every kind. An event is recorded when a condition changes; the reasons marked **warning** make "
+    "it a warning. The first conditions of a new object are no events, unless they are warnings."
 )
 
 
@@ -93,18 +95,19 @@ def conditions_page() -> str:
     """Return the page of all conditions."""
     parts = ["# Conditions", _CONDITIONS, _EVENTS]
     for name in (EVERY_KIND, *(kind.name for kind in KINDS)):
-        if rows := [row for row in DOCUMENTED if row.kind == name]:
+        if rows := [row.reason for row in ROWS if row.kind == name]:
             parts += [f"## {name[:1].upper()}{name[1:]}", _conditions(rows)]
     return "\n\n".join(parts) + "\n"
 
 
-def _conditions(rows: list[Documented]) -> str:
-    lines = ["| Condition | Status | Reason | Meaning |", "|---|---|---|---|"]
+def _conditions(rows: list[Reason]) -> str:
+    lines = ["| Condition | Status | Reason | Meaning | What to do |", "|---|---|---|---|---|"]
     for type_, group in groupby(rows, key=lambda row: row.type):
         for first, row in ((index == 0, row) for index, row in enumerate(group)):
-            mark = " **warning**" if row.alarming else ""
+            mark = " **warning**" if row.warns else ""
             name = f"`{type_}`" if first else ""
-            lines.append(f"| {name} | {row.holds} | `{row.reason}` | {row.meaning}{mark} |")
+            status = "True or False" if row.holds is None else row.holds
+            lines.append(f"| {name} | {status} | `{row}` | {row.meaning}{mark} | {row.remedy} |")
     return "\n".join(lines)
 
 

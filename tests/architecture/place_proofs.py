@@ -10,7 +10,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from modelplane.api.conditions.reason_meanings import DOCUMENTED
+from modelplane.api.conditions.reasons import ROWS
 from modelplane.api.schema.decode import decode_as
 from modelplane.cli.main import main
 from modelplane.compose import guards
@@ -123,7 +123,7 @@ def cloud() -> None:
     permitted = {plural for rule in list_control_plane_rules() for plural in rule.resources}
     assert {"herds", "flocks", "meadowclusters"} <= permitted
     assert "meadow" in {package.repository for package in packages(Registry(), Version("1.2.3"))}
-    assert name in {row.kind for row in DOCUMENTED}
+    assert name in {row.kind for row in ROWS}
     assert guards.is_guarded(name)
 
 

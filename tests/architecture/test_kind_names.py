@@ -13,7 +13,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "modelplane"
 OURS = {kind.name: kind.module for kind in KINDS}
 EXCEPTIONS = {
     "api/kinds.py": "the rows themselves: a type is imported when it is first asked for",
-    "api/conditions/reason_meanings.py": "the table of reasons, by kind: the types import it",
+    "api/conditions/reasons.py": "the table of reasons, by kind: the types import it",
     "cli/inspect/explain.py": "a command names kinds before it loads their types, so that it starts quickly",
     "offline/lint/advice.py": "the rules by kind: a rule is imported when an object needs it",
     "offline/lint/label_keys.py": "the labels that objects of a kind have: a table of its own",

@@ -145,10 +145,10 @@ def test_the_seven_updates_of_a_replica(placed: Mapping[int, Placed]) -> None:
     assert [sorted(_changed(each)) for each in mine] == [
         ["resourceRefs"],
         ["Responsive"],
-        ["Announced", "ModelAccepted", "ModelReady", "Ready", "Synced"],
+        ["RoutingReady", "ModelAccepted", "ModelReady", "Ready", "Synced"],
         ["Responsive"],
         ["resourceRefs"],
-        ["Announced", "ModelAccepted", "ModelReady", "Ready", "Synced"],
+        ["RoutingReady", "ModelAccepted", "ModelReady", "Ready", "Synced"],
         ["Responsive"],
     ]
 

@@ -37,5 +37,5 @@ def test_a_cluster_is_drained_and_says_so_and_an_uncordon_moves_nothing_back(fle
     fleet.run_for(600)
     assert replicas(fleet) == [other]
     after = fleet.get("InferenceCluster", before)
-    assert condition(after, "Drained")["reason"] == "NotDraining"
+    assert condition(after, "Drained")["reason"] == "NotRequested"
     assert "drain" not in after["status"]

@@ -97,7 +97,7 @@ def test_a_gateway_that_cannot_serve_says_why(fleet: Fleet, pods: GatewayPods) -
     fleet.edit("InferenceGateway", GATEWAY, **ENVOY, tls={"certificateRefs": [{"name": "front"}]})
     pods.publish(problem="no certificate", tls_problem="no certificate", without_module="no module")
     fleet.run_until(lambda: said(fleet, "ControllerReady")[1] == "no certificate", within=130)
-    assert said(fleet, "Secured") == ("InvalidCertificateRef", "no certificate")
+    assert said(fleet, "Secured") == ("InvalidCertificate", "no certificate")
 
 
 def test_envoy_takes_over_once_its_pods_are_available(fleet: Fleet, pods: GatewayPods) -> None:
@@ -136,5 +136,5 @@ def test_a_backend_without_keys_does_not_take_over_what_keys_protect(fleet: Flee
     fleet.edit("InferenceGateway", GATEWAY, backend="GatewayAPI")
     fleet.run_for(200)
     assert gateway(fleet) == (ADDRESS, "Envoy")
-    assert said(fleet, "ControllerReady")[0] == "NotEnforced"
+    assert said(fleet, "ControllerReady")[0] == "Unsupported"
     assert fleet.api.get(DEPLOYMENT) is not None

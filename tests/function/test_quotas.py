@@ -68,6 +68,6 @@ def test_a_deployment_of_higher_priority_gets_devices_by_drain_and_keeps_the_las
     fleet.run_until(has_two, within=900)
     fleet.run_for(600)
     assert (placed(fleet, batch), placed(fleet, chat)) == (1, 2)
-    assert fleet.is_true("DeviceQuota", "team", "PriorityClassesResolved")
+    assert fleet.is_true("DeviceQuota", "team", "SettingsSupported")
     why = f'ModelDeployment "{chat}" of priority 1000 (PriorityClass "serving") takes its devices'
     assert any(why in each for each in said)

@@ -61,11 +61,11 @@ def test_saturation_is_refused() -> None:
     fleet = _fleet(when=["Unplaced", "Saturated"])
     fleet.apply(inference_autoscaler())
     fleet.run_for(300)
-    assert _said(fleet, "PreferredResolved") == "SaturationUnknown"
+    assert _said(fleet, "StandbyActive") == "NoMetrics"
 
 
 def test_one_that_is_a_standby_no_more_says_so() -> None:
     fleet = _fleet()
     fleet.apply(model_deployment(name=STANDBY, clusterSelector=_on("b")))
     fleet.run_until(lambda: bool(_replicas(fleet)), _SOON_S)
-    fleet.run_until(lambda: _said(fleet) == "NotAStandby", _SOON_S)
+    fleet.run_until(lambda: _said(fleet) == "NotRequested", _SOON_S)

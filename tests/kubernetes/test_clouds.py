@@ -121,7 +121,7 @@ async def test_a_cluster_of_each_cloud_goes_from_nothing_to_running(
         for cloud in KINDS:
             await client.apply(class_of(Cloud(cloud)))
             await client.apply(cluster_of(Cloud(cloud)))
-        await _eventually(lambda: all_are("ProviderNotInstalled", "Provisioned", internal=True))
+        await _eventually(lambda: all_are("ProviderNotInstalled", "ClusterReady", internal=True))
 
         async def named() -> bool:
             message = (await _said(client, "EKS", "ClusterReady")).get("message", "")
@@ -131,10 +131,10 @@ async def test_a_cluster_of_each_cloud_goes_from_nothing_to_running(
         assert await _managed_kinds_installed(client) == []
         for origin in ORIGINS:
             await kinds.install(client, definitions(f"provider-upjet-{origin}"))
-        await _eventually(lambda: all_are("Creating", "Provisioned", internal=True))
+        await _eventually(lambda: all_are("Creating", "ClusterReady", internal=True))
 
         with SimulatedClouds(str(own_control_plane.kubeconfig), lambda _item: {}):
-            await _eventually(lambda: all_are("ResourcesReady", "Provisioned", internal=True))
+            await _eventually(lambda: all_are("ClusterRunning", "ClusterReady", internal=True))
         kubeconfigs = {}
         for cloud, kind in KINDS.items():
             found = await client.get(kind, cloud.lower(), SYSTEM)
@@ -182,10 +182,10 @@ def _pool() -> Object:
 
 
 DOUBTS = {
-    "GKE": ("Provisioned", "InvalidSettings", True),
+    "GKE": ("ClusterReady", "InvalidSettings", True),
     "AKS": ("ClusterReady", "WaitingForClasses", False),
     "EKS": ("ClusterReady", "Unreachable", False),
-    "Vultr": ("Provisioned", "Creating", True),
+    "Vultr": ("ClusterReady", "Creating", True),
 }
 """The condition that tells of a zone elsewhere, a typo, a control plane that is down, and an outage."""
 

@@ -165,7 +165,7 @@ async def test_certificates_are_published_and_their_problem_is_reported(bench: B
     await bench.client.apply(_object("InferenceGateway", "default") | {"spec": SPEC | {"tls": tls}})
     await reported(bench.client, has_tls=True)
     said = await answered(bench.client)
-    assert said["Secured"][0] == "InvalidCertificateRef"
+    assert said["Secured"][0] == "InvalidCertificate"
     assert "front" in said["ControllerReady"][1]
     authority(tmp_path)
     chain, key = server_pair(tmp_path, "models.example")
@@ -180,7 +180,7 @@ async def test_certificates_are_published_and_their_problem_is_reported(bench: B
         }
     )
     await reported(bench.client, has_tls=True, problem="", tls_problem="")
-    assert (await answered(bench.client))["Secured"][0] == "TLSOnly"
+    assert (await answered(bench.client))["Secured"][0] == "InForce"
     # Envoy serves until nothing needs it any more, and goes on with TLS.
     other = {"backend": "GatewayAPI", "tls": tls, "authentication": "APIKey"}
     await bench.client.apply(_object("InferenceGateway", "default") | {"spec": other})

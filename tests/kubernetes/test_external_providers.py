@@ -280,7 +280,7 @@ def test_a_provider_gets_the_credential_that_its_owner_permits_and_nothing_else_
     endpoint(fleet, "thief", f"https://{thief.authority}/v1", **with_credential)
     address = service(fleet, "paid", own=1, paid=1, thief=1)
     until(lambda: {asked(address) for _ in range(12)}, {"gemma", "gpt-5"})
-    until(lambda: thief.authority in condition(fleet, "thief", "CredentialReady"), True)
+    until(lambda: thief.authority in condition(fleet, "thief", "Authenticated"), True)
     while not paid.models:
         with told(address) as pieces:
             tuple(pieces)
@@ -292,7 +292,7 @@ def test_a_provider_gets_the_credential_that_its_owner_permits_and_nothing_else_
     assert paid.keys == {"Bearer sk-2"}
     fleet.kubectl("delete", "secret", "paid", "-n", TEAM)
     until(lambda: {asked(address) for _ in range(24)}, {"gemma"})
-    until(lambda: 'there is no Secret "paid"' in condition(fleet, "paid", "CredentialReady"), True)
+    until(lambda: 'there is no Secret "paid"' in condition(fleet, "paid", "Authenticated"), True)
     assert (paid.keys, thief.targets) == ({"Bearer sk-2"}, [])
     credential(fleet, "sk-3", paid.authority)
     endpoint(fleet, "paid", f"http://{paid.authority}/v1", **with_credential)

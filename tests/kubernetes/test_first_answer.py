@@ -336,8 +336,8 @@ def test_kubectl_shows_every_kind(served: Fleet) -> None:
     while len(replica := served.kubectl("get", "mr", "-n", "ml-team").splitlines()) > 2:
         assert time.monotonic() < deadline, replica  # one of the test before may still be leaving
         time.sleep(POLL_S)
-    assert replica[0].split() == ["NAME", "CLUSTER", "SYNCED", "READY", "AGE"]
-    assert replica[1].split()[1:4] == ["local", "True", "True"]
+    assert replica[0].split() == ["NAME", "CLUSTER", "SYNCED", "READY", "REASON", "AGE"]
+    assert replica[1].split()[1:5] == ["local", "True", "True", "Available"]
     described = served.kubectl("describe", "md", "gemma", "-n", "ml-team")
     assert "1 of 1 replicas placed, on local" in described
     # A replica is made so soon that nothing may be seen to wait for it: that it is ready comes later.
@@ -347,12 +347,12 @@ def test_kubectl_shows_every_kind(served: Fleet) -> None:
 @pytest.mark.parametrize(
     ("kind", "columns"),
     [
-        pytest.param("md", "NAME REPLICAS SYNCED READY AGE", id="ModelDeployment"),
-        pytest.param("ms", "NAME ADDRESS SYNCED READY AGE", id="ModelService"),
-        pytest.param("me", "NAME URL SYNCED READY AGE", id="ModelEndpoint"),
-        pytest.param("ic", "NAME SOURCE GATEWAY SYNCED READY AGE", id="InferenceCluster"),
-        pytest.param("icl", "NAME SYNCED READY AGE", id="InferenceClass"),
-        pytest.param("ig", "NAME GATEWAY ADDRESS SYNCED READY AGE", id="InferenceGateway"),
+        pytest.param("md", "NAME READY REASON CLUSTERS SYNCED AGE", id="ModelDeployment"),
+        pytest.param("ms", "NAME ADDRESS SYNCED READY REASON AGE", id="ModelService"),
+        pytest.param("me", "NAME URL SYNCED READY REASON AGE", id="ModelEndpoint"),
+        pytest.param("ic", "NAME SOURCE GATEWAY SYNCED READY REASON AGE", id="InferenceCluster"),
+        pytest.param("icl", "NAME SYNCED READY REASON AGE", id="InferenceClass"),
+        pytest.param("ig", "NAME GATEWAY ADDRESS SYNCED READY REASON AGE", id="InferenceGateway"),
     ],
 )
 def test_kubectl_shows_the_documented_columns(served: Fleet, kind: str, columns: str) -> None:
@@ -425,7 +425,7 @@ def test_the_gateway_asks_for_keys_as_its_page_says(
         reader.run(clean_up)
     assert "missing_api_key" in told
     assert "\n429\n" in told
-    assert re.search("ml-team +app +WithinGrant +1 +never +ml-team/[*]", told)
+    assert re.search("ml-team +app +InForce +1 +never +ml-team/[*]", told)
     assert 'ModelKey "app" in namespace "ml-team" is revoked' in told
     served.kubectl("wait", "--for=condition=Authenticated=false", "ig/default", "--timeout=180s")
     assert _answer(served).strip()

@@ -384,7 +384,7 @@ async def test_a_gateway_asks_for_keys_whatever_is_killed(bench: Bench) -> None:
         await bench.says(fleet_resources.INFERENCE_GATEWAYS, "default", "Authenticated", "Open")
         first = await key("create", "first", "-n", TEAM)
         second = await key("create", "second", "-n", TEAM, "--requests-per-minute", "2")
-        await bench.says(keys, "first", "Enforced", "GatewayOpen", TEAM)
+        await bench.says(keys, "first", "Authenticated", "Open", TEAM)
 
         await bench.client.apply(_object("InferenceGateway", "default") | {"spec": CLOSED})
         await _until_status(pod, "", 401)
@@ -394,9 +394,9 @@ async def test_a_gateway_asks_for_keys_whatever_is_killed(bench: Bench) -> None:
         doubled = {"authorization": f"Bearer {first}", "x-api-key": f"{first}x"}
         async with bench._session.get(pod.url(CHAT), headers=doubled) as response:
             assert response.status == 400
-        await bench.says(keys, "first", "Enforced", "InForce", TEAM)
+        await bench.says(keys, "first", "Authenticated", "InForce", TEAM)
         await bench.says(fleet_resources.INFERENCE_GATEWAYS, "default", "Authenticated", "APIKey")
-        await bench.says(fleet_resources.INFERENCE_GATEWAYS, "default", "AliasesReady", "InForce")
+        await bench.says(fleet_resources.INFERENCE_GATEWAYS, "default", "SettingsSupported", "InForce")
         assert (await bench.gateway())["status"]["url"] == f"http://{ADDRESS}/v1"
 
         # Nothing about keys is in a ConfigMap.
@@ -499,7 +499,7 @@ async def test_without_the_module_a_gateway_that_is_to_ask_for_keys_serves_nobod
         kubeconfig = ("--kubeconfig", str(bench.plane.kubeconfig))
         await bench._commands.start("controller", *kubeconfig, "--gateway-service", SERVICE, **lacking)
         await bench.client.apply(_object("InferenceGateway", "default") | {"spec": CLOSED})
-        for condition in ("Authenticated", "AliasesReady"):
+        for condition in ("Authenticated", "SettingsSupported"):
             await bench.says(fleet_resources.INFERENCE_GATEWAYS, "default", condition, "ModuleMissing")
         # There is no URL for all models where nothing reads the model of a request.
         assert "url" not in (await bench.gateway())["status"]

@@ -250,7 +250,7 @@ async def _serve(control: Client, cluster: Client, access: str) -> None:
         deployment = await control.get(fleet_resources.MODEL_DEPLOYMENTS, "settings", TEAM)
         unseen = [kind.kind for kind in CHILDREN if kind.kind not in seen] + await unrenewed()
         key = await control.get(fleet_resources.resource_of_kind(ModelKey), "ci", TEAM)
-        unseen += [] if condition_of(key or {}, "Granted") else ["the conditions of a key"]
+        unseen += [] if condition_of(key or {}, "Accepted") else ["the conditions of a key"]
         scaler = await control.get(fleet_resources.resource_of_kind(InferenceAutoscaler), "settings", TEAM)
         unseen += [] if condition_of(scaler or {}, "ScalingActive") else ["the conditions of an autoscaler"]
         quota = await control.get(fleet_resources.DEVICE_QUOTAS, "others")

@@ -169,7 +169,7 @@ async def test_an_edit_is_paused_stopped_and_undone(bench: Bench) -> None:
     await bench.rollout("pause", "md/model")
     await bench.edit(BETTER)
     # The manifest does not have the field, so the apply leaves it to the command.
-    await bench.until(lambda: _has(bench, "RolloutPaused"))
+    await bench.until(lambda: _has(bench, "Paused"))
     assert await bench.images() == [GOOD] * 6
     assert await bench.rollout("resume", "md/model") == (0, "md/model is resumed\n")
     await bench.until_complete(BETTER)

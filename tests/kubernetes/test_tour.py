@@ -393,7 +393,7 @@ def test_the_tour_on_a_cloud_goes_over_simulated_providers(
     assert re.search(rf"^qwen-demo-\S+ +{names[0]} +True +True", told, re.MULTILINE)
     assert re.search(rf"qwen-west-\S+ +{names[1]} +True +True", told)
     assert '"role":"assistant"' in told
-    assert "Provisioned" in told
+    assert "ClusterReady" in told
     assert clouds.failed, "the cloud has refused some at first"
     assert sorted(made, key=clouds.deleted.index, reverse=True) == list(made)
 

@@ -211,7 +211,7 @@ class World:
                     {**self._condition(replica, "ModelAccepted", True), "reason": reason},
                     self._condition(replica, "Ready", self.is_started(runs)),
                     self._condition(replica, "ModelReady", self.is_started(runs)),
-                    self._condition(replica, "Announced", not withdrawn),
+                    self._condition(replica, "RoutingReady", not withdrawn),
                 ]
             }
 

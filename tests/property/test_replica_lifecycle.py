@@ -81,7 +81,7 @@ def check_withdrawn_before_deleted(step: Step) -> None:
     """A replica is deleted only after its cluster reported that it has no endpoint."""
     for key in step.before.keys() - step.after.keys():
         replica = step.before[key]
-        announced = condition_of(replica, "Announced")
+        announced = condition_of(replica, "RoutingReady")
         is_current = announced.get("observedGeneration", 0) >= replica["metadata"]["generation"]
         assert announced.get("status") == "False", f"{key} may have an endpoint"
         assert is_current or "deletionTimestamp" in replica["metadata"]

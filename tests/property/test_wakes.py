@@ -226,7 +226,7 @@ class World:
     def _report(self, replica: Item) -> None:
         is_up = self.now - self.born[replica["metadata"]["uid"]] >= STARTS
         holds = {"ModelAccepted": True, "Ready": is_up, "ModelReady": is_up}
-        holds["Announced"] = is_up and not is_draining(replica)
+        holds["RoutingReady"] = is_up and not is_draining(replica)
         told = {"lastTransitionTime": "2026-06-01T00:00:00Z", "reason": "R", "message": ""}
         conditions = [
             {"type": type_, "status": str(each), "observedGeneration": replica["metadata"]["generation"]}

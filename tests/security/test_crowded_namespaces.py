@@ -131,7 +131,7 @@ async def test_services_that_all_select_all_endpoints_are_bounded_and_the_newest
         said = await crowded.fleet.until_said(
             MODEL_SERVICES, "s-29", "RoutingReady", "20 of 20 endpoints get no traffic, because", CROWD
         )
-        assert (said["status"], said["reason"]) == ("False", "TooManyEndpoints")
+        assert (said["status"], said["reason"]) == ("False", "LimitExceeded")
         oldest = await crowded.fleet.until_said(
             MODEL_SERVICES, "s-00", "EndpointsResolved", "routes to 20", CROWD
         )
@@ -207,7 +207,7 @@ async def test_routes_from_before_the_maximum_stay_and_say_so(crowded: Crowded) 
         routed = crowded.routed(CROWD)
         assert (routed.pop(f"{CROWD}/t-new"), {*routed.values()}) == (0, {ENDPOINTS})
         kept = await crowded.fleet.until_said(MODEL_SERVICES, "s-29", "RoutingReady", "adds no others", CROWD)
-        assert (kept["status"], kept["reason"]) == ("True", "TooManyEndpoints")
+        assert (kept["status"], kept["reason"]) == ("True", "LimitExceeded")
         new = await crowded.fleet.until_said(MODEL_SERVICES, "t-new", "RoutingReady", "get no traffic", CROWD)
-        assert (new["status"], new["reason"]) == ("False", "TooManyEndpoints")
+        assert (new["status"], new["reason"]) == ("False", "LimitExceeded")
     path.unlink()

@@ -154,7 +154,7 @@ async def test_controllers_run_no_program_and_keep_the_replicas_of_the_cluster(
         await fleet.client.patch(resources.SECRETS, "test-kubeconfig", {"data": hostile}, "modelplane-system")
         # The connection that is there stays, and the cluster says what will not be used again.
         said = await fleet.until_said(fleet_resources.INFERENCE_CLUSTERS, "test", "ClusterReady", "exec")
-        assert (said["status"], said["reason"]) == ("True", "KubeconfigNotUsed")
+        assert (said["status"], said["reason"]) == ("True", "CredentialExpiring")
     async with fleet.controllers():
         said = await fleet.until_said(
             fleet_resources.INFERENCE_CLUSTERS, "test", "ClusterReady", "exec", status="False"

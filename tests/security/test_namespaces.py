@@ -101,7 +101,7 @@ def test_a_name_without_an_original_is_not_passed_on() -> None:
         'there is no Secret "prometheus" in namespace "ml-team", which the pods name: create it, or let the '
         'platform team list it in spec.localObjects of InferenceCluster "east"'
     )
-    assert accepted(said) == (False, "ReferenceNotFound", message)
+    assert accepted(said) == (False, "NotFound", message)
     assert said.children == ()
 
 

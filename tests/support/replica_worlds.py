@@ -292,7 +292,7 @@ class ReplicaWorld:
                     },
                     _condition(replica, "Ready", started),
                     _condition(replica, "ModelReady", started),
-                    _condition(replica, "Announced", stays(replica) and started),
+                    _condition(replica, "RoutingReady", stays(replica) and started),
                 ]
             }
             if runs.gone_at is not None:

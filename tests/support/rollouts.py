@@ -142,7 +142,7 @@ class SteppedRollout:
                 _condition("Ready", serves, generation),
                 _condition("ModelReady", serves, generation, said),
                 _condition("EndpointAnnounced", serves and not withdrawn, generation),
-                _condition("Announced", serves and not withdrawn, generation),
+                _condition("RoutingReady", serves and not withdrawn, generation),
             ]
         }
 

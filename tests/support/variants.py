@@ -12,6 +12,7 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose import owner_status
 from modelplane.compose.composition import Composition, Desired, Request, Requirement
+from modelplane.compose.conditions import join_same_type
 from modelplane.compose.deployment import model_deployment
 from modelplane.compose.deployment.deployment_facts import DeploymentFacts
 from modelplane.compose.deployment.rollout.rollout_order import serves
@@ -140,7 +141,7 @@ class SteppedVariants:
         told = item.get("status", {}).get("conditions", ())
         time = self.now.strftime("%Y-%m-%dT%H:%M:%SZ")
         conditions = owner_status.with_times(
-            composition.conditions, told, item["metadata"]["generation"], time
+            join_same_type(composition.conditions), told, item["metadata"]["generation"], time
         )
         wanted = {**composition.status, "conditions": conditions}
         self.written += item.get("status") != wanted
@@ -176,7 +177,7 @@ class SteppedVariants:
                         for type_, holds in (
                             ("Ready", is_up),
                             ("ModelReady", is_up),
-                            ("Announced", announced),
+                            ("RoutingReady", announced),
                         )
                     ]
                 }

@@ -41,6 +41,9 @@ class Kind(msgspec.Struct, frozen=True):
     short: str
     namespaced: bool
     own_columns: tuple[Column, ...] = ()
+    """Columns before those of every kind, under Crossplane too."""
+    listed_columns: tuple[Column, ...] = ()
+    """Columns in place of these where Modelplane's own CustomResourceDefinitions are used."""
     scale: Scale | None = None
     group: str = GROUP
 
@@ -76,8 +79,10 @@ class Kind(msgspec.Struct, frozen=True):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The kind's own columns, then those of every kind."""
-        return self.own_columns + _COLUMNS
+        """The kind's own columns, then those of every kind, unless the kind has a column of the same name."""
+        own = self.listed_columns or self.own_columns
+        names = {column.name for column in own}
+        return own + tuple(column for column in _COLUMNS if column.name not in names)
 
 
 _WORD_ENDS = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -94,13 +99,14 @@ def _type_named(name: str, folder: str) -> type[Model]:
     return type_
 
 
-def _condition(type_: str) -> str:
-    return f".status.conditions[?(@.type=='{type_}')].status"
+def _condition(type_: str, field: str = "status") -> str:
+    return f".status.conditions[?(@.type=='{type_}')].{field}"
 
 
 _COLUMNS = (
     Column("SYNCED", _condition("Synced")),
     Column("READY", _condition("Ready")),
+    Column("REASON", _condition("Ready", "reason")),
     Column("AGE", ".metadata.creationTimestamp", "date"),
 )
 
@@ -167,6 +173,11 @@ KINDS = (
         "md",
         namespaced=True,
         own_columns=(Column("REPLICAS", ".status.replicas.ready", "integer"),),
+        listed_columns=(
+            Column("READY", ".status.summary.ready"),
+            Column("REASON", _condition("Ready", "reason")),
+            Column("CLUSTERS", ".status.summary.clusters"),
+        ),
         scale=Scale(".spec.replicas", ".status.replicas.total", ".status.selector"),
     ),
     Kind(

@@ -272,9 +272,17 @@ class DeploymentCost(Model):
     ] = 0
 
 
+class DeploymentSummary(Model):
+    """Summary of the replicas, as `kubectl get` shows it."""
+
+    ready: Annotated[str, about("Ready replicas, of those desired now, such as 1/2.")] | None = None
+    clusters: Annotated[str, about("Names of the clusters that the replicas are placed on.")] | None = None
+
+
 class ModelDeploymentStatus(Status):
     """Status of the deployment."""
 
+    summary: Annotated[DeploymentSummary, about("Summary of the replicas.")] | None = None
     replicas: Annotated[ReplicaCounts, about("Numbers of replicas.")] | None = None
     cost: (
         Annotated[DeploymentCost, about("Cost by the prices of pools. Absent: no pool has a price.")] | None

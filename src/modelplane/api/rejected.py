@@ -10,11 +10,13 @@ from typing import Literal
 
 import msgspec
 
+from modelplane.api.conditions.row import Reason
+
 
 class Rejected(msgspec.Struct, frozen=True, gc=False):
     """The check does not pass. The same input gives the same rejection."""
 
-    reason: StrEnum | Literal[""] = ""
+    reason: StrEnum | Reason | Literal[""] = ""
     """The case as programs compare it, such as the reason of a condition; empty if none does."""
     subject: str = ""
     """What does not pass: an object, a field, a taint, a request."""

@@ -4,7 +4,7 @@ A condition is for the user: the state of the object, and the remedy. The same f
 that nothing is written when nothing changed.
 """
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from enum import StrEnum
 
 import msgspec
@@ -37,6 +37,22 @@ def true(type_: StrEnum | str, reason: StrEnum | str, message: str = "") -> Cond
 def false(type_: StrEnum | str, reason: StrEnum | str, message: str) -> Condition:
     """State that something does not hold; the message has the cause."""
     return Condition(str(type_), False, str(reason), message)
+
+
+def join_same_type(conditions: Iterable[Condition]) -> tuple[Condition, ...]:
+    """Return one condition of each type: the first that does not hold, with the messages of the others."""
+    by_type: dict[str, list[Condition]] = {}
+    for condition in conditions:
+        by_type.setdefault(condition.type, []).append(condition)
+    return tuple(_join(of_type) for of_type in by_type.values())
+
+
+def _join(of_type: list[Condition]) -> Condition:
+    refused = [condition for condition in of_type if not condition.holds]
+    if len(refused) < 2:
+        return refused[0] if refused else of_type[0]
+    messages = dict.fromkeys(condition.message for condition in refused)
+    return msgspec.structs.replace(refused[0], message="; ".join(messages))
 
 
 def last_said(status: Status, types: Container[str]) -> tuple[Condition, ...]:

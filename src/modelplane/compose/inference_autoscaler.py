@@ -17,7 +17,6 @@ from modelplane.compose.readiness import condition_of
 from modelplane.deciders.autoscaling.state import Inert, State
 
 _DEPLOYMENT = "deployment"
-_LEFT_TO_OTHERS = (Inert.OTHER_AUTOSCALER, Inert.OTHER_WRITER)
 _WITHOUT_PLACE = (
     ModelDeploymentReason.INSUFFICIENT_CAPACITY,
     ModelDeploymentReason.NO_CLUSTERS,
@@ -52,7 +51,7 @@ def compose(request: AutoscalerRequest) -> Composition | Blocked:
     if state is not None and state.reading and _decides(request):
         return _unchanged(request, state)
     active = _active(request)
-    limited = _limited(request, state) if state and state.inert not in _LEFT_TO_OTHERS else ()
+    limited = _limited(request, state) if state and state.inert is not Inert.OTHER_WRITER else ()
     return Composition(status=_status(state), conditions=(active, *limited), ready=_is_ready(active))
 
 

@@ -34,6 +34,7 @@ from modelplane.compose.clouds.table import RECIPES
 from modelplane.compose.cluster import inference_class, inference_cluster
 from modelplane.compose.cluster.cluster_facts import ClusterFacts
 from modelplane.compose.composition import Blocked, Composition, NoFacts, Request, Requirement, Unknown
+from modelplane.compose.conditions import join_same_type
 from modelplane.compose.deployment import model_deployment
 from modelplane.compose.deployment.deployment_facts import DeploymentFacts
 from modelplane.compose.gateway import inference_gateway
@@ -130,6 +131,8 @@ class Composer:
         if isinstance(request.facts, Blocked):
             return request.facts
         decided = self.decide(request)
+        if isinstance(decided, Composition):
+            decided = msgspec.structs.replace(decided, conditions=join_same_type(decided.conditions))
         return decided if self.is_platform else admitted(request, decided)
 
 
@@ -177,6 +180,7 @@ _COMPOSERS = (
         DeploymentFacts,
         Lane.DECISIONS,
         priorities.further,
+        only_controllers=("summary",),
         pace=Pace(15, 120, settles=True),
     ),
     Composer(

@@ -135,10 +135,10 @@ def _credential(request: EndpointRequest, target: Target) -> tuple[Condition, ..
         return ()
     if unknown := request.unknown(SECRET_KEY):
         message = f'cannot read Secret "{wanted.secret}", so what it gave before stays: {unknown.cause}'
-        return (false(Type.CREDENTIAL_READY, Reason.SECRET_UNREADABLE, message),)
+        return (false(Type.AUTHENTICATED, Reason.SECRET_UNREADABLE, message),)
     found = credentials.build_header(wanted, next(iter(request.found(SECRET_KEY)), None))
     if isinstance(found, Rejected):
         message = f"it gets no requests: {found.message}"
-        return (false(Type.CREDENTIAL_READY, Reason.SECRET_REFUSED, message),)
+        return (false(Type.AUTHENTICATED, Reason.SECRET_REFUSED, message),)
     message = f'the gateway sends key "{wanted.key}" of Secret "{wanted.secret}" to {wanted.host}'
-    return (true(Type.CREDENTIAL_READY, Reason.IN_FORCE, message),)
+    return (true(Type.AUTHENTICATED, Reason.IN_FORCE, message),)

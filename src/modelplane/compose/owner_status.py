@@ -3,8 +3,13 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from modelplane.api.conditions.reason_meanings import ALARMING
-from modelplane.api.conditions.reasons import ReadyReason, SyncedReason
+from modelplane.api.conditions.reasons import (
+    FALSE_IS_USUAL,
+    ModelReplicaReason,
+    ReadyReason,
+    SyncedReason,
+    is_warning,
+)
 from modelplane.api.listing import listing
 from modelplane.api.meta import Object
 from modelplane.api.rejected import Rejected
@@ -18,22 +23,38 @@ LONGEST_MESSAGE = 32768
 def ready(
     composition: Composition, observed: Mapping[str, Object], before: Iterable[Mapping[str, Any]]
 ) -> Condition:
-    """Return the Ready condition: as the composition decides, or from the readiness of every child."""
+    """Return the Ready condition: as the composition decides, or from the readiness of every child.
+
+    Its reason and message are those of the first condition that keeps the object from being ready.
+    """
     waiting = [
         child.key
         for child in composition.children
         if isinstance(child, Desired) and not (child.key in observed and child.ready(observed[child.key]))
     ]
     is_ready = not waiting if composition.ready is None else composition.ready
+    cause = find_cause(composition.conditions)
     if is_ready:
-        return true(READY, ReadyReason.AVAILABLE)
+        # What is not observed may have changed, although requests are still sent to it.
+        is_doubtful = cause is not None and cause.reason == ModelReplicaReason.CLUSTER_UNREACHABLE
+        return (
+            true(READY, cause.reason, cause.message)
+            if cause and is_doubtful
+            else true(READY, ReadyReason.AVAILABLE)
+        )
     was_ready = any(
         old["type"] == READY and (old["status"] == "True" or old["reason"] == ReadyReason.UNAVAILABLE)
         for old in before
     )
-    cause = next((own.message for own in composition.conditions if not own.holds), "")
-    message = cause or (f"waiting for {listing(waiting)}" if waiting else "")
+    if cause is not None:
+        return false(READY, cause.reason, cause.message)
+    message = f"waiting for {listing(waiting)}" if waiting else ""
     return false(READY, ReadyReason.UNAVAILABLE if was_ready else ReadyReason.CREATING, message)
+
+
+def find_cause(conditions: Iterable[Condition]) -> Condition | None:
+    """Return the first condition that keeps an object from being ready; None if all hold."""
+    return next((own for own in conditions if not own.holds and own.type not in FALSE_IS_USUAL), None)
 
 
 def synced(unwritten: Rejected | None) -> Condition:
@@ -75,7 +96,7 @@ def transitions(conditions: Iterable[Condition], before: Iterable[Mapping[str, A
         own
         for own in conditions
         if known.get(own.type) != (own.status, own.reason)
-        and (own.type in known or (not own.holds and own.reason in ALARMING))
+        and (own.type in known or is_warning(own.type, own.reason, holds=own.holds))
     ]
 
 

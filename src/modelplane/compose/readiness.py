@@ -1,12 +1,12 @@
 """Readiness of children, as observed."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from modelplane.api import labels
 from modelplane.api.meta import Object
 from modelplane.api.schema.untyped import get_list, get_map
-from modelplane.compose.conditions import SYNCED
+from modelplane.compose.conditions import READY, SYNCED
 from modelplane.compose.workload_kinds import row_of
 
 if TYPE_CHECKING:
@@ -46,6 +46,33 @@ def observed_generation(item: Object, type_: str) -> int:
     """
     found, synced = condition_of(item, type_), condition_of(item, SYNCED)
     return int(found.get("observedGeneration", synced.get("observedGeneration", 0))) if found else 0
+
+
+class State(NamedTuple):
+    """State of an object as every view shows it."""
+
+    word: str
+    """One word: Available, or the reason of the first condition that keeps the object from being ready."""
+    cause: str
+    """The message of that condition; empty if the object is ready without a doubt."""
+    is_ready: bool
+
+    def describe(self) -> str:
+        """Return the word and the cause; only the cause of an object without a status."""
+        return self.cause if self.word == _UNKNOWN else f"{self.word}: {self.cause}"
+
+
+_UNKNOWN = "Unknown"
+
+
+def read_state(item: Object) -> State:
+    """Return the state of an object, from its status."""
+    ready = condition_of(item, READY)
+    word, is_ready = str(ready.get("reason") or _UNKNOWN), ready.get("status") == "True"
+    cause = str(ready.get("message") or "")
+    if not is_ready and not cause:
+        cause = "its status does not give a cause" if ready else "it has no status yet"
+    return State(word, cause, is_ready)
 
 
 def when_condition(type_: str) -> "Readiness":

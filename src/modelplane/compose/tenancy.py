@@ -29,7 +29,7 @@ def admitted(request: Request[Any, Any], composed: Composition | Blocked) -> Com
         for condition in owner.status.conditions
         if condition.type not in _COMMON
     )
-    refusal = false(CommonCondition.ADMITTED, AdmittedReason.RESERVED_NAMESPACE, rejected.message)
+    refusal = false(CommonCondition.ACCEPTED, AdmittedReason.RESERVED_NAMESPACE, rejected.message)
     return replace(
         composed,
         children=keep_all(request.observed),

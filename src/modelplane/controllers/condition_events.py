@@ -6,7 +6,7 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
-from modelplane.api.conditions.reason_meanings import ALARMING
+from modelplane.api.conditions.reasons import is_warning
 from modelplane.compose.conditions import Condition
 from modelplane.controllers.decisions import Decision
 from modelplane.kube import errors, events, timestamps
@@ -26,7 +26,7 @@ class Recorder:
 
     async def record(self, owner: Mapping[str, Any], condition: Condition) -> None:
         """Record that a condition changed."""
-        warning = not condition.holds and condition.reason in ALARMING
+        warning = is_warning(condition.type, condition.reason, holds=condition.holds)
         decision = Decision(condition.reason, condition.type, condition.message)
         await self.tell(owner, decision, warning=warning)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from modelplane.api.conditions.reasons import ReadyReason
+from modelplane.api.conditions.reasons import ReadyReason, list_types
 from modelplane.api.rejected import Rejected
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose import guards, owner_status
@@ -69,7 +69,8 @@ class Reporter:
     async def _replace(self, owner: Object, type_: str, condition: Condition) -> None:
         known = owner.get("status") or _first(owner)
         before = known.get("conditions", ())
-        others = [old for old in before if old["type"] != type_]
+        # Another version may have written types that this one does not have.
+        others = [old for old in before if old["type"] in list_types(owner["kind"]) - {type_}]
         written = owner_status.with_times(
             [condition], before, owner["metadata"]["generation"], timestamps.format_now()
         )

@@ -129,7 +129,7 @@ def _attention(snapshot: Snapshot) -> Iterator[Attention]:
         if not row.readiness.ready:
             path = build_path("deployments", row.namespace, row.name)
             why = row.diagnosis or row.readiness.why
-            readiness = Readiness(False, why, row.readiness.since)
+            readiness = Readiness(False, why, row.readiness.since, row.readiness.word)
             yield Attention("Deployment", f"{row.namespace}/{row.name}", path, readiness)
     for cluster in snapshot.clusters:
         if not cluster.readiness.ready:

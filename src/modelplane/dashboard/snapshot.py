@@ -19,10 +19,9 @@ from modelplane.api.model_service import ModelService
 from modelplane.compose.conditions import READY
 from modelplane.compose.deployment import fleet_snapshot, standby
 from modelplane.compose.memo import per_version
-from modelplane.compose.readiness import condition_of
+from modelplane.compose.readiness import condition_of, read_state
 from modelplane.compose.replica import endpoint_manifests
 from modelplane.controllers.metrics import state_samples
-from modelplane.offline.explain.statuses import explain_not_ready
 from modelplane.telemetry import metric_definitions
 
 Objects = Mapping[str, Sequence[Object]]
@@ -67,6 +66,8 @@ class Readiness:
     ready: bool
     why: str
     since: str
+    word: str
+    """The state in one word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,8 +212,8 @@ def sum_devices(devices: Iterable[Devices]) -> Devices:
 
 def find_readiness(item: Object) -> Readiness:
     """Return the readiness of an object, from its status."""
-    why = explain_not_ready(item)
-    return Readiness(not why, why or "", str(condition_of(item, READY).get("lastTransitionTime") or ""))
+    state, since = read_state(item), str(condition_of(item, READY).get("lastTransitionTime") or "")
+    return Readiness(state.is_ready, state.cause, since, state.word)
 
 
 def _key(item: Object) -> tuple[str, str]:

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
 from modelplane.api.columns import Columns, Explained
+from modelplane.api.conditions.reasons import find_row
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.kinds import KINDS, Kind
 from modelplane.api.listing import listing
@@ -25,7 +26,7 @@ from modelplane.dashboard.timeline import Entry, build_timeline, list_object_eve
 from modelplane.mcp.fleet import EVENTS, Fleet
 from modelplane.mcp.quoting import clean, format_table, quote
 from modelplane.offline.explain.explanation_tables import CONDITIONS
-from modelplane.offline.explain.statuses import explain_not_ready, read_conditions
+from modelplane.offline.explain.statuses import Said, explain_not_ready, read_conditions
 from modelplane.user_error import UserError
 
 T = TypeVar("T")
@@ -69,7 +70,7 @@ class FleetTools:
         snapshot = await self._fleet.take_snapshot(fleet_resources.needed_to_explain(kind))
         item = _find(snapshot, kind, name, namespace)
         told = await self._compute(explanations.explain, snapshot, item)
-        lines = format_table(CONDITIONS.tabulate("Conditions", read_conditions(item)))
+        lines = format_table(_columns_of_conditions(kind).tabulate("Conditions", read_conditions(item)))
         return quote((*_lines(told), *lines))
 
     async def plan(self, manifests: str) -> str:
@@ -166,6 +167,16 @@ def _lines(told: Explained) -> Iterator[str]:
         yield ""
     for note in told.notes:
         yield clean(note, _MOST_OF_A_SENTENCE)
+
+
+def _columns_of_conditions(kind: str) -> Columns[Said]:
+    """Return the columns of conditions, with the meaning and the remedy of each reason."""
+
+    def describe(said: Said) -> str:
+        row = find_row(kind, said.type, said.reason, holds=said.status == "True")
+        return "-" if row is None else " ".join(filter(None, (row.meaning, row.remedy)))
+
+    return Columns(*CONDITIONS.columns, ("MEANING AND REMEDY", describe))
 
 
 def _columns(kind: Kind) -> Columns[Object]:

@@ -178,6 +178,6 @@ def _describe_state(key: ModelKey, *, is_valid: bool) -> str:
         return "Expired"
     reasons = {condition.type: condition.reason for condition in reversed(key.status.conditions)}
     within = reasons.get(ModelKeyCondition.WITHIN_BUDGET)
-    if within in (ModelKeyReason.SPENT, ModelKeyReason.NAMESPACE_SPENT):
+    if within == ModelKeyReason.SPENT:
         return str(within)
-    return str(reasons.get(ModelKeyCondition.GRANTED, "Pending"))
+    return str(reasons.get(ModelKeyCondition.ACCEPTED, "Pending"))

@@ -220,7 +220,7 @@ CANARY_STOPPED = Metric(
     "modelplane_canary_stopped",
     Type.GAUGE,
     "1 for a ModelDeployment whose canary was aborted or waits, with the reason of its condition: "
-    "`CanaryAborted`, `CanaryHolds` or `CanaryUnsupported`.",
+    "`CanaryAborted`, `CanaryHolds` or `Unsupported`.",
     ("namespace", "deployment", "reason"),
     observed=True,
 )

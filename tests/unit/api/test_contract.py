@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.conditions.reason_meanings import DOCUMENTED
+from modelplane.api.conditions.reasons import ROWS
 from modelplane.api.kinds import KINDS
 from modelplane.api.schema import fields
 from modelplane.api.schema.crd import build_schema
@@ -299,6 +299,7 @@ ADDITIONS = {
     "ModelDeployment status.standby*": "preference between deployments",
     "ModelDeployment spec.placement*": "placement by cost",
     "ModelDeployment status.cost*": "placement by cost",
+    "ModelDeployment status.summary*": "columns of kubectl get, as of a ModelCache",
     "ModelDeployment spec.failover*": "replacement of replicas on lost clusters",
     "ModelDeployment status.failover*": "replacement of replicas on lost clusters",
     "*Cluster spec.nodePools[].spot": "spot nodes",
@@ -669,5 +670,5 @@ def test_every_reason_of_the_reference_is_given_by_the_same_condition():
         for type_, reasons in conditions.items()
         for place, reason in enumerate(reasons.split())
     }
-    documented = {(row.kind, str(row.type), row.holds, str(row.reason)) for row in DOCUMENTED}
+    documented = {(kind, str(reason.type), reason.holds, str(reason)) for kind, reason in ROWS}
     assert expected - documented == set()

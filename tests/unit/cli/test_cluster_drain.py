@@ -158,7 +158,7 @@ def test_what_is_not_there_is_not_made(command: str, arguments: list[str], said:
             id="the condition is that of an earlier drain",
         ),
         pytest.param(
-            {"status": "False", "reason": "NotDraining", "message": "the drain was ended"},
+            {"status": "False", "reason": "NotRequested", "message": "the drain was ended"},
             1,
             ['the drain of cluster "west" was ended by others'],
             id="another operator has ended it",

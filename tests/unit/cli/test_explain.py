@@ -184,7 +184,8 @@ def test_a_service_that_is_not_ready_is_status_2(fleet):
     result = explain(fleet, "ms/qwen")
     assert result.exit_code == 2
     assert lines(result.output)[0] == (
-        'ModelService "ml-team/qwen": not ready: InferenceGateway "default" has no address yet'
+        'ModelService "ml-team/qwen": not ready: WaitingForGateway: '
+        'InferenceGateway "default" has no address yet'
     )
 
 

@@ -165,9 +165,9 @@ def test_keys_are_listed_with_what_they_may_use(server: Server) -> None:
     run("create", "ci", "-n", "ml")
     run("create", "app", "-n", "research", "--service", "ml/qwen", "--expires", "1d")
     granted = {
-        "type": "Granted",
+        "type": "Accepted",
         "status": "False",
-        "reason": "NoGrant",
+        "reason": "NotGranted",
         "message": "",
         "lastTransitionTime": NOW,
     }
@@ -177,7 +177,7 @@ def test_keys_are_listed_with_what_they_may_use(server: Server) -> None:
     server.items["research", "app"]["spec"]["blocked"] = True
     header, *rows = [line.split() for line in run("list", "-A").output.splitlines()]
     assert header == ["NAMESPACE", "NAME", "STATE", "KEYS", "EXPIRES", "SERVICES", "BUDGETS"]
-    assert rows[0] == ["ml", "ci", "NoGrant", "1", "never", "ml/*", "none"]
+    assert rows[0] == ["ml", "ci", "NotGranted", "1", "never", "ml/*", "none"]
     assert (*rows[1][:4], rows[1][5]) == ("research", "app", "Blocked", "1", "ml/qwen")
     assert [line.split()[1] for line in run("list", "-n", "ml").output.splitlines()[1:]] == ["ci"]
 
@@ -191,7 +191,7 @@ def test_a_key_is_created_with_budgets_and_listed_with_what_is_used_of_them(serv
             {
                 "type": "WithinBudget",
                 "status": "False",
-                "reason": "NamespaceSpent",
+                "reason": "Spent",
                 "message": "",
                 "lastTransitionTime": "2026-06-01T00:00:00Z",
             }
@@ -202,7 +202,7 @@ def test_a_key_is_created_with_budgets_and_listed_with_what_is_used_of_them(serv
         ],
     }
     (row,) = run("list", "-n", "ml").output.splitlines()[1:]
-    assert row.split()[2] == "NamespaceSpent"
+    assert row.split()[2] == "Spent"
     assert row.endswith("43 % of 1000 tokensPerDay, 100 % of 9.5 costPerMonth of the namespace")
 
 

@@ -264,7 +264,7 @@ def test_a_paused_canary_ends_no_step_but_is_aborted() -> None:
     bench = trial()
     bench.owner["spec"]["rollout"]["paused"] = True
     bench.decide(Outcome.ENDED, "all well")
-    assert (state(bench)["step"], bench.said()[1]) == (1, "RolloutPaused")
+    assert (state(bench)["step"], bench.said()[1]) == (1, "Paused")
     bench.decide(Outcome.ABORTED, "errors")
     assert bench.weights() == [(GOOD, "")] * 3
 
@@ -276,7 +276,7 @@ def test_where_nothing_counts_answers_no_replica_is_updated_until_it_is_promoted
     bench.edit(BETTER)
     bench.settle()
     assert bench.images() == [GOOD] * 4
-    assert bench.said()[:2] == ("False", "CanaryUnsupported")
+    assert bench.said()[:2] == ("False", "Unsupported")
     annotate(bench, labels.PROMOTED, current(bench))
     bench.settle()
     assert bench.images() == [BETTER] * 4
@@ -292,7 +292,7 @@ def test_an_abort_is_kept_where_nothing_counts_answers() -> None:
 
 def test_the_only_replica_needs_surge() -> None:
     bench = trial(replicas=1)
-    assert (bench.images(), bench.said()[1]) == ([GOOD], "CanaryUnsupported")
+    assert (bench.images(), bench.said()[1]) == ([GOOD], "Unsupported")
     bench = trial(replicas=1, maxSurge=1)
     assert bench.weights() == [(GOOD, ""), (BETTER, "5")]
 

@@ -199,7 +199,7 @@ def test_where_nothing_counts_answers_none_moves() -> None:
     edit(bench)
     bench.settle()
     assert places(bench) == OLD
-    assert bench.said()[1] == "CanaryUnsupported"
+    assert bench.said()[1] == "Unsupported"
 
 
 def test_replicas_that_are_placed_meanwhile_are_selected_as_the_other_replicas() -> None:
@@ -336,6 +336,6 @@ def test_without_its_cache_no_stable_replica_is_placed(how: str) -> None:
         find(bench, "ModelCache", "former", SPOILED[how])
     scale(bench, 8)
     assert bench.weights() == [(GOOD, "")] * 3 + [(BETTER, "25")] * 2
-    assert bench.said()[:2] == ("False", "StableReplicasUnplaced")
+    assert bench.said()[:2] == ("False", "NotFound")
     assert 'ModelCache "former" of revision' in bench.said()[2]
     assert "or go on without a canary with `modelplane rollout promote md/qwen -n ml-team`" in bench.said()[2]

@@ -128,7 +128,7 @@ def test_without_a_stable_revision_that_can_be_trusted_no_stable_replica_is_plac
     found = scale(bench, 6)
     assert found == [(GOOD, "")] * 3 + [(BETTER, "25")] * 2, "only what the canary lacks"
     status, reason, message = bench.said()
-    assert (status, reason) == ("False", "StableReplicasUnplaced")
+    assert (status, reason) == ("False", "NotFound")
     stable = bench.owner["status"]["rollout"]["canary"]["stableRevision"]
     assert message.endswith(
         "1 replica with the template of the other replicas cannot be placed, because there is no "
@@ -137,7 +137,7 @@ def test_without_a_stable_revision_that_can_be_trusted_no_stable_replica_is_plac
         "rollout promote md/qwen -n ml-team`"
     )
     told = {each["type"]: each for each in bench.owner["status"]["conditions"]}["ReplicasScheduled"]
-    assert told["reason"] == "StableReplicasUnplaced"
+    assert told["reason"] == "NotFound"
     assert told["message"].startswith("5 of 6 replicas placed; 1 replica with the template")
 
 

@@ -27,9 +27,9 @@ REPORTED = [
     pytest.param(
         [pod("p", BAD, field="initContainerStatuses")], [("p", "n1/bad")], "DeviceUnhealthy", id="a sidecar"
     ),
-    pytest.param([pod("p", GOOD, SILENT)], [], "NoneUnhealthy", id="unknown is not unhealthy"),
-    pytest.param([pod("p", SILENT)], [], "NoneUnhealthy", id="only unknown: a driver that is away"),
-    pytest.param([pod("p", ("x", "Broken"))], [], "NoneUnhealthy", id="a word that is not known is unknown"),
+    pytest.param([pod("p", GOOD, SILENT)], [], "Healthy", id="unknown is not unhealthy"),
+    pytest.param([pod("p", SILENT)], [], "Healthy", id="only unknown: a driver that is away"),
+    pytest.param([pod("p", ("x", "Broken"))], [], "Healthy", id="a word that is not known is unknown"),
     pytest.param([pod("p")], [], "", id="no driver reports"),
     pytest.param([pod("p", BAD, phase="Failed")], [], "", id="a pod that ended keeps its last report"),
     pytest.param(

@@ -169,7 +169,7 @@ def _deployment(*args: str, conditions: tuple[str, ...] = ()) -> ModelDeployment
         {
             "type": each,
             "status": "False",
-            "reason": "UndefinedVariable",
+            "reason": "InvalidSettings",
             "lastTransitionTime": "2026-01-01T00:00:00Z",
         }
         for each in conditions
@@ -189,14 +189,14 @@ def _deployment(*args: str, conditions: tuple[str, ...] = ()) -> ModelDeployment
 def test_a_deployment_reports_the_variables_that_nothing_defines() -> None:
     [condition] = engine_variables.conditions(_deployment("--name=$(NAME)", "$(NAME)"))
     assert (condition.type, condition.holds, condition.reason) == (
-        "VariablesDefined",
+        "SettingsSupported",
         False,
-        "UndefinedVariable",
+        "InvalidSettings",
     )
     assert condition.message.startswith('nothing sets $(NAME) of container "engine", so the program receives')
 
 
 def test_a_deployment_says_nothing_of_variables_unless_it_did_before() -> None:
     assert engine_variables.conditions(_deployment(FLAG)) == ()
-    [condition] = engine_variables.conditions(_deployment(FLAG, conditions=("VariablesDefined",)))
+    [condition] = engine_variables.conditions(_deployment(FLAG, conditions=("SettingsSupported",)))
     assert condition.holds

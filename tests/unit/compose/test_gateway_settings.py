@@ -43,13 +43,11 @@ class Refused:
 HONORED = None
 KEY = {"hashes": [{"sha256": "ab" * 32}]}
 SELECTOR: dict[str, Any] = {"selector": {"matchLabels": {}}}
-TLS = Refused("Secured", "UnsupportedBackend", {"tls": {"certificateRefs": [{"name": "front"}]}}, "spec.tls")
-GRANTS = Refused(
-    "SettingsSupported", "UnsupportedBackend", {"keyGrants": [{"namespace": "a"}]}, "spec.keyGrants"
-)
+TLS = Refused("Secured", "Unsupported", {"tls": {"certificateRefs": [{"name": "front"}]}}, "spec.tls")
+GRANTS = Refused("SettingsSupported", "Unsupported", {"keyGrants": [{"namespace": "a"}]}, "spec.keyGrants")
 ALIASES = Refused(
     "SettingsSupported",
-    "UnsupportedBackend",
+    "Unsupported",
     {"aliases": [{"name": "gpt", "service": "a/b", "namespaces": ["*"]}]},
     "spec.aliases",
 )
@@ -73,14 +71,14 @@ ROWS: dict[type[Model], dict[str, Refused | None]] = {
         "backend": HONORED,
         "traefik": Refused(
             "SettingsSupported",
-            "UnsupportedBackend",
+            "Unsupported",
             {"traefik": {"version": "41.3.0"}},
             "spec.traefik",
             (Backend.ENVOY_GATEWAY, Backend.GATEWAY_API),
         ),
         "envoyGateway": Refused(
             "SettingsSupported",
-            "UnsupportedBackend",
+            "Unsupported",
             {"envoyGateway": {}},
             "spec.envoyGateway",
             (Backend.TRAEFIK, Backend.GATEWAY_API),
@@ -88,14 +86,14 @@ ROWS: dict[type[Model], dict[str, Refused | None]] = {
         "allowedDestinations": HONORED,
         "deniedDestinations": HONORED,
         "authentication": Refused(
-            "Authenticated", "NotEnforced", {"authentication": "APIKey"}, "does not read ModelKeys"
+            "Authenticated", "Unsupported", {"authentication": "APIKey"}, "does not read ModelKeys"
         ),
         "keyGrants": GRANTS,
         "tls": TLS,
         "aliases": ALIASES,
         "pricing": Refused(
             "SettingsSupported",
-            "UnsupportedBackend",
+            "Unsupported",
             {
                 "pricing": {
                     "currency": "USD",
@@ -106,18 +104,18 @@ ROWS: dict[type[Model], dict[str, Refused | None]] = {
         ),
         "rateLimitService": Refused(
             "SettingsSupported",
-            "UnsupportedBackend",
+            "Unsupported",
             {"rateLimitService": {"host": "ratelimit.example"}},
             "spec.rateLimitService",
         ),
         "numTrustedHops": Refused(
-            "SettingsSupported", "UnsupportedBackend", {"numTrustedHops": 1}, "spec.numTrustedHops"
+            "SettingsSupported", "Unsupported", {"numTrustedHops": 1}, "spec.numTrustedHops"
         ),
     },
     ModelService: {
         "endpoints[].priority": Refused(
             "RoutingReady",
-            "TiersWithoutFailover",
+            "Unsupported",
             {"endpoints": [SELECTOR | {"selector": {"matchLabels": {"a": "b"}}}, SELECTOR | {"priority": 1}]},
             "a backend without priorities",
         ),
@@ -125,34 +123,32 @@ ROWS: dict[type[Model], dict[str, Refused | None]] = {
         "endpoints[].selector": HONORED,
         "endpoints[].maxOutstandingRequests": Refused(
             "RoutingReady",
-            "BalancingUnsupported",
+            "Unsupported",
             {"endpoints": [SELECTOR | {"maxOutstandingRequests": 8}]},
             "maxOutstandingRequests",
         ),
         "endpoints[].maxQueuedRequests": Refused(
             "RoutingReady",
-            "BalancingUnsupported",
+            "Unsupported",
             {"endpoints": [SELECTOR | {"maxQueuedRequests": 8}]},
             "maxQueuedRequests",
         ),
         "endpoints[].budget": Refused(
             "WithinBudget",
-            "NotMeasured",
+            "NoMetrics",
             {"endpoints": [SELECTOR | {"budget": {"tokensPerDay": 1000}}]},
             "counts",
         ),
         "balancing": Refused(
             "RoutingReady",
-            "BalancingUnsupported",
+            "Unsupported",
             {"endpoints": [SELECTOR], "balancing": {"policy": "LeastRequests"}},
             "spec.balancing",
         ),
-        "hold": Refused(
-            "RoutingReady", "HoldUnsupported", {"endpoints": [SELECTOR], "hold": {}}, "spec.hold"
-        ),
+        "hold": Refused("RoutingReady", "Unsupported", {"endpoints": [SELECTOR], "hold": {}}, "spec.hold"),
         "aliases": Refused(
             "SettingsSupported",
-            "UnsupportedBackend",
+            "Unsupported",
             {"endpoints": [SELECTOR], "aliases": ["gpt"]},
             "spec.aliases",
         ),
@@ -271,8 +267,8 @@ def test_a_setting_without_words_is_refused_in_a_condition_that_names_it(
 
 @pytest.mark.parametrize("backend", OTHERS)
 def test_a_key_says_that_the_gateway_asks_for_none(backend: Backend) -> None:
-    status, reason, message = _conditions(ModelKey, KEY, backend)["Enforced"]
-    assert (status, reason) == ("False", "GatewayOpen")
+    status, reason, message = _conditions(ModelKey, KEY, backend)["Authenticated"]
+    assert (status, reason) == ("False", "Open")
     assert "asks for no key" in message
 
 

@@ -46,7 +46,7 @@ SPENT = "is spent: requests are refused until"
         ),
         pytest.param(
             KeyBudgets(states(0, 100, NAMESPACE), "USD"),
-            "NamespaceSpent",
+            "Spent",
             f"the budget of all keys of the namespace, 12.50 USD a month, {SPENT} {NEXT_MONTH}",
             id="that of the namespace",
         ),
@@ -57,7 +57,7 @@ SPENT = "is spent: requests are refused until"
             KeyBudgets(states(100)), "Spent", "1,000 tokens a day", id="tokens are spent also without prices"
         ),
         pytest.param(
-            KeyBudgets(problem="no answer"), "NotMeasured", "no answer", id="usage that cannot be read"
+            KeyBudgets(problem="no answer"), "NoMetrics", "no answer", id="usage that cannot be read"
         ),
     ],
 )
@@ -93,7 +93,7 @@ def test_the_status_has_the_part_of_each_limit_that_is_used() -> None:
             {"of": "Key", "limit": "costPerMonth", "amount": "12.50", "usedPercent": 0},
         ]
     }
-    assert [each.type for each in composed.conditions] == ["Granted", "Enforced", "WithinBudget"]
+    assert [each.type for each in composed.conditions] == ["Accepted", "Authenticated", "WithinBudget"]
 
 
 def test_a_key_that_has_spent_its_budget_is_still_a_key_in_force() -> None:

@@ -214,7 +214,7 @@ def test_nothing_is_made_before_the_weights_are_there(found: Any, message: str) 
         [
             (False, "WaitingForCache", message),
             (False, "WaitingForModel", message),
-            (False, "NotServing", "services send it no requests until it serves"),
+            (False, "WaitingForBackend", "services send it no requests until it serves"),
         ],
     )
 
@@ -254,7 +254,7 @@ def test_a_cluster_that_cannot_run_it_gets_nothing_new_and_keeps_what_it_has(
     said = composed(owner, {"model-route": {}}, cluster=(cluster(capabilities={capability: False}),))
     assert (said.children, _said(said)[0]) == (
         (Keep("model-route"),),
-        (False, "UnsupportedTopology", message),
+        (False, "Unsupported", message),
     )
 
 

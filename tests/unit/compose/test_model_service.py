@@ -56,7 +56,7 @@ def test_a_service_routes_to_no_more_than_its_share_of_the_gateway() -> None:
     [route] = many.routes
     assert (few.ready, few.routes[0]) == (True, route)
     [said] = [each for each in many.conditions if each.type == "RoutingReady"]
-    assert (many.ready, said.reason) == (False, "TooManyEndpoints")
+    assert (many.ready, said.reason) == (False, "LimitExceeded")
     assert said.message == (
         "2 of 1026 endpoints get no traffic, because a ModelService routes to 1,024: "
         '"e-1024", "e-1025"; select fewer endpoints, or divide them among ModelServices'
@@ -66,7 +66,7 @@ def test_a_service_routes_to_no_more_than_its_share_of_the_gateway() -> None:
 def test_the_namespace_with_the_path_of_all_models_has_none_of_its_own() -> None:
     taken = composed(1, namespace="v1")
     [said] = [each for each in taken.conditions if each.type == "RoutingReady"]
-    assert (taken.ready, said.reason) == (False, "PathTaken")
+    assert (taken.ready, said.reason) == (False, "ReservedNamespace")
     assert said.message == (
         'paths below /v1/ are routed by the model of the request, so namespace "v1" has none: use another '
         'namespace, or name the model "v1/qwen" in requests to /v1/'
@@ -85,9 +85,9 @@ def test_a_service_without_a_share_of_its_namespace_says_so_and_so_does_its_answ
         for result in (some, none, kept)
     ]
     assert [(each.holds, each.reason) for each in conditions] == [
-        (False, "TooManyEndpoints"),
-        (False, "TooManyEndpoints"),
-        (True, "TooManyEndpoints"),
+        (False, "LimitExceeded"),
+        (False, "LimitExceeded"),
+        (True, "LimitExceeded"),
     ]
     assert conditions[0].message == (
         "1 of 4 endpoints get no traffic, because the ModelServices of a namespace route to 10,000 "

@@ -48,7 +48,7 @@ def marks(composition: Composition) -> list[str]:
 
 def is_announced(composition: Composition) -> bool:
     """Whether the replica says that services can send it requests."""
-    [said] = [each for each in composition.conditions if each.type == "Announced"]
+    [said] = [each for each in composition.conditions if each.type == "RoutingReady"]
     return said.holds
 
 

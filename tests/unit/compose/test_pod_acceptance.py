@@ -58,7 +58,7 @@ def test_no_cluster_gets_a_replica_whose_pods_it_refuses() -> None:
 def test_a_cluster_that_accepts_the_pods_gets_the_replica() -> None:
     said = composed(KEYS, cluster("east"), cluster("west", extra=ACCEPTS))
     assert [each["spec"]["clusterName"] for each in replicas(said).values()] == ["west"]
-    assert stated(said, "TemplateAccepted") is None
+    assert stated(said, "SettingsSupported") is None
 
 
 def test_a_want_of_capacity_is_told_as_before() -> None:
@@ -76,17 +76,17 @@ def test_a_replica_that_runs_stays_where_its_pods_are_refused() -> None:
     assert replicas(said).keys() == {key}
     assert not replicas(said)[key]["spec"].get("draining")
     assert (stated(said, "ReplicasScheduled") or (False,))[0]
-    holds, reason, message = stated(said, "TemplateAccepted") or (True, "", "")
+    holds, reason, message = stated(said, "SettingsSupported") or (True, "", "")
     assert (holds, reason) == (False, "PodNotAccepted")
     assert f'InferenceCluster "east" does not accept {NAMED} of the pods: replicas there stay' in message
 
 
 @pytest.mark.parametrize("key", ["kuma.io/mesh", "team"])
 def test_it_says_once_the_pods_are_accepted_again(key: str) -> None:
-    condition = {"type": "TemplateAccepted", "status": "False", "reason": "PodNotAccepted", "message": "x"}
+    condition = {"type": "SettingsSupported", "status": "False", "reason": "PodNotAccepted", "message": "x"}
     said = composed(
         {"labels": {key: "x"}},
         cluster("east", extra=ACCEPTS),
         conditions=[{**condition, "lastTransitionTime": "2026-01-01T00:00:00Z"}],
     )
-    assert (stated(said, "TemplateAccepted") or ("", ""))[1] == "PodAccepted"
+    assert (stated(said, "SettingsSupported") or ("", ""))[1] == "InForce"

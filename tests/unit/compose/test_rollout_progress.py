@@ -71,10 +71,10 @@ def test_a_bad_image_stops_at_the_limit_and_says_so() -> None:
     run.reconcile()
     name = run.replicas()[edited]["metadata"]["name"]
     waits = f'1 of 3 replicas updated, waits for replica "{name}" on cluster "east": ErrImagePull'
-    assert run.said() == ("True", "ReplicasUpdating", waits)
+    assert run.said() == ("True", "Updating", waits)
     assert run.composition.again_in_s == 600
     after(run, 599)
-    assert (run.said()[1], run.composition.again_in_s) == ("ReplicasUpdating", 1)
+    assert (run.said()[1], run.composition.again_in_s) == ("Updating", 1)
     after(run, 1)
     assert run.said() == (
         "False",
@@ -102,7 +102,7 @@ def test_each_step_of_progress_restarts_the_deadline() -> None:
     run.report(edited)
     after(run, 0)
     assert run.owner["status"]["rollout"]["lastProgressTime"] == "2026-06-01T00:10:00Z"
-    assert run.said()[1] == "ReplicasUpdating"
+    assert run.said()[1] == "Updating"
 
 
 def test_a_paused_rollout_edits_nothing_and_has_no_deadline() -> None:
@@ -115,7 +115,7 @@ def test_a_paused_rollout_edits_nothing_and_has_no_deadline() -> None:
     assert run.images() == [GOOD] * 3
     assert run.said() == (
         "False",
-        "RolloutPaused",
+        "Paused",
         (
             "0 of 3 replicas updated. The rollout is paused: continue with "
             "`modelplane rollout resume md/qwen -n ml-team`"
@@ -124,7 +124,7 @@ def test_a_paused_rollout_edits_nothing_and_has_no_deadline() -> None:
     assert "lastProgressTime" not in run.owner["status"]["rollout"]
     run.owner["spec"]["rollout"]["paused"] = False
     run.reconcile()
-    assert run.said()[1] == "ReplicasUpdating"
+    assert run.said()[1] == "Updating"
     assert run.owner["status"]["rollout"]["lastProgressTime"] == "2026-06-01T01:23:20Z"
 
 
@@ -164,7 +164,7 @@ def test_a_surge_without_capacity_is_named() -> None:
     run.reconcile()
     assert run.images() == [GOOD] * 4
     status, reason, message = run.said()
-    assert (status, reason) == ("True", "ReplicasUpdating")
+    assert (status, reason) == ("True", "Updating")
     assert message.startswith(
         "0 of 4 replicas updated, waits for capacity for a surge replica, or a larger maxUnavailable: "
     )
@@ -212,4 +212,4 @@ def test_time_does_not_pass_offline() -> None:
     run = settled()
     run.edit(BAD)
     run.reconcile(offline=True)
-    assert (run.said()[1], run.composition.again_in_s) == ("ReplicasUpdating", None)
+    assert (run.said()[1], run.composition.again_in_s) == ("Updating", None)

@@ -35,7 +35,7 @@ def _said(standbys: dict[str, Any], endpoints: dict[str, int], *, stated: bool =
     selectors = [{"selector": {"matchLabels": {"modelplane.ai/deployment": name}}} for name in standbys]
     service = _item("ModelService", "chat", {"endpoints": selectors})
     if stated:
-        known = {"type": "ServingVariant", "status": "True", "reason": "R"}
+        known = {"type": "StandbyActive", "status": "False", "reason": "R"}
         service["status"] = {"conditions": [{**known, "lastTransitionTime": "2026-01-01T00:00:00Z"}]}
     required = {
         "gateway": (_item("InferenceGateway", "default", {"backend": "Envoy"}),),
@@ -62,7 +62,7 @@ def _said(standbys: dict[str, Any], endpoints: dict[str, int], *, stated: bool =
         Request(decode_as(ModelService, service), {}, required, ServiceFacts())
     )
     assert isinstance(composition, Composition)
-    found = [each for each in composition.conditions if each.type == "ServingVariant"]
+    found = [each for each in composition.conditions if each.type == "StandbyActive"]
     return (found[0].status, found[0].reason, found[0].message) if found else ()
 
 
@@ -75,23 +75,26 @@ _ORDER = {"fp8": None, "bf16": {"name": "fp8"}, "int4": {"name": "bf16"}}
         (
             {"fp8": 2},
             (
-                "True",
-                "PreferredServes",
+                "False",
+                "NotNeeded",
                 'in order of preference: "fp8" 2 endpoints, "bf16" none, "int4" none',
             ),
         ),
         (
             {"fp8": 1, "bf16": 1},
             (
-                "True",
-                "StandbyServesToo",
-                'in order of preference: "fp8" 1 endpoint, "bf16" 1 endpoint, "int4" none',
+                "False",
+                "NotNeeded",
+                (
+                    '"fp8" serves, and so does "bf16"; in order of preference: "fp8" 1 endpoint, '
+                    '"bf16" 1 endpoint, "int4" none'
+                ),
             ),
         ),
         (
             {"int4": 1},
             (
-                "False",
+                "True",
                 "StandbyServes",
                 (
                     '"int4" serves in place of "fp8"; in order of preference: "fp8" none, "bf16" none, '
@@ -103,7 +106,7 @@ _ORDER = {"fp8": None, "bf16": {"name": "fp8"}, "int4": {"name": "bf16"}}
             {},
             (
                 "False",
-                "NoVariantServes",
+                "NoEndpoints",
                 'none serves; in order of preference: "fp8" none, "bf16" none, "int4" none',
             ),
         ),
@@ -123,13 +126,13 @@ def test_a_standby_for_a_deployment_that_is_not_selected_is_no_order() -> None:
 
 
 def test_a_service_whose_order_is_gone_says_so() -> None:
-    assert _said({"fp8": None}, {"fp8": 1}, stated=True)[:2] == ("True", "NoVariants")
+    assert _said({"fp8": None}, {"fp8": 1}, stated=True)[:2] == ("False", "NotRequested")
 
 
 def test_of_two_orders_the_one_that_needs_attention_comes_first() -> None:
     orders = {"a": None, "b": {"name": "a"}, "c": None, "d": {"name": "c"}}
     status, reason, message = _said(orders, {"a": 1, "d": 1})
-    assert (status, reason) == ("False", "StandbyServes")
+    assert (status, reason) == ("True", "StandbyServes")
     assert message.startswith(
         '"d" serves in place of "c"; in order of preference: "c" none, "d" 1 endpoint. '
     )

@@ -267,11 +267,15 @@ def test_a_preferred_one_that_is_gone_changes_nothing(active: bool) -> None:
     run.run(3600, 60)
     assert run.active(BF16) is active
     assert run.running().get(BF16) == before.get(BF16)
-    assert run.said(BF16)[:2] == (str(active), "Kept")
-    assert run.said(BF16, "PreferredResolved") == (
-        "False",
-        "PreferredNotFound",
-        f'there is no ModelDeployment "{FP8}" in namespace "ml-team": create it, or correct spec.standbyFor',
+    runs = "the replicas run" if active else "no replicas run"
+    assert run.said(BF16) == (
+        str(active),
+        "NotFound",
+        (
+            f"{runs}, and nothing changes until the order is known: "
+            f'there is no ModelDeployment "{FP8}" in namespace "ml-team": create it, or '
+            "correct spec.standbyFor"
+        ),
     )
 
 
@@ -283,7 +287,7 @@ def test_a_preferred_one_that_cannot_be_read_changes_nothing() -> None:
     for _ in range(100):
         run.step_only(10, BF16)
     assert run.running() == {BF16: 1}
-    assert run.said(BF16, "PreferredResolved")[1] == "PreferredUnreadable"
+    assert run.said(BF16, "StandbyActive")[1] == "Unreadable"
 
 
 def test_a_status_that_is_older_than_the_last_edit_is_no_evidence() -> None:
@@ -313,10 +317,13 @@ def test_a_cycle_is_refused_and_everything_stays(edits: dict[str, str], path: st
     run.nodes(HOPPER, 0)
     run.run(1200)
     assert run.running() == {FP8: 1}
-    assert run.said(FP8, "PreferredResolved") == (
-        "False",
-        "StandbyCycle",
-        f"the order of deployments is a cycle: {path}. Correct spec.standbyFor of one of them",
+    assert run.said(FP8) == (
+        "True",
+        "InvalidSettings",
+        (
+            "the replicas run, and nothing changes until the order is known: "
+            f"the order of deployments is a cycle: {path}. Correct spec.standbyFor of one of them"
+        ),
     )
 
 
@@ -328,8 +335,8 @@ def test_an_order_has_a_limit() -> None:
         run.stand_by(f"more-{number}", name=before)
         before = f"more-{number}"
     run.run(60)
-    assert run.said("more-5", "PreferredResolved")[1] == "PreferredResolved"
-    assert run.said("more-6", "PreferredResolved")[1] == "TooManyPreferred"
+    assert run.said("more-5", "StandbyActive")[1] == "NotNeeded"
+    assert run.said("more-6", "StandbyActive")[1] == "LimitExceeded"
 
 
 def test_the_objects_that_a_decision_follows_from_trigger_the_next_one() -> None:
@@ -393,9 +400,9 @@ def test_saturation_without_an_autoscaler_is_told() -> None:
     run = SteppedVariants()
     run.autoscalers = ()
     run.run(60)
-    assert run.said(BF16, "PreferredResolved") == (
+    assert run.said(BF16, "SettingsSupported") == (
         "False",
-        "SaturationUnknown",
+        "NoMetrics",
         (
             f'ModelDeployment "{FP8}" never counts as Saturated, because no InferenceAutoscaler scales it: '
             "create one, or remove Saturated from spec.standbyFor.when"

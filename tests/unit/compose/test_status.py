@@ -37,7 +37,10 @@ def test_only_news_is_an_event() -> None:
 
 
 def test_the_first_conditions_of_an_object_are_no_events_unless_somebody_must_act() -> None:
-    waiting, broken = false("A", "WaitingForModel", "why"), false("B", "InsufficientCapacity", "why")
+    waiting, broken = (
+        false("A", "WaitingForModel", "why"),
+        false("ReplicasScheduled", "InsufficientCapacity", "why"),
+    )
     done = true("C", "Accepted", "why")
     assert owner_status.transitions([waiting, broken, done], []) == [broken]
 
@@ -78,8 +81,18 @@ def test_ready_follows_the_children(composition: Composition, observed: Any, hol
     ],
 )
 def test_not_ready_tells_a_start_from_a_loss(before: Any, reason: str) -> None:
-    composition = Composition(ready=False, conditions=(false("X", "Why", "because"),))
-    assert owner_status.ready(composition, {}, before) == Condition("Ready", False, reason, "because")
+    assert owner_status.ready(Composition(ready=False), {}, before) == Condition("Ready", False, reason, "")
+
+
+def test_not_ready_has_the_first_cause() -> None:
+    # The first is False while all is well.
+    usual, first, second = (
+        false("StandbyActive", "NotNeeded", ""),
+        false("X", "Why", "because"),
+        false("Y", "Z", ""),
+    )
+    composition = Composition(ready=False, conditions=(usual, first, second))
+    assert owner_status.ready(composition, {}, []) == Condition("Ready", False, "Why", "because")
 
 
 def test_the_order_of_conditions_is_no_change() -> None:

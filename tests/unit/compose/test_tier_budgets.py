@@ -48,10 +48,10 @@ def service(said: str = "", *, budget: bool = True) -> ModelService:
         pytest.param("", state(99), set(), "Available", id="not spent"),
         pytest.param("", state(100), {1}, "Spent", id="spent"),
         pytest.param("Spent", state(0), set(), "Available", id="open again"),
-        pytest.param("", UNKNOWN, set(), "NotMeasured", id="not known, and open before"),
+        pytest.param("", UNKNOWN, set(), "NoMetrics", id="not known, and open before"),
         pytest.param("Spent", UNKNOWN, {1}, "Spent", id="not known, and closed before"),
         pytest.param("", state(0, BudgetLimit.COST_PER_DAY), set(), "NoPrices", id="money without prices"),
-        pytest.param("Spent", None, set(), "NotMeasured", id="where nothing counts"),
+        pytest.param("Spent", None, set(), "NoMetrics", id="where nothing counts"),
     ],
 )
 def test_a_tier_is_closed_while_its_budget_is_spent(

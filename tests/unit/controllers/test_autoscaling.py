@@ -240,7 +240,7 @@ async def test_the_oldest_of_two_autoscalers_decides() -> None:
     bench = Bench(autoscaler("qwen", "2026-01-02T00:00:00Z"), autoscaler("old"))
     bench.load_ = Load({"a": Reading(held={"ml/qwen": 1})})
     state = await bench.look()
-    assert (bench.replicas, state.inert) == (1, Inert.OTHER_AUTOSCALER)
+    assert (bench.replicas, state.inert) == (1, Inert.OTHER_WRITER)
     assert bench.state("old").inert is None
 
 

@@ -207,7 +207,7 @@ def test_quotas_are_told_with_who_waits_for_them() -> None:
     )
     deployments = [
         deployment("a", 4, ready("False", "QuotaExceeded", "ReplicasScheduled"), total=1),
-        deployment("b", 2, ready("False", "QuotaUnknown", "ReplicasScheduled")),
+        deployment("b", 2, ready("False", "Unreadable", "ReplicasScheduled")),
         deployment("c", 5, ready("False", "InsufficientCapacity", "ReplicasScheduled")),
     ]
     objects = {"DeviceQuota": [quota], "ModelDeployment": deployments}
@@ -245,7 +245,7 @@ def test_what_is_lost_of_a_pool_is_told_by_cause_and_not_by_whose_it_is() -> Non
     seen["usable"] = {"nodes": 2, "missing": missing, "terms": lost}
     east = cluster("east", seen)
     east["status"]["conditions"] += [
-        ready("False", "CapacityStale", "CapacityObserved"),
+        ready("False", "Unreadable", "CapacityObserved"),
         ready("True", "Overcommitted", "CapacityOvercommitted"),
     ]
     declared = cluster("west", pool("b", 1))
@@ -271,7 +271,7 @@ def test_a_canary_that_was_aborted_or_waits_is_told_with_its_reason() -> None:
         said = {"type": "Progressing", "status": "False", "reason": reason, "message": ""}
         return deployment(name, 2, said)
 
-    reasons = {"a": "CanaryAborted", "b": "CanaryHolds", "c": "CanaryRunning", "d": "RolloutPaused"}
+    reasons = {"a": "CanaryAborted", "b": "CanaryHolds", "c": "CanaryRunning", "d": "Paused"}
     found = [rolling(name, reason) for name, reason in reasons.items()]
     assert {labels[1:] for labels in told("modelplane_canary_stopped", ModelDeployment=found)} == {
         ("a", "CanaryAborted"),

@@ -74,6 +74,28 @@ async def test_what_blocks_an_owner_leaves_everything_else_as_it_was(
     assert (synced["type"], synced["status"], synced["message"]) == ("Synced", "False", "the cluster is away")
 
 
+def _of_another_version() -> dict[str, Any]:
+    """Return an owner whose status has a condition type that this version does not have."""
+    retired = {"type": "Admitted", "status": "True", "reason": "Old", "lastTransitionTime": "t"}
+    waited = _waited()
+    waited["status"]["conditions"].append(retired)
+    return waited
+
+
+@pytest.mark.parametrize("is_blocked", [False, True], ids=["it is composed", "it is blocked"])
+async def test_one_reconcile_takes_away_a_condition_type_of_another_version(
+    plane: Any, client: Client, informers: dict[str, Informer], is_blocked: bool
+) -> None:
+    reporter, owner = Reporter(client, informers), _of_another_version()
+    if is_blocked:
+        await reporter.blocked(owner, "the cluster is away")
+    else:
+        await reporter.composed(owner, {}, COMPOSITION, None)
+    body = plane.writes[0][3]
+    assert "Admitted" not in {condition["type"] for condition in body["status"]["conditions"]}
+    assert "Accepted" in {condition["type"] for condition in body["status"]["conditions"]}
+
+
 @pytest.mark.parametrize("condition", [true, false])
 async def test_the_first_conditions_of_an_object_are_no_event(
     plane: Any, client: Client, informers: dict[str, Informer], condition: Any

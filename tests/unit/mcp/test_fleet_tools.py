@@ -51,7 +51,7 @@ async def test_the_objects_of_a_kind_are_rows(served: MCPServer) -> None:
         "3 of kind ModelDeployment",
         "",
         "NAMESPACE | NAME | REPLICAS | READY | WHY NOT",
-        "ml-team | llama-70b | 4 | False | 1 of 5 replicas cannot be placed: no free h100",
+        "ml-team | llama-70b | 4 | False | Unavailable: 1 of 5 replicas cannot be placed: no free h100",
         "ml-team | qwen-14b | 4 | True | -",
         "ml-team | gemma-4b | 2 | True | -",
     ]
@@ -86,7 +86,9 @@ async def test_a_deployment_is_explained_with_what_would_help(served: MCPServer)
     assert "To place one more, one of:" in told
     assert "CHANGE | CLUSTERS THAT WOULD DO" in told
     assert "Refused by:" in told
-    assert told[told.index("Conditions:") + 1] == "CONDITION | STATUS | REASON | MESSAGE"
+    assert told[told.index("Conditions:") + 1] == (
+        "CONDITION | STATUS | REASON | MESSAGE | MEANING AND REMEDY"
+    )
 
 
 async def test_services_and_replicas_are_explained(served: MCPServer) -> None:

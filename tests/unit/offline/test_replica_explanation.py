@@ -72,7 +72,7 @@ def test_one_that_does_not_serve_says_why_and_where_to_look():
     found = explained(FLEET, DEPLOYMENT, REPLICA + ready(False, "the image cannot be pulled"), live=True)
     assert (found.ready, found.reason, found.endpoint, found.services) == (
         False,
-        "the image cannot be pulled",
+        "X: the image cannot be pulled",
         "",
         (),
     )
@@ -108,7 +108,7 @@ def test_a_file_without_a_status_has_none():
         pytest.param(
             (DEPLOYMENT, cluster("west") + ready(False, "its API server does not answer")),
             False,
-            ('InferenceCluster "west" is not ready: its API server does not answer',),
+            ('InferenceCluster "west" is not ready: X: its API server does not answer',),
             id="its cluster is not ready",
         ),
         pytest.param(

@@ -70,12 +70,15 @@ def test_a_service_without_a_status_is_explained_as_the_controllers_would_see_it
     assert (found.ready, found.reason, found.address) == (True, "", "http://192.0.2.1:80/ml-team/qwen")
     assert [each.type for each in found.conditions] == ["EndpointsResolved", "RoutingReady", "Ready"]
     waiting = explained(service(), endpoint("a"))
-    assert (waiting.ready, waiting.reason) == (False, 'InferenceGateway "default" has no address yet')
+    assert (waiting.ready, waiting.reason) == (
+        False,
+        'WaitingForGateway: InferenceGateway "default" has no address yet',
+    )
 
 
 def test_what_the_status_says_is_believed():
     found = explained(GATEWAY, service(status=condition("Ready", "it waits", "Creating")), endpoint("a"))
-    assert (found.ready, found.reason, len(found.conditions)) == (False, "it waits", 1)
+    assert (found.ready, found.reason, len(found.conditions)) == (False, "Creating: it waits", 1)
 
 
 def test_requests_are_shared_as_the_entries_say():
@@ -161,7 +164,7 @@ def test_an_endpoint_outside_the_regions_says_so():
 def test_an_endpoint_that_is_not_ready_says_so():
     given = endpoint("a") + condition("Ready", "its service is being made")
     [row] = rows(explained(GATEWAY, service(), given))
-    assert row[-1] == "it has app=qwen; it is not ready: its service is being made"
+    assert row[-1] == "it has app=qwen; it is not ready: X: its service is being made"
 
 
 def test_gateway_api_routes_to_more_endpoints_than_a_rule_takes_and_to_no_unverifiable_one():
@@ -185,7 +188,7 @@ def test_a_service_of_a_reserved_namespace_routes_nothing(gateway):
     files = assemble((*loaded(gateway).objects, *moved))
     found = explain_service(files, moved[0])
     problem = 'namespace "kube-system" is reserved for system components: use a namespace of your own'
-    assert (found.ready, found.reason) == (False, problem)
+    assert (found.ready, found.reason) == (False, f"ReservedNamespace: {problem}")
     assert rows(found) == [("a", 0, 0.0, f"the service has no route: {problem}")]
 
 

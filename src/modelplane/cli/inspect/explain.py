@@ -45,7 +45,7 @@ def explain(
     ModelService: why it is ready or not, and which endpoints get its requests. For a ModelReplica: why it
     was placed there, and why it is ready or not.
 
-    The exit status is 2 if a replica is not placed, or a service or replica is not ready, and 1 if a file
+    The exit status is 2 if a replica is not placed or the object is not ready, and 1 if a file
     is invalid.
     """
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from modelplane.dashboard.traffic import Rates
 
 _EVERY_S: Final = 1.0
-_NOT_READY: Final = "not ready"
 _TABLES: Final = 3
 _LINES_OF_A_TABLE: Final = 4
 """Its title, its head, the count of what it leaves out, and an empty line."""
@@ -132,7 +131,7 @@ def _time(ms: int | None) -> str:
 
 
 def _state(readiness: "Readiness") -> str:
-    return "ready" if readiness.ready else _NOT_READY
+    return readiness.word
 
 
 def _since(readiness: "Readiness", now: datetime) -> str:
@@ -152,11 +151,13 @@ def _draw(table: "Table", *, is_cut: bool) -> "Iterator[RenderableType]":
     from rich.table import Table as Drawn
     from rich.text import Text
 
+    from modelplane.api.conditions.reasons import ReadyReason
+
     drawn = Drawn(box=None, pad_edge=False, header_style="bold")
     for column in table.columns:
         drawn.add_column(column, no_wrap=True, overflow="ellipsis" if is_cut else "fold")
     for row in table.rows:
-        style = "red" if _NOT_READY in row else ""
+        style = "" if ReadyReason.AVAILABLE in row else "red"
         drawn.add_row(*(Text(clean_text(cell), style=style) for cell in row))
     yield Text(f"\n{table.title}", style="bold")
     yield drawn if table.rows else Text("none", style="dim")

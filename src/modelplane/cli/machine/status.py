@@ -36,6 +36,7 @@ def status(home: Path | None, output: str) -> None:
     states = {process.name: process.state for process in processes}
     counts: Counts = {}
     closed: list[str] = []
+    unready: list[str] = []
     problems = []
     if not any(process.pid for process in processes):
         problems.append("nothing runs: `modelplane up` starts it")
@@ -43,7 +44,7 @@ def status(home: Path | None, output: str) -> None:
         problems.append(f"the fleet's objects cannot be read: control-plane is {states['control-plane']}")
     else:
         try:
-            counts, closed = asyncio.run(_objects(place))
+            counts, closed, unready = asyncio.run(_objects(place))
         except UserError as error:
             problems.append(str(error))
     problems += [
@@ -58,9 +59,10 @@ def status(home: Path | None, output: str) -> None:
     if states.get("envoy") == "Running" and (problem := _gateway_problem(place)):
         problems.append(problem)
     if output != TEXT:
-        print_document(_document(place, processes, counts, problems) | {"closed": closed}, output)
+        document = _document(place, processes, counts, problems)
+        print_document(document | {"closed": closed, "notReady": unready}, output)
     else:
-        _print(place, processes, counts, [*closed, *problems])
+        _print(place, processes, counts, [*unready, *closed, *problems])
     if problems or not all(state == "Running" for state in states.values()):
         raise click.exceptions.Exit(1)
 
@@ -78,8 +80,8 @@ def _gateway_problem(place: Home) -> str:
         return str(error)
 
 
-async def _objects(place: Home) -> tuple[Counts, list[str]]:
-    """Return the number of objects, and of Ready ones, by kind; and what is closed of the clusters."""
+async def _objects(place: Home) -> tuple[Counts, list[str], list[str]]:
+    """Return the number of objects, and of Ready ones, by kind; what is closed; and the states of others."""
     from modelplane.api import kinds
     from modelplane.kube.client import Client
     from modelplane.kube.errors import KubernetesError
@@ -94,6 +96,7 @@ async def _objects(place: Home) -> tuple[Counts, list[str]]:
     )
     counted: Counts = {}
     closed: list[str] = []
+    unready: list[str] = []
     try:
         async with Client.from_kubeconfig(str(place.kubeconfig), timeout_s=2.0) as client:
             for kind in counted_kinds:
@@ -101,9 +104,21 @@ async def _objects(place: Home) -> tuple[Counts, list[str]]:
                 items = (await client.list(resource)).items
                 counted[kind.name] = {"total": len(items), "ready": sum(map(_ready, items))}
                 closed += [sentence for item in items for sentence in _closed(item)]
+                unready += [line for item in items if (line := _describe(kind.name, item))]
     except (KubernetesError, ValueError) as error:
         raise UserError(f"the API server says: {error}") from error
-    return counted, closed
+    return counted, closed, unready
+
+
+def _describe(kind: str, item: dict[str, Any]) -> str | None:
+    """Return the state of an object in one sentence; None if it is ready."""
+    from modelplane.compose.readiness import read_state
+
+    metadata, state = item["metadata"], read_state(item)
+    if state.is_ready:
+        return None
+    name = "/".join(filter(None, (metadata.get("namespace"), metadata["name"])))
+    return f'{kind} "{name}": {state.describe()}'
 
 
 def _closed(item: dict[str, Any]) -> list[str]:

@@ -47,4 +47,4 @@ def covered(cache: ModelCache, clusters: int, regions: RegionRule | None) -> Con
         f"no cluster that matches clusterSelector{within} has a ReadWriteMany StorageClass: "
         "set spec.cluster.existing.cache.storageClassName of an Existing cluster"
     )
-    return false(Type.CLUSTERS_MATCHED, Reason.NO_CLUSTERS, message)
+    return false(Type.CLUSTERS_MATCHED, Reason.NO_MATCH, message)

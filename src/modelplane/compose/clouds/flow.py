@@ -110,7 +110,7 @@ def _not_installed(recipe: Recipe, request: Request[Any, Any]) -> Condition | No
         found = request.required.get(DEFINITION_KEY + provider.package, Unknown("not fetched yet"))
         if isinstance(found, Unknown):
             message = f"cannot read CustomResourceDefinition {provider.kinds[0].definition}: {found.cause}"
-            return false(Type.PROVISIONED, Reason.PROVIDER_NOT_INSTALLED, message)
+            return false(Type.CLUSTER_READY, Reason.PROVIDER_NOT_INSTALLED, message)
         if not any("deletionTimestamp" not in item["metadata"] for item in found):
             missing.append(f"{provider.package}:v{provider.version}")
     if not missing:
@@ -119,13 +119,13 @@ def _not_installed(recipe: Recipe, request: Request[Any, Any]) -> Condition | No
         f"the kinds of {recipe.title} are not installed: install Crossplane's "
         f"{'package' if len(missing) == 1 else 'packages'} {listing(missing)}"
     )
-    return false(Type.PROVISIONED, Reason.PROVIDER_NOT_INSTALLED, message)
+    return false(Type.CLUSTER_READY, Reason.PROVIDER_NOT_INSTALLED, message)
 
 
 def _invalid(recipe: Recipe, site: Site[Any]) -> Condition | None:
     found = list(recipe.problems(site))
     return (
-        false(Type.PROVISIONED, Reason.INVALID_SETTINGS, in_order(found, separator="; ")) if found else None
+        false(Type.CLUSTER_READY, Reason.INVALID_SETTINGS, in_order(found, separator="; ")) if found else None
     )
 
 
@@ -134,7 +134,7 @@ def _progress(
 ) -> Condition:
     unready = [child for child in desired if not child.ready(request.observed.get(child.key, {}))]
     if not unready and not waiting:
-        return true(Type.PROVISIONED, Reason.RESOURCES_READY, f"all {len(desired)} resources are ready")
+        return true(Type.CLUSTER_READY, Reason.RESOURCES_READY, f"all {len(desired)} resources are ready")
     problems = [problem for child in unready if (problem := _problem(request, child))]
     total = len(desired) + len(waiting)
     message = f"{len(desired) - len(unready)} of {total} resources are ready"
@@ -147,7 +147,7 @@ def _progress(
     unknown = request.unknown(ACCOUNT_KEY) if recipe.needs_account(request.owner) else None
     if waiting and recipe.needs_account(request.owner) and (unknown or not request.found(ACCOUNT_KEY)):
         return _without_account(recipe, request.owner, message, unknown)
-    return false(Type.PROVISIONED, Reason.CREATING, message)
+    return false(Type.CLUSTER_READY, Reason.CREATING, message)
 
 
 def _without_account(recipe: Recipe, cluster: Any, message: str, unknown: Unknown | None) -> Condition:
@@ -155,7 +155,7 @@ def _without_account(recipe: Recipe, cluster: Any, message: str, unknown: Unknow
     where = f' in namespace "{account.namespace}"' if account.namespace else ""
     cause = f"it cannot be read: {unknown.cause}" if unknown else "it does not exist: create it"
     message = f'{message}. {account.kind} "{account.name}"{where} of {account.api_version}: {cause}'
-    return false(Type.PROVISIONED, Reason.WAITING_FOR_ACCOUNT, message)
+    return false(Type.CLUSTER_READY, Reason.WAITING_FOR_ACCOUNT, message)
 
 
 def _problem(request: Request[Any, Any], child: Desired) -> str | None:

@@ -129,6 +129,6 @@ def progress(cluster: Object | None, recipe: Recipe, name: str) -> str | None:
     conditions = {condition["type"]: condition for condition in get_list(cluster, "status", "conditions")}
     if conditions.get(READY, {}).get("status") == "True":
         return None
-    found = (conditions.get(type_, {}) for type_ in (CloudClusterCondition.PROVISIONED, READY, SYNCED))
+    found = (conditions.get(type_, {}) for type_ in (CloudClusterCondition.CLUSTER_READY, READY, SYNCED))
     said = next((item["message"] for item in found if item.get("message")), "it is not ready yet")
     return f"{what}: {said}"

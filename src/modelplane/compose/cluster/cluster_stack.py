@@ -199,7 +199,7 @@ def is_ready(stack: Object | None) -> bool:
 
 def report(stack: Object) -> str | None:
     """Return what a stack says of itself; None if all of it is ready."""
-    installed = condition_of(stack, ServingStackCondition.INSTALLED)
+    installed = condition_of(stack, ServingStackCondition.BACKEND_READY)
     synced = condition_of(stack, SYNCED)
     # What could not be written is the cause of all else.
     refused = synced if synced.get("status") == "False" else {}

@@ -153,7 +153,7 @@ def _conditions(
         # An earlier kubeconfig still connects, until the controllers are started again.
         problem = request.facts.kubeconfig_problem
         message = f"its API server answers, but its kubeconfig cannot be used any more: {problem}"
-        running = true(Type.CLUSTER_READY, Reason.KUBECONFIG_NOT_USED, message)
+        running = true(Type.CLUSTER_READY, Reason.CREDENTIAL_EXPIRING, message)
     elif request.facts.credential and request.facts.credential.problem:
         message = (
             f"its API server answers, but its credential expires at {request.facts.credential.expires} and "

@@ -54,7 +54,7 @@ def conditions(request: ClusterRequest) -> tuple[Condition, ...]:
     if not wanted and phase is MutualTLSPhase.PLAIN:
         return ()
     if link is None:
-        return (false(Type.MUTUAL_TLS, Reason.UNSUPPORTED_GATEWAY, _NOTHING_ISSUES),)
+        return (false(Type.SECURED, Reason.UNSUPPORTED_GATEWAY, _NOTHING_ISSUES),)
     found = request.found(cluster_gateway.KEY)
     if wanted and found and not any(map(cluster_gateway.is_ours, found)):
         class_name = found[0].get("spec", {}).get("gatewayClassName", "")
@@ -62,10 +62,10 @@ def conditions(request: ClusterRequest) -> tuple[Condition, ...]:
             f'its Gateway of class "{class_name}" was not made by a ServingStack, so Modelplane changes no '
             "listener of it: remove that Gateway to get one, or remove spec.gateway.mutualTLS"
         )
-        return (false(Type.MUTUAL_TLS, Reason.UNSUPPORTED_GATEWAY, message),)
+        return (false(Type.SECURED, Reason.UNSUPPORTED_GATEWAY, message),)
     if link.problem:
-        return (false(Type.MUTUAL_TLS, Reason.INVALID_CERTIFICATE, link.problem),)
+        return (false(Type.SECURED, Reason.INVALID_CERTIFICATE, link.problem),)
     if wanted and phase is MutualTLSPhase.REQUIRED:
         message = "its gateway accepts only requests of the fleet's gateway"
-        return (true(Type.MUTUAL_TLS, Reason.TLS_REQUIRED, message),)
-    return (false(Type.MUTUAL_TLS, Reason.ROLLING_OUT, link.waiting),)
+        return (true(Type.SECURED, Reason.TLS_REQUIRED, message),)
+    return (false(Type.SECURED, Reason.ROLLING_OUT, link.waiting),)

@@ -86,7 +86,7 @@ def _unwatched(request: ClusterRequest, *, watches: bool) -> tuple[Condition, ..
             "only the controllers watch nodes: replicas stay on a node until it is taken back, and spot "
             "pools are never blocked"
         )
-        return (false(Type.NODES_KEPT, Reason.NOT_OBSERVED, message),)
+        return (false(Type.NODES_KEPT, Reason.NODES_NOT_OBSERVED, message),)
     # Crossplane keeps a condition that is not composed any more.
     ended = true(Type.NODES_KEPT, Reason.NO_NOTICES, "no pool is spot, so nodes are not watched")
     return (ended,) if _was_said(request) else ()

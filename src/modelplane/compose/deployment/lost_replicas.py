@@ -65,7 +65,7 @@ def cluster_conditions(request: ClusterRequest) -> tuple[Condition, ...]:
     standing = watched.standing if watched else None
     if watched is None or standing is None or standing.state is State.GONE:
         return ()
-    reason = InferenceClusterReason(standing.state)
+    reason = standing.state
     if standing.state is State.REACHABLE:
         return (true(InferenceClusterCondition.REACHABLE, reason, "no sign of a failure"),)
     message = standing.cause

@@ -138,6 +138,7 @@ def placed(request: DeploymentRequest, placement: scheduler.Placement) -> Compos
             "replicas": placement_status.counts(
                 staying, ready, sum(plan.is_updated for plan in plans.values())
             ),
+            "summary": placement_status.summary(staying, ready, deployment.spec.replicas),
             "selector": _selector(deployment),
             **placement_status.cost(placement),
             **lost_replicas.status(request),

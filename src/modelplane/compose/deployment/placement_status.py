@@ -7,6 +7,7 @@ from modelplane import scheduler
 from modelplane.api import money
 from modelplane.api.conditions.reasons import ModelDeploymentCondition as Type
 from modelplane.api.conditions.reasons import ModelDeploymentReason as Reason
+from modelplane.api.listing import listing
 from modelplane.compose.conditions import READY, Condition, false, true
 from modelplane.compose.deployment import fleet_snapshot
 from modelplane.compose.deployment.deployment_facts import DeploymentRequest
@@ -63,7 +64,7 @@ def template_accepted(request: DeploymentRequest, placement: scheduler.Placement
 
     Replicas that run stay, although new ones are not placed there.
     """
-    type_ = Type.TEMPLATE_ACCEPTED
+    type_ = Type.SETTINGS_SUPPORTED
     template = fleet_snapshot.deployment(request.owner, None)
     names = {assignment.cluster for assignment in placement.assignments}
     found = (
@@ -83,10 +84,20 @@ def template_accepted(request: DeploymentRequest, placement: scheduler.Placement
             "until the template has no such part; the platform team can accept labels and annotations in "
             "spec.podKeys.accept of the InferenceCluster"
         )
-        return (false(type_, Reason.POD_NOT_ACCEPTED, message),)
+        return (false(type_, Reason.POD_REFUSED, message),)
     if any(condition.type == type_ for condition in request.owner.status.conditions):
         return (true(type_, Reason.POD_ACCEPTED, "the clusters of all replicas accept the pods"),)
     return ()
+
+
+def summary(staying: Sequence[scheduler.Assignment], ready: int, desired: int) -> dict[str, str]:
+    """Return the numbers of replicas and the names of their clusters, as `kubectl get` shows them."""
+    clusters = listing(sorted({assignment.cluster for assignment in staying}))
+    return {"ready": f"{ready}/{desired}", **({"clusters": clusters} if clusters else {})}
+
+
+_BROKEN = (Reason.CRASH_LOOP, Reason.IMAGE_PULL)
+"""Reasons of a replica that are those of its deployment."""
 
 
 def ready_replicas(
@@ -121,15 +132,18 @@ def ready_replicas(
         message += f"; {waiting} waiting to be updated"
     elif behind:
         message += f"; {behind} not updated yet"
-    trouble = next(
+    troubled = next(
         (
-            f'replica "{replica["metadata"]["name"]}": {condition_of(replica, "ModelReady")["message"]}'
+            (f'{message}; replica "{replica["metadata"]["name"]}": {model["message"]}', model["reason"])
             for replica in observed
             if replica is not None
             and not holds(replica, READY)
-            and condition_of(replica, "ModelReady").get("message")
+            and (model := condition_of(replica, "ModelReady")).get("message")
         ),
-        "",
+        None,
     )
     reason = Reason.UPDATING if behind else Reason.MODEL_STARTING
-    return ready, false(type_, reason, f"{message}; {trouble}" if trouble else message)
+    if troubled:
+        message, word = troubled
+        reason = next((broken for broken in _BROKEN if broken == word), reason)
+    return ready, false(type_, reason, message)

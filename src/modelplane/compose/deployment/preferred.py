@@ -125,7 +125,7 @@ def watched(
 
 def order(request: DeploymentRequest, settings: StandbyFor) -> tuple[Preferred, ...] | Condition:
     """Return the deployments before a standby, the nearest first, or the condition that refuses them."""
-    owner, type_ = request.owner.metadata, Type.PREFERRED_RESOLVED
+    owner, type_ = request.owner.metadata, Type.STANDBY_ACTIVE
     if unknown := request.unknown(_DEPLOYMENTS):
         message = f'cannot read the ModelDeployments of namespace "{owner.namespace}": {unknown.cause}'
         return false(type_, Reason.PREFERRED_UNREADABLE, message)
@@ -152,7 +152,7 @@ def order(request: DeploymentRequest, settings: StandbyFor) -> tuple[Preferred, 
 
 
 def _read(item: Object | None, name: str, namespace: str) -> Preferred | Condition:
-    type_ = Type.PREFERRED_RESOLVED
+    type_ = Type.STANDBY_ACTIVE
     if item is None:
         message = f'there is no ModelDeployment "{name}" in namespace "{namespace}": create it, or correct '
         return false(type_, Reason.PREFERRED_NOT_FOUND, f"{message}spec.standbyFor")

@@ -87,7 +87,7 @@ def _runs(replica: Object, trial: Canary | None) -> Runs:
 
 def _has_endpoint(replica: Object) -> bool:
     """Return True unless a replica reports that it has no endpoint; one without a report may have one."""
-    said = condition_of(replica, ModelReplicaCondition.ANNOUNCED)
+    said = condition_of(replica, ModelReplicaCondition.ROUTING_READY)
     generation = replica["metadata"].get("generation", 0)
     # A condition from the first withdrawal does not count for a second one.
     return said.get("status") != "False" or said.get("observedGeneration", generation) < generation

@@ -53,17 +53,17 @@ def standby(request: DeploymentRequest) -> Standby:
     before = _before(request, settings)
     order = preferred.order(request, settings)
     if isinstance(order, Condition):
-        kept = _condition(before, Reason.KEPT, f"{_runs(before)}: nothing changes until its order is known")
+        message = f"{_runs(before)}, and nothing changes until the order is known: {order.message}"
+        kept = replace(order, holds=before.active, message=message)
         watched = preferred.watched(request, settings, ())
-        return Standby(_with_replicas(request, before), _wire(before), (kept, order), watched)
+        return Standby(_with_replicas(request, before), _wire(before), (kept,), watched)
     now, since = request.now, request.facts.watching_since
     seen = preferred.seen(request, order)
     state = _without_clock(request, before, seen) if now is None else step(before, seen, settings, now, since)
-    resolved = _resolved(request, settings, order)
     return Standby(
         _with_replicas(request, state),
         _wire(state),
-        (_active(state, settings, seen, order), resolved),
+        (_active(state, settings, seen, order), *_unsaturable(request, settings)),
         preferred.watched(request, settings, order),
         left_s(state, settings, now, since) if seen.is_current else None,
     )
@@ -108,25 +108,20 @@ def _ended(request: DeploymentRequest) -> tuple[Condition, ...]:
     ):
         return ()
     message = "spec.standbyFor is absent, so the replicas always run"
-    return (
-        true(Type.STANDBY_ACTIVE, Reason.NOT_A_STANDBY, message),
-        true(Type.PREFERRED_RESOLVED, Reason.NOT_A_STANDBY, message),
-    )
+    return (true(Type.STANDBY_ACTIVE, Reason.NOT_A_STANDBY, message),)
 
 
-def _resolved(request: DeploymentRequest, settings: StandbyFor, order: tuple[Preferred, ...]) -> Condition:
+def _unsaturable(request: DeploymentRequest, settings: StandbyFor) -> tuple[Condition, ...]:
+    """Return the condition that the trigger Saturated has no effect, if it has none or had none before."""
     if problem := preferred.saturation_problem(request, settings):
-        return false(Type.PREFERRED_RESOLVED, Reason.SATURATION_UNKNOWN, problem)
-    names = ", which stands by for ".join(f'"{preference.name}"' for preference in order)
-    return true(Type.PREFERRED_RESOLVED, Reason.PREFERRED_RESOLVED, f"stands by for ModelDeployment {names}")
+        return (false(Type.SETTINGS_SUPPORTED, Reason.SATURATION_UNKNOWN, problem),)
+    if any(condition.type == Type.SETTINGS_SUPPORTED for condition in request.owner.status.conditions):
+        return (true(Type.SETTINGS_SUPPORTED, Reason.POD_ACCEPTED, "every setting has its effect"),)
+    return ()
 
 
 def _runs(state: StandbyStatus) -> str:
     return "the replicas run" if state.active else "no replicas run"
-
-
-def _condition(state: StandbyStatus, reason: Reason, message: str) -> Condition:
-    return (true if state.active else false)(Type.STANDBY_ACTIVE, reason, message)
 
 
 def _active(

@@ -9,7 +9,7 @@ from modelplane.api.listing import listing
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.gateway.gateway_facts import GatewayRequest
 
-_TYPE = InferenceGatewayCondition.ALIASES_READY
+_TYPE = InferenceGatewayCondition.SETTINGS_SUPPORTED
 
 
 def conditions(request: GatewayRequest) -> tuple[Condition, ...]:
@@ -19,7 +19,7 @@ def conditions(request: GatewayRequest) -> tuple[Condition, ...]:
         return ()
     if request.facts.without_module:
         message = f"spec.aliases is ignored: {request.facts.without_module}"
-        return (false(_TYPE, InferenceGatewayReason.MODULE_MISSING, message),)
+        return (false(_TYPE, InferenceGatewayReason.ALIASES_WITHOUT_MODULE, message),)
     if spec.authentication is not Authentication.API_KEY:
         unused = {f'"{alias.name}"' for alias in spec.aliases if EVERY_NAMESPACE not in alias.namespaces}
         if unused:
@@ -27,5 +27,5 @@ def conditions(request: GatewayRequest) -> tuple[Condition, ...]:
                 f"aliases {listing(unused)} are ignored, because the gateway asks for no key and their "
                 f'namespaces do not include "{EVERY_NAMESPACE}": add it, or set spec.authentication to APIKey'
             )
-            return (false(_TYPE, InferenceGatewayReason.OPEN, message),)
-    return (true(_TYPE, InferenceGatewayReason.ALIASES_IN_FORCE, "clients can use spec.aliases"),)
+            return (false(_TYPE, InferenceGatewayReason.ALIASES_OPEN, message),)
+    return (true(_TYPE, InferenceGatewayReason.SUPPORTED, "clients can use spec.aliases"),)

@@ -21,11 +21,11 @@ def conditions(request: GatewayRequest) -> tuple[Condition, ...]:
             f"spec.tls is ignored, because with backend {spec.backend} another gateway takes the requests of "
             "clients: configure TLS there, or use backend Envoy"
         )
-        return (false(Type.SECURED, Reason.UNSUPPORTED_BACKEND, message),)
+        return (false(Type.SECURED, Reason.TLS_UNSUPPORTED, message),)
     if request.facts.tls_problem:
         return (false(Type.SECURED, Reason.INVALID_CERTIFICATE_REF, request.facts.tls_problem),)
     if not (request.facts.address or request.facts.problem):
-        return (false(Type.SECURED, Reason.INSTALLING, "the gateway accepts no requests yet"),)
+        return (false(Type.SECURED, Reason.TLS_INSTALLING, "the gateway accepts no requests yet"),)
     if request.facts.has_tls is False:
-        return (false(Type.SECURED, Reason.INSTALLING, "the gateway does not serve TLS yet"),)
+        return (false(Type.SECURED, Reason.TLS_INSTALLING, "the gateway does not serve TLS yet"),)
     return (true(Type.SECURED, Reason.TLS_ONLY, f"clients use TLS {spec.tls.minimum_version} or later"),)

@@ -384,7 +384,7 @@ def _unpublished(request: GatewayRequest) -> Composition:
     return Composition(
         children=keep_all(request.observed),
         status={field: str(known) for field, known in status.items() if known},
-        conditions=(false(Type.CONTROLLER_READY, Reason.NOT_ENFORCED, message),),
+        conditions=(false(Type.CONTROLLER_READY, Reason.NOT_PUBLISHED, message),),
         ready=False,
     )
 

@@ -51,7 +51,7 @@ def would_open(request: GatewayRequest) -> bool:
 
 def enforced(request: KeyRequest, gateway: InferenceGateway | None) -> Condition:
     """State whether the gateway asks for keys, and has this one."""
-    type_ = ModelKeyCondition.ENFORCED
+    type_ = ModelKeyCondition.AUTHENTICATED
     if gateway is None:
         message = f'there is no InferenceGateway "{DEFAULT_NAME}", so a gateway that runs keeps its settings'
         return false(type_, KeyReason.GATEWAY_NOT_READY, message)
@@ -71,7 +71,7 @@ def enforced(request: KeyRequest, gateway: InferenceGateway | None) -> Condition
 
 def _not_known(request: KeyRequest) -> Condition:
     """Return the condition of a key that the gateway may not have."""
-    type_ = ModelKeyCondition.ENFORCED
+    type_ = ModelKeyCondition.AUTHENTICATED
     if request.facts.is_reported:
         return false(type_, KeyReason.CONFIGURING, "the gateway does not have the key, or its last edit, yet")
     message = "the gateway asks for keys; whether it has this one is not reported under Crossplane"

@@ -33,7 +33,7 @@ def within_budget(own: Budget | None, granted: Budget | None, found: KeyBudgets 
         whose = "the key" if is_own else "all keys of the namespace"
         limit = amount_of_limit(last, found.currency)
         message = f"the budget of {whose}, {limit}, is spent: requests are refused until {last.opens}"
-        return false(_TYPE, Reason.SPENT if is_own else Reason.NAMESPACE_SPENT, message)
+        return false(_TYPE, Reason.SPENT, message)
     if not found.currency and any(state.limit in IN_MONEY for state in found.states):
         message = (
             f'budgets in money have no effect: InferenceGateway "{DEFAULT_NAME}" has no '

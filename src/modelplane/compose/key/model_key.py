@@ -75,7 +75,7 @@ def _granted(key: ModelKey, grants: tuple[KeyGrant, ...]) -> Condition:
             f'InferenceGateway "{DEFAULT_NAME}" grants nothing to namespace "{namespace}", so the key is not '
             "valid: ask your platform team to add the namespace to spec.keyGrants"
         )
-        return false(Type.GRANTED, Reason.NO_GRANT, message)
+        return false(Type.ACCEPTED, Reason.NOT_GRANTED, message)
     asked = list_services(key.spec.services, namespace)
     granted = list_services(grant.services, namespace)
     if missing := list_not_granted(asked, granted):
@@ -83,7 +83,7 @@ def _granted(key: ModelKey, grants: tuple[KeyGrant, ...]) -> Condition:
             f'spec.services: {listing(missing)}: not granted to namespace "{namespace}": remove them, or ask '
             f'your platform team to add them to spec.keyGrants of InferenceGateway "{DEFAULT_NAME}"'
         )
-        return false(Type.GRANTED, Reason.SERVICE_NOT_GRANTED, message)
+        return false(Type.ACCEPTED, Reason.NOT_GRANTED, message)
     outside = sorted({*key.spec.regions} - {*grant.regions}) if grant.regions else []
     if outside:
         message = (
@@ -91,5 +91,5 @@ def _granted(key: ModelKey, grants: tuple[KeyGrant, ...]) -> Condition:
             "remove them, or ask your platform team to add them to spec.keyGrants of InferenceGateway "
             f'"{DEFAULT_NAME}"'
         )
-        return false(Type.GRANTED, Reason.REGION_NOT_GRANTED, message)
-    return true(Type.GRANTED, Reason.WITHIN_GRANT, f'within the grant of namespace "{namespace}"')
+        return false(Type.ACCEPTED, Reason.NOT_GRANTED, message)
+    return true(Type.ACCEPTED, Reason.WITHIN_GRANT, f'within the grant of namespace "{namespace}"')

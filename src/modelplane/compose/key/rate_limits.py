@@ -15,7 +15,7 @@ def limited_globally(
     key: ModelKey, grant: KeyGrant | None, gateway: InferenceGateway | None
 ) -> tuple[Condition, ...]:
     """Return the condition of a key with global limits; none for another."""
-    type_ = ModelKeyCondition.LIMITED_GLOBALLY
+    type_ = ModelKeyCondition.SETTINGS_SUPPORTED
     asks = key.spec.rate_limit_type is RateLimitType.GLOBAL
     if grant is None or gateway is None or not (asks or must_count_by_service(grant)):
         return ()

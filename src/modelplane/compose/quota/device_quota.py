@@ -69,12 +69,14 @@ def compose(request: Request[DeviceQuota, NoFacts]) -> Composition | Blocked:
         return Blocked(str(error))
     there = scheduler.Fleet(tuple(map(fleet_snapshot.cluster, request.found(_CLUSTERS))), replicas)
     uses = scheduler.measure_quota_usage(there, scheduler_quotas.described(quota))
-    accepted, capacity = _accepted(request), _capacity(uses)
+    accepted, too_small = _accepted(request), _lack_of_capacity(uses)
+    if accepted.holds and too_small:
+        accepted = true(Type.ACCEPTED, Reason.FLEET_TOO_SMALL, f"{accepted.message}; {too_small}")
     return Composition(
         status={"classes": [_class(use) for use in uses], "priorityClasses": _values(request)},
-        conditions=(accepted, capacity, *_resolved(request)),
+        conditions=(accepted, *_resolved(request)),
         ready=accepted.holds,
-        unsatisfied=not accepted.holds or capacity.holds,
+        unsatisfied=not accepted.holds or bool(too_small),
         wakes=_to_refuse_too(request),
         again_in_s=_AGAIN_S,
     )
@@ -116,15 +118,15 @@ def _to_refuse_too(request: Request[DeviceQuota, NoFacts]) -> tuple[Reference, .
     )
 
 
-def _capacity(uses: tuple[scheduler.QuotaUse, ...]) -> Condition:
+def _lack_of_capacity(uses: tuple[scheduler.QuotaUse, ...]) -> str | None:
+    """Return which promise exceeds the devices of the fleet; None if the fleet has all."""
     for each in uses:
         if each.nominal > each.capacity:
-            message = (
+            return (
                 f"nominalQuota of class {each.class_name} is {each.nominal} {each.device or 'device'}, and "
                 f"the fleet has {each.capacity}: lower it, or add nodes"
             )
-            return true(Type.EXCEEDS_CAPACITY, Reason.FLEET_TOO_SMALL, message)
-    return false(Type.EXCEEDS_CAPACITY, Reason.WITHIN_CAPACITY, "the fleet has what the quota promises")
+    return None
 
 
 def _values(request: Request[DeviceQuota, NoFacts]) -> list[dict[str, Any]]:
@@ -145,7 +147,7 @@ def _values(request: Request[DeviceQuota, NoFacts]) -> list[dict[str, Any]]:
 def _resolved(request: Request[DeviceQuota, NoFacts]) -> tuple[Condition, ...]:
     """Return whether the PriorityClasses exist; no condition where none was ever named."""
     names = request.owner.spec.priority_class_names
-    type_ = Type.PRIORITY_CLASSES_RESOLVED
+    type_ = Type.SETTINGS_SUPPORTED
     for name in names:
         if unknown := request.unknown(_priority_class(name)):
             message = f'cannot read PriorityClass "{name}", so its last value counts: {unknown.cause}'

@@ -131,7 +131,7 @@ def conditions(deployment: ModelDeployment) -> "tuple[Condition, ...]":
     from modelplane.api.conditions import reasons  # noqa: PLC0415  see above
     from modelplane.compose.conditions import false, true  # noqa: PLC0415  see above
 
-    type_ = reasons.ModelDeploymentCondition.VARIABLES_DEFINED
+    type_ = reasons.ModelDeploymentCondition.SETTINGS_SUPPORTED
     found = [
         f'$({missing.name}) of container "{missing.container}"'
         for engine in deployment.replica_template().engines
@@ -146,6 +146,8 @@ def conditions(deployment: ModelDeployment) -> "tuple[Condition, ...]":
         return (false(type_, reasons.ModelDeploymentReason.UNDEFINED_VARIABLE, message),)
     if any(condition.type == type_ for condition in deployment.status.conditions):
         return (
-            true(type_, reasons.ModelDeploymentReason.DEFINED, "every variable of a command line is set"),
+            true(
+                type_, reasons.ModelDeploymentReason.POD_ACCEPTED, "every variable of a command line is set"
+            ),
         )
     return ()

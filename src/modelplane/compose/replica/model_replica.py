@@ -208,14 +208,14 @@ def _drained(request: ReplicaRequest) -> Composition:
     """
     said = last_said(request.owner.status, (Type.MODEL_ACCEPTED, Type.MODEL_READY, Type.DEVICES_HEALTHY))
     endpoint: tuple[Desired, ...] = ()
-    withdrawn = false(Type.ANNOUNCED, Reason.DRAINING, "draining: services send it no new requests")
+    withdrawn = false(Type.ROUTING_READY, Reason.DRAINING, "draining: services send it no new requests")
     if request.facts.routed_by and ENDPOINT_KEY in request.observed:
         endpoint = (
             Desired(
                 ENDPOINT_KEY, endpoint_manifests.marked(request.observed[ENDPOINT_KEY]), when_condition(READY)
             ),
         )
-        withdrawn = true(Type.ANNOUNCED, Reason.DRAINING, f"{request.facts.routed_by} still routes to it")
+        withdrawn = true(Type.ROUTING_READY, Reason.DRAINING, f"{request.facts.routed_by} still routes to it")
     return Composition(
         children=(*_all_but_endpoint(request), *endpoint),
         status=_kept_status(request),

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from modelplane.api.conditions.reasons import ModelReplicaReason as Reason
 from modelplane.api.meta import Object
 from modelplane.api.schema.untyped import get_list, get_map
 from modelplane.compose.conditions import READY
@@ -23,6 +24,8 @@ _PROGRESS = "Progressing"
 """A condition that is False when a Deployment has given up, and when a LeaderWorkerSet has nothing to do."""
 
 _BACK_OFF = "CrashLoopBackOff"
+_PULLS = frozenset({"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull"})
+_MANY_RESTARTS: Final = 2
 _ENGINES = frozenset({"engine", "main"})
 """Names of an engine's container: Modelplane's, and KServe's."""
 
@@ -61,6 +64,22 @@ def failure(pod: Object) -> tuple[str, str] | None:
         for state in (container.get(field, {}) for field in fields):
             if ended := _ended(container["name"], state):
                 return ended, str(state["terminated"].get("finishedAt", ""))
+    return None
+
+
+def find_reason(pods: Iterable[Object]) -> Reason | None:
+    """Return the reason why containers of pods do not start; None if they may still be starting."""
+    for pod in pods:
+        if pod["metadata"].get("deletionTimestamp"):
+            continue
+        for container in _containers(pod):
+            waiting = container.get("state", {}).get("waiting", {}).get("reason", "")
+            if waiting in _PULLS:
+                return Reason.IMAGE_PULL
+            # Between two attempts a container runs for a moment.
+            is_again = container.get("restartCount", 0) >= _MANY_RESTARTS and not container.get("ready")
+            if waiting == _BACK_OFF or (is_again and _ended("", container.get("lastState", {}))):
+                return Reason.CRASH_LOOP
     return None
 
 

@@ -15,6 +15,7 @@ from modelplane.compose.replica import gang_failures, pod_problems
 from modelplane.compose.replica.backends.picker_workload import PICKER_KEY
 from modelplane.compose.replica.backends.replica_routes import POOL_KEY, ROUTE_KEY, picks
 from modelplane.compose.replica.replica_facts import ReplicaRequest
+from modelplane.compose.replica.replica_status import pods_of
 from modelplane.compose.workload_kinds import row_of
 from modelplane.compose.workload_readiness import Reported
 
@@ -31,7 +32,8 @@ def readiness(request: ReplicaRequest, workloads: Mapping[str, Object | None]) -
         message = f"{format_subject('engine', idle, 'is', 'are')} not serving yet on {where}"
         troubles = [gang_failures.trouble(request, name) for name in idle]
         troubles += [pod_problems.unmade(child) for name in idle if (child := workloads[name]) is not None]
-        return _starting(message, troubles)
+        pods = [pod for name in idle for pod in request.found(pods_of(name))]
+        return _starting(message, troubles, pod_problems.find_reason(pods))
     for key in (POOL_KEY, ROUTE_KEY):
         child = request.observed.get(key)
         if child is not None and (why := refusal(child)):
@@ -66,6 +68,7 @@ def _serves_alone(workload: Object | None, engine: PlacedEngine) -> bool:
     return row.ready.serves(workload, "prefill" if engine.phase is Phase.PREFILL else "primary")
 
 
-def _starting(message: str, troubles: Iterable[str | None] = ()) -> Condition:
+def _starting(message: str, troubles: Iterable[str | None] = (), reason: Reason | None = None) -> Condition:
     trouble = next(filter(None, troubles), None)
-    return false(Type.MODEL_READY, Reason.MODEL_STARTING, f"{message}: {trouble}" if trouble else message)
+    message = f"{message}: {trouble}" if trouble else message
+    return false(Type.MODEL_READY, reason or Reason.MODEL_STARTING, message)

@@ -57,11 +57,11 @@ def announced(replica: ModelReplica, serves: bool, endpoint: tuple[Desired | Kee
     """Return the condition that tells whether services can send the replica requests."""
     if endpoint:
         message = f'ModelEndpoint "{replica.metadata.name}" announces it to services'
-        return true(Type.ANNOUNCED, Reason.ENDPOINT_CREATED, message)
+        return true(Type.ROUTING_READY, Reason.ENDPOINT_CREATED, message)
     if not serves:
-        return false(Type.ANNOUNCED, Reason.NOT_SERVING, "services send it no requests until it serves")
+        return false(Type.ROUTING_READY, Reason.NOT_SERVING, "services send it no requests until it serves")
     message = f'the gateway of cluster "{replica.spec.cluster_name}" has no address to announce yet'
-    return false(Type.ANNOUNCED, Reason.NO_ADDRESS, message)
+    return false(Type.ROUTING_READY, Reason.NO_ADDRESS, message)
 
 
 def eviction_conditions(request: ReplicaRequest, *, serves: bool) -> tuple[Condition, ...]:

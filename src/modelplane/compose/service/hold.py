@@ -79,7 +79,7 @@ def explained(
         return msgspec.structs.replace(routing, message=message)
     if routing.holds and (why := _problem(request)):
         message = f"routes to its endpoints; without any, requests would get 503 at once: {why}"
-        return false(Type.ROUTING_READY, Reason.HOLD_UNSUPPORTED, message)
+        return false(Type.ROUTING_READY, Reason.UNSUPPORTED, message)
     return routing
 
 

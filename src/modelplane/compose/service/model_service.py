@@ -159,7 +159,7 @@ def _balanced(request: ServiceRequest, proxy: str, routing: Condition) -> Condit
     if not why:
         return routing
     message = f"requests go to its endpoints by tier and weight only: {why}"
-    return false(Type.ROUTING_READY, Reason.BALANCING_UNSUPPORTED, message)
+    return false(Type.ROUTING_READY, Reason.UNSUPPORTED, message)
 
 
 def _children(
@@ -296,7 +296,7 @@ def _unless_refused(routing: Condition, matched: tuple[Selected, ...], refused: 
     if not (routing.holds and matched and len(refused) == len(matched)):
         return routing
     message = f"none of its endpoints gets requests: see the conditions of {_named(refused)}"
-    return false(Type.ROUTING_READY, Reason.ENDPOINTS_REFUSED, message)
+    return false(Type.ROUTING_READY, Reason.UNSUPPORTED, message)
 
 
 def _awaited(admitted: Admitted) -> Condition:
@@ -347,7 +347,7 @@ def _routing(
             f'if that fails, because InferenceGateway "{GATEWAY}" has a backend without priorities: use the '
             "backend Envoy"
         )
-        return false(type_, Reason.TIERS_WITHOUT_FAILOVER, message)
+        return false(type_, Reason.UNSUPPORTED, message)
     return _within_maximum(request, endpoint_backends.select_routable(matched) if observed else matched)
 
 
@@ -369,5 +369,5 @@ def _within_maximum(request: ServiceRequest, routable: Sequence[Selected]) -> Co
             f"namespace may route to {MOST_IN_NAMESPACE:,} endpoints together, and older ones have them: "
             "select fewer endpoints, or divide them among namespaces"
         )
-        return true(type_, Reason.TOO_MANY_ENDPOINTS, message)
+        return true(type_, Reason.KEEPS_ENDPOINTS, message)
     return true(type_, Reason.ROUTE_CONFIGURED, "the gateway routes to its endpoints")

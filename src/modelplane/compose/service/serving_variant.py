@@ -15,7 +15,12 @@ from modelplane.compose.service import hold, region_rules
 from modelplane.compose.service.service_facts import ServiceRequest
 from modelplane.gateway.services import Selected
 
-_TYPE = ModelServiceCondition.SERVING_VARIANT
+_TYPE = ModelServiceCondition.STANDBY_ACTIVE
+_ATTENTION = (
+    ModelServiceReason.STANDBY_SERVES,
+    ModelServiceReason.NO_VARIANT_SERVES,
+    ModelServiceReason.PREFERRED_SERVES,
+)
 
 
 def conditions(request: ServiceRequest, matched: Iterable[Selected]) -> tuple[Condition, ...]:
@@ -23,12 +28,12 @@ def conditions(request: ServiceRequest, matched: Iterable[Selected]) -> tuple[Co
     orders = _orders(item for item in request.found(region_rules.KEY) if hold.selects(request.owner, item))
     if not orders:
         was_stated = any(condition.type == _TYPE for condition in request.owner.status.conditions)
-        gone = true(_TYPE, ModelServiceReason.NO_VARIANTS, "no selected deployment is a standby for another")
+        gone = false(_TYPE, ModelServiceReason.NO_VARIANTS, "no selected deployment is a standby for another")
         return (gone,) if was_stated else ()
     serving = Counter(endpoint.endpoint.metadata.labels.get(labels.DEPLOYMENT, "") for endpoint in matched)
     stated = [_condition(order, serving) for order in orders]
     # The one that needs attention first.
-    stated.sort(key=lambda condition: condition.holds)
+    stated.sort(key=lambda condition: _ATTENTION.index(condition.reason))
     message = in_order([condition.message for condition in stated], separator=". ")
     return (replace(stated[0], message=message),)
 
@@ -64,9 +69,9 @@ def _condition(order: list[str], serving: Mapping[str, int]) -> Condition:
     told = f"in order of preference: {in_order(counts, MOST_PREFERRED)}"
     standby = next((name for name in others if serving[name]), "")
     if serving[first]:
-        reason = ModelServiceReason.STANDBY_SERVES_TOO if standby else ModelServiceReason.PREFERRED_SERVES
-        return true(_TYPE, reason, told)
+        message = f'"{first}" serves, and so does "{standby}"; {told}' if standby else told
+        return false(_TYPE, ModelServiceReason.PREFERRED_SERVES, message)
     if standby:
         message = f'"{standby}" serves in place of "{first}"; {told}'
-        return false(_TYPE, ModelServiceReason.STANDBY_SERVES, message)
+        return true(_TYPE, ModelServiceReason.STANDBY_SERVES, message)
     return false(_TYPE, ModelServiceReason.NO_VARIANT_SERVES, f"none serves; {told}")

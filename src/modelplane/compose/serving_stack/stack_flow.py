@@ -80,10 +80,10 @@ def _refused(stack: ServingStack) -> Condition | None:
             f'a stack in namespace "{stack.metadata.namespace}" is not installed: stacks are made for '
             f'InferenceClusters, in namespace "{SYSTEM_NAMESPACE}"'
         )
-        return false(Type.INSTALLED, Reason.NO_CLUSTER, message)
+        return false(Type.BACKEND_READY, Reason.NO_CLUSTER, message)
     if not stack.spec.cluster_name:
         message = "spec.clusterName is empty: name the InferenceCluster, or let that make the stack"
-        return false(Type.INSTALLED, Reason.NO_CLUSTER, message)
+        return false(Type.BACKEND_READY, Reason.NO_CLUSTER, message)
     return None
 
 
@@ -133,9 +133,9 @@ def _progress(outcomes: Mapping[ComponentName, Outcome]) -> Condition:
         message = f"{message}: waiting for {listing(result.row.name for result in pending or unready)}"
     if not pending:
         degraded = failed or unready
-        return true(Type.INSTALLED, Reason.DEGRADED if degraded else Reason.COMPONENTS_READY, message)
+        return true(Type.BACKEND_READY, Reason.DEGRADED if degraded else Reason.COMPONENTS_READY, message)
     broken = any(result.has_failed for result in pending)
-    return false(Type.INSTALLED, Reason.COMPONENT_FAILED if broken else Reason.INSTALLING, message)
+    return false(Type.BACKEND_READY, Reason.COMPONENT_FAILED if broken else Reason.INSTALLING, message)
 
 
 def _composition(

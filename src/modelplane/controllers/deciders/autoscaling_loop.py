@@ -148,7 +148,7 @@ class Autoscaling(Runnable):
         deployment = self._informers[_DEPLOYMENT].get(name, namespace)
         if owner != autoscaler.metadata.name:
             problem = f'InferenceAutoscaler "{owner}" is older and scales the ModelDeployment: delete one'
-            self._scaled[_uid(item)] = Scaled(state=State(inert=Inert.OTHER_AUTOSCALER, problem=problem))
+            self._scaled[_uid(item)] = Scaled(state=State(inert=Inert.OTHER_WRITER, problem=problem))
         elif deployment is None or "deletionTimestamp" in deployment["metadata"]:
             self._scaled[_uid(item)] = Scaled()
         elif why := standby.idle(deployment):

@@ -5,17 +5,18 @@ from collections.abc import Iterator
 from typing import Final
 
 from modelplane.api.conditions.reasons import InferenceClusterCondition as Type
+from modelplane.api.conditions.reasons import InferenceClusterReason as Reason
 from modelplane.api.meta import Object
 from modelplane.compose.readiness import condition_of
 from modelplane.telemetry import metric_definitions
 from modelplane.telemetry.metric_definitions import Sample
 
 _PROBLEMS: Final = {
-    "stale": (Type.CAPACITY_OBSERVED, "False"),
-    "overcommitted": (Type.CAPACITY_OVERCOMMITTED, "True"),
-    "drifted": (Type.CAPACITY_DRIFTED, "True"),
+    "stale": (Reason.CAPACITY_STALE, Reason.NOT_OBSERVED),
+    "overcommitted": (Reason.OVERCOMMITTED,),
+    "drifted": (Reason.DRIFTED,),
 }
-"""Each problem, with the condition and the status that tell it."""
+"""Each problem, with the reasons that tell it."""
 
 
 def lost_capacity(cluster: Object) -> Iterator[Sample]:
@@ -23,8 +24,8 @@ def lost_capacity(cluster: Object) -> Iterator[Sample]:
     name = cluster["metadata"]["name"]
     if not condition_of(cluster, Type.CAPACITY_OBSERVED):
         return
-    for problem, (type_, status) in _PROBLEMS.items():
-        holds = condition_of(cluster, type_).get("status") == status
+    for problem, reasons in _PROBLEMS.items():
+        holds = any(condition_of(cluster, reason.type).get("reason") == reason for reason in reasons)
         yield Sample(metric_definitions.CAPACITY_PROBLEM, (name, problem), holds)
     for pool in cluster["status"].get("gpuPools", ()):
         lost: Counter[tuple[str, str]] = Counter()

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from modelplane.api.conditions.reason_meanings import ALARMING
-from modelplane.api.conditions.reasons import ModelReplicaReason
+from modelplane.api.conditions.reasons import ModelReplicaReason, is_warning
 from modelplane.api.meta import Object
 from modelplane.api.names import name_composed
 from modelplane.compose import owner_status as status
@@ -236,8 +235,8 @@ def _report(owner: Object, observation: Observation, composition: Composition, n
 
 
 def _event(condition: Condition) -> Event:
-    is_warning = not condition.holds and condition.reason in ALARMING
-    return Event(condition.reason, condition.message or condition.reason, is_warning)
+    warns = is_warning(condition.type, condition.reason, holds=condition.holds)
+    return Event(condition.reason, condition.message or condition.reason, warns)
 
 
 def _repeated(owner: Object) -> Iterator[Condition]:

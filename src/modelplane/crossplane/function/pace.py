@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from modelplane.api.conditions.reason_meanings import ALARMING
+from modelplane.api.conditions.reasons import is_warning
 from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
@@ -296,7 +296,8 @@ def until_settled(owner: Object, now: datetime) -> int:
 
 
 def _is_alarm(said: Condition, before: Mapping[str, Any]) -> bool:
-    return not said.holds and said.reason in ALARMING and said.reason != before.get("reason")
+    warns = is_warning(said.type, said.reason, holds=said.holds)
+    return warns and said.reason != before.get("reason")
 
 
 def own_conditions(owner: Object) -> list[Mapping[str, Any]]:

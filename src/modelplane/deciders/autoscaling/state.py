@@ -8,12 +8,11 @@ class Inert(StrEnum):
     """Reason for which an autoscaler changes nothing."""
 
     NO_METRICS = "NoMetrics"
-    OTHER_AUTOSCALER = "OtherAutoscaler"
     OTHER_WRITER = "OtherWriter"
-    NOT_WRITTEN = "NotWritten"
-    INVALID_SCHEDULE = "InvalidSchedule"
-    TOO_MANY_SERVICES = "TooManyServices"
-    STANDBY = "Standby"
+    NOT_WRITTEN = "ReconcileError"
+    INVALID_SCHEDULE = "InvalidSettings"
+    TOO_MANY_SERVICES = "LimitExceeded"
+    STANDBY = "NotNeeded"
 
 
 @dataclass(frozen=True, slots=True)

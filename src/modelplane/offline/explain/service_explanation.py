@@ -297,7 +297,7 @@ class _Namespace:
 
 def _unannounced(replica: Object) -> str:
     """Return the reason why a replica has no endpoint."""
-    for type_ in (ModelReplicaCondition.MODEL_READY, ModelReplicaCondition.ANNOUNCED):
+    for type_ in (ModelReplicaCondition.MODEL_READY, ModelReplicaCondition.ROUTING_READY):
         condition = condition_of(replica, str(type_))
         if condition.get("status") == "False" and condition.get("message"):
             return str(condition["message"])

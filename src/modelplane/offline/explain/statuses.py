@@ -2,7 +2,7 @@
 
 from modelplane.api.meta import Object
 from modelplane.compose.conditions import READY
-from modelplane.compose.readiness import condition_of
+from modelplane.compose.readiness import read_state
 from modelplane.offline.files.report_documents import Output
 
 
@@ -31,10 +31,6 @@ def read_conditions(item: Object) -> tuple[Said, ...]:
 
 
 def explain_not_ready(item: Object) -> str | None:
-    """Return the reason why an object is not ready, from its status; None if it is ready."""
-    ready = condition_of(item, READY)
-    if ready.get("status") == "True":
-        return None
-    if not ready:
-        return "it has no status yet"
-    return str(ready.get("message") or ready.get("reason") or "its status does not say why")
+    """Return the state of an object that is not ready, and its cause; None if it is ready."""
+    state = read_state(item)
+    return None if state.is_ready else state.describe()

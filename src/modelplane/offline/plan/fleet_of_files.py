@@ -105,7 +105,7 @@ def withdraw_endpoint(item: Object) -> Object:
     if item["kind"] != kind_of(ModelReplica).name or item.get("status"):
         return item
     without = {
-        "type": str(ModelReplicaCondition.ANNOUNCED),
+        "type": str(ModelReplicaCondition.ROUTING_READY),
         "status": "False",
         "reason": str(ModelReplicaReason.NOT_SERVING),
         "lastTransitionTime": NEVER,
@@ -272,10 +272,7 @@ def _rollout(conditions: Mapping[str, Condition]) -> str:
 
 def _standby(conditions: Mapping[str, Condition]) -> str:
     active = conditions.get(ModelDeploymentCondition.STANDBY_ACTIVE)
-    resolved = conditions.get(ModelDeploymentCondition.PREFERRED_RESOLVED)
-    if active is None or resolved is None:
-        return ""
-    return active.message if resolved.holds else f"{active.message}; {resolved.message}"
+    return active.message if active else ""
 
 
 def _reported(deployment: Object, composition: Composition) -> Object:

@@ -182,9 +182,12 @@ def report_deployment(result: Explanation, most: int | None) -> Explained:
         *([f"Cost: {describe_cost(deployment)}"] if deployment.cost else []),
         *describe_pools(pools, result.assumed_ready),
     )
+    verdict = f"{deployment.name}: {deployment.diagnosis or describe_placed([deployment])}"
+    if result.placed and result.reason:
+        verdict += f"; not ready: {result.reason}"
     return Explained(
-        f"{deployment.name}: {deployment.diagnosis or describe_placed([deployment])}",
-        result.placed,
+        verdict,
+        result.placed and not result.reason,
         tuple(table for table in tables if table.rows),
         notes,
     )

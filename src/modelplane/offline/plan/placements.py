@@ -8,6 +8,7 @@ from modelplane import scheduler
 from modelplane.api import money
 from modelplane.api.listing import in_order
 from modelplane.api.meta import Object
+from modelplane.offline.explain.statuses import explain_not_ready
 from modelplane.offline.files.diagnostics import ObjectName
 from modelplane.offline.files.edits import get_identity
 from modelplane.offline.files.report_documents import Output, Report
@@ -170,6 +171,8 @@ class Explanation(Report, frozen=True, kw_only=True):
 
     kind: Literal["Explanation"] = "Explanation"
     placed: bool
+    reason: str
+    """State and cause, by its status, if it is not ready; empty if it is, or has no status."""
     deployment: Deployment
     alternatives: tuple[Alternative, ...]
     """In the order in which the deployment's policy would take them, its replicas apart."""
@@ -204,6 +207,7 @@ def explain(files: Files, deployment: Object) -> Explanation:
     placed = place(files, deployment)
     report = _deployment(deployment, placed)
     return Explanation(
+        reason=(explain_not_ready(deployment) or "") if deployment.get("status") else "",
         deployment=report,
         alternatives=_alternatives(placed, deployment),
         **_summary([report], placed.files, pool_reports.report_pools(placed.files)),
@@ -225,6 +229,7 @@ def explain_briefly(files: Files, deployment: Object, most_pools: int) -> Explan
         reports = pool_reports.report_pools(placed.files, {cluster for cluster, _ in used})
         pools = tuple(pool for pool in reports if (pool.cluster, pool.pool) in used)
     return Explanation(
+        reason=(explain_not_ready(deployment) or "") if deployment.get("status") else "",
         deployment=report,
         alternatives=() if report.cost is None else _alternatives(placed, deployment),
         **_summary([report], placed.files, pools),

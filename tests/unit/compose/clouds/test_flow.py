@@ -200,7 +200,7 @@ def test_a_cluster_is_not_moved_to_another_project() -> None:
 def test_without_an_account_everything_that_does_not_need_its_project_is_composed() -> None:
     composition = composed(GKE, {"region": "us-central1", "nodePools": [POOL]})
     reason, message = said(composition)
-    assert reason == "WaitingForAccount"
+    assert reason == "NotFound"
     assert message.endswith(
         'ClusterProviderConfig "default" of gcp.m.upbound.io/v1beta1: it does not exist: create it'
     )
@@ -230,7 +230,7 @@ def test_the_error_of_a_provider_is_in_the_condition() -> None:
     message = "googleapi: Error 403: Quota exceeded"
     broken = {"status": {"conditions": [{"type": "Synced", "status": "False", "message": message}]}}
     assert said(composed(GKE, _gke(), {"network": broken})) == (
-        "Creating",
+        "Provisioning",
         f'0 of 9 resources are ready: Network "starter-network-e2514": {message}',
     )
 
@@ -284,5 +284,5 @@ def test_a_cluster_is_ready_once_every_resource_is() -> None:
     everything = {
         each.key: {**each.manifest, **ready} for each in first.children if isinstance(each, Desired)
     }
-    assert said(composed(GKE, _gke(), everything)) == ("ResourcesReady", "all 9 resources are ready")
+    assert said(composed(GKE, _gke(), everything)) == ("ClusterRunning", "all 9 resources are ready")
     assert composed(GKE, _gke(), {**everything, "subnet": {}}).ready is False

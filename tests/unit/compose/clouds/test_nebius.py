@@ -113,7 +113,7 @@ def test_the_credentials_of_the_account_are_those_for_access(
     account: Any, found: list[dict[str, str]]
 ) -> None:
     composition = composed(NEBIUS, _nebius(), required={"account": account})
-    assert said(composition)[0] == "Creating"
+    assert said(composition)[0] == "Provisioning"
     assert len(composition.children) == 6, "nothing waits for the credentials"
     assert _identity(composition) == found
 

@@ -53,7 +53,7 @@ def test_pools_wait_for_the_id_of_the_cluster_and_stay_when_it_is_lost() -> None
     composition = composed(VULTR, _vultr(), silent)
     assert Keep("nodepool-gpu") in composition.children
     assert said(composition) == (
-        "Creating",
+        "Provisioning",
         "1 of 2 resources are ready: waiting for the id of the cluster, which Vultr reports",
     )
 

@@ -113,7 +113,7 @@ def test_a_cluster_of_a_cloud_names_the_providers_that_are_not_installed(ask: As
     required: dict[str, Any] = {**{key: [] for key in case["required"]}, **NO_USERS}
     answered = ask(case["owner"], required)
     assert (children(answered), fatal(answered)) == ({}, [])
-    _, reason, message = conditions(answered)["Provisioned"]
+    _, reason, message = conditions(answered)["ClusterReady"]
     assert reason == "ProviderNotInstalled"
     assert message.count("xpkg.crossplane.io/crossplane-contrib/provider-aws-") == 3
     assert message.endswith("and 1 more")

@@ -59,7 +59,7 @@ def service(address: str, reason: str = "RouteConfigured", *, resolved: bool = T
         pytest.param(
             service(ADDRESS, "Configuring", resolved=False), False, id="a service without endpoints"
         ),
-        pytest.param(service(ADDRESS, "TiersWithoutFailover"), False, id="a service that is refused in part"),
+        pytest.param(service(ADDRESS, "Unsupported"), False, id="a service that is refused in part"),
         pytest.param(service(""), False, id="a service that was never published"),
     ],
 )

@@ -96,7 +96,7 @@ def test_a_reserved_namespace_keeps_what_is_there_and_says_so(ask: Ask) -> None:
     child = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "b"}}
     answered = ask(case["owner"], case["required"], {"child": child})
     assert (children(answered), fatal(answered)) == ({"child": child}, [])
-    assert conditions(answered)["Admitted"] == (
+    assert conditions(answered)["Accepted"] == (
         "FALSE",
         "ReservedNamespace",
         'namespace "kube-system" is reserved for system components: use a namespace of your own',
@@ -413,11 +413,11 @@ def test_an_endpoint_goes_once_no_route_leads_to_it(ask: Ask) -> None:
     marked = children(answered)["endpoint"]
     assert marked["metadata"]["annotations"] == {"modelplane.ai/draining": "true"}
     assert marked["spec"]["url"] == endpoint["spec"]["url"]
-    assert conditions(answered)["Announced"] == ("TRUE", "Draining", "HTTPRoute chat still routes to it")
+    assert conditions(answered)["RoutingReady"] == ("TRUE", "Draining", "HTTPRoute chat still routes to it")
     route["spec"] = {"rules": []}
     answered = ask(case["owner"], required, observed)
     assert "endpoint" not in children(answered)
-    assert conditions(answered)["Announced"][:2] == ("FALSE", "Draining")
+    assert conditions(answered)["RoutingReady"][:2] == ("FALSE", "Draining")
 
 
 def test_a_timeout_is_no_reason_to_let_a_child_go(ask: Ask) -> None:

@@ -120,7 +120,6 @@ def report(request: ClusterRequest, pools: Sequence[Mapping[str, Any]]) -> Repor
         (
             _condition(request, result, observed),
             _overcommitted(request, result),
-            _drifted(observed, bool(clear)),
         ),
         _again(due, now, is_unhealthy=bool(request.found(_UNHEALTHY))),
     )
@@ -183,12 +182,16 @@ def _condition(
         if unread := [_READ[key][1] for key in sorted(_OPTIONAL) if request.unknown(key)]:
             kinds = ", ".join(f"{kind}s" for kind in unread)
             message += f". {kinds} may not be listed, so their taints do not count: {_REMEDY}"
+        if drift := _describe_drift(observed):
+            return true(Type.CAPACITY_OBSERVED, Reason.DRIFTED, f"{message}. {drift}")
         return true(Type.CAPACITY_OBSERVED, Reason.OBSERVED, message)
     causes = [
         f'pool "{pool.name}" keeps its {"last known" if pool.usable else "declared"} capacity: {cause}'
         for cause, pool in unclear.items()
     ]
     message = in_order(causes, _SHOWN, "; ")
+    if drift := _describe_drift(observed):
+        message += f". {drift}"
     return false(Type.CAPACITY_OBSERVED, Reason.CAPACITY_STALE, message)
 
 
@@ -197,7 +200,7 @@ def _overcommitted(request: ClusterRequest, pools: Sequence[GPUPool]) -> Conditi
     try:
         replicas = tuple(fleet_snapshot.replica(item) for item in request.found(_REPLICAS))
     except InvalidObject as error:
-        return false(type_, Reason.CAPACITY_STALE, f"unknown: {error}")
+        return false(type_, Reason.CAPACITY_UNKNOWN, f"unknown: {error}")
     cluster = scheduler.Cluster(request.owner.metadata.name, pools=tuple(map(fleet_snapshot.pool, pools)))
     found = scheduler.list_overcommitted(scheduler.Fleet((cluster,), replicas))
     if not found:
@@ -206,16 +209,12 @@ def _overcommitted(request: ClusterRequest, pools: Sequence[GPUPool]) -> Conditi
     return true(type_, Reason.OVERCOMMITTED, message)
 
 
-def _drifted(observed: Mapping[str, Observation | Blocked], is_known: bool) -> Condition:
-    type_ = Type.CAPACITY_DRIFTED
+def _describe_drift(observed: Mapping[str, Observation | Blocked]) -> str | None:
+    """Return how devices differ from their classes; None if they do not."""
     found = [
         f'pool "{name}": {text}'
         for name, each in observed.items()
         if isinstance(each, Observation)
         for text in each.drift
     ]
-    if found:
-        message = f"{in_order(found, _SHOWN, '; ')}. Correct the InferenceClass, or the nodes"
-        return true(type_, Reason.DRIFTED, message)
-    said = "devices are as their classes declare them" if is_known else "unknown: no pool was observed"
-    return false(type_, Reason.AS_DECLARED, said)
+    return f"{in_order(found, _SHOWN, '; ')}. Correct the InferenceClass, or the nodes" if found else None

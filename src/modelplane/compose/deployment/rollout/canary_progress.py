@@ -37,7 +37,7 @@ def with_unplaced(said: Condition, problem: str) -> Condition:
     if not problem:
         return said
     message = f"{said.message}. {problem}"
-    return false(_TYPE, Reason.STABLE_UNPLACED if said.holds else said.reason, message)
+    return false(_TYPE, Reason.STABLE_NOT_FOUND if said.holds else said.reason, message)
 
 
 def step(owner: ModelDeployment, status: CanaryStatus) -> str:
