@@ -126,10 +126,7 @@ def planned(placement: scheduler.Placement) -> Planned:
     diagnosis = placement.diagnosis
     return Planned(
         tuple(place(each.cluster, _pools(each)) for each in placement.assignments),
-        tuple(
-            refusal(each.cluster, each.pool, each.reason.name.title().replace("_", ""))
-            for each in diagnosis.refusals
-        ),
+        tuple(refusal(each.cluster, each.pool, each.why.reason) for each in diagnosis.excluded),
         diagnosis.describe(),
     )
 

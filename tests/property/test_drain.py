@@ -158,7 +158,7 @@ def test_random_drains_lose_nothing_and_end_or_say_why(seed: int) -> None:
         assert not placement.dropped
         if any(each.leaving or each.waits for each in placement.assignments):
             assert placement.diagnosis.placed < deployment.replicas
-            assert placement.diagnosis.refusals
+            assert placement.diagnosis.excluded
 
 
 @settings(max_examples=40, deadline=None)

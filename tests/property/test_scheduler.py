@@ -209,7 +209,7 @@ def test_every_cluster_says_why_a_replica_is_missing(
 ) -> None:
     placement = schedule(Fleet(fleet), deployment)
     short = len(placement.assignments) < deployment.replicas
-    explained = {refusal.cluster for refusal in placement.diagnosis.refusals}
+    explained = {exclusion.cluster for exclusion in placement.diagnosis.excluded}
     assert explained == ({cluster.name for cluster in fleet} if short else set())
     assert bool(placement.diagnosis.describe()) == short
 

@@ -220,4 +220,4 @@ def test_whatever_nodes_are_lost_the_rules_hold_and_the_fleet_converges(seed: in
         assert placement.dropped == ()
         assert all(each.ready for each in own)
         if len(own) < deployment.replicas:
-            assert placement.diagnosis.refusals, "it says why"
+            assert placement.diagnosis.excluded, "it says why"

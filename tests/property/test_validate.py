@@ -8,12 +8,13 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from modelplane.api.user_error import UserError
 from modelplane.offline.files.scalars import NotFinite, resolve
 from modelplane.offline.files.tree import Document, parse_documents
 from modelplane.offline.files.yaml_output import to_yaml
-from modelplane.offline.plan.fleet_of_files import Unplannable, assemble
+from modelplane.offline.plan.fleet_of_files import assemble
 from modelplane.offline.plan.placements import plan
-from modelplane.offline.render.rendering import NotRendered, render
+from modelplane.offline.render.rendering import render
 from support.manifests import CLASS, DEPLOYMENT, cluster, loaded, validated
 
 MANIFESTS = [next(yaml.safe_load_all(text)) for text in (DEPLOYMENT, CLASS, cluster("west"))]
@@ -131,11 +132,11 @@ def test_what_is_accepted_can_be_planned_and_rendered(manifests, printed):
             if isinstance(manifest.get("metadata"), dict):
                 manifest["metadata"]["uid"] = "1"  # a server has it, so it is not checked again
     found = loaded("".join(f"---\n{json.dumps(manifest)}\n" for manifest in (*MANIFESTS, *manifests)))
-    with suppress(Unplannable):
+    with suppress(UserError):
         files = assemble(found.objects)
         plan(files, files.deployments)
     for item in found.objects:
-        with suppress(NotRendered):
+        with suppress(UserError):
             render((item,), (), found.objects)
 
 

@@ -50,7 +50,7 @@ def with_status(owner: Object, composition: Any, observed: Mapping[str, Any]) ->
     ready = owner_status.ready(composition, observed, before)
     generation = owner["metadata"].get("generation", 1)
     conditions = owner_status.with_times(
-        (*composition.conditions, ready, owner_status.synced("")), before, generation, NOW
+        (*composition.conditions, ready, owner_status.synced(None)), before, generation, NOW
     )
     metadata = {**owner["metadata"], "generation": generation}
     status_ = {**composition.status, "observedGeneration": generation, "conditions": conditions}

@@ -28,7 +28,11 @@ def check_reserved(namespace: str) -> Rejected | None:
     """Return why a namespace is reserved, with the remedy; None if it is not."""
     if not namespace.startswith(RESERVED_PREFIX) and namespace not in RESERVED:
         return None
-    return Rejected(f'namespace "{namespace}" is reserved for system components: use a namespace of your own')
+    return Rejected(
+        subject=f'namespace "{namespace}"',
+        detail="is reserved for system components",
+        remedy="use a namespace of your own",
+    )
 
 
 def has_route(namespace: str, address: str | None) -> bool:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
 
 import msgspec
 
+from modelplane.api.user_error import UserError
+
 if TYPE_CHECKING:
     from modelplane.backup.sealing import Seal
 
@@ -28,7 +30,7 @@ NAME: Final = "modelplane-backup"
 _encode = msgspec.json.Encoder().encode
 
 
-class Damaged(Exception):
+class Damaged(UserError):
     """The file is not a whole backup; the message says why."""
 
 
@@ -182,7 +184,7 @@ class Reader:
         return _line(self._file.readline(MOST_BYTES + 1), place)
 
     def read_object(self, place: int) -> dict[str, Any] | None:
-        """Return the object at a place, decrypted; None if there is none. Raises ``Refused``."""
+        """Return the object at a place, decrypted; None if there is none. Raises ``UserError``."""
         line = self.read_line(place)
         if self.seal is not None and line.reference is not None and line.reference.sealed:
             return self.seal.unseal(line.reference)

@@ -3,11 +3,11 @@
 from collections.abc import AsyncIterator
 
 from modelplane.api.listing import listing
+from modelplane.api.user_error import UserError
 from modelplane.backup.archive import Damaged, Reader, Reference
 from modelplane.backup.contents import Content, list_contents
 from modelplane.backup.objects import Entry, Identity, build_entry, is_restored
 from modelplane.backup.planning import Plan
-from modelplane.install.steps.refusals import Refused
 from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.informer import build_key
@@ -15,7 +15,7 @@ from modelplane.kube.resources import NAMESPACES, Object
 
 
 async def compare(client: Client, reader: Reader, plan: Plan) -> frozenset[Identity]:
-    """Return which objects of a backup are there already. Raises ``Refused`` if it must not be restored."""
+    """Return which objects of a backup are there already. Raises ``UserError`` if it must not be restored."""
     entries = {planned.identity: planned for planned in plan.entries}
     named = {reference.reference for reference in plan.references}
     present: set[Identity] = set()
@@ -34,12 +34,12 @@ async def compare(client: Client, reader: Reader, plan: Plan) -> frozenset[Ident
             else:
                 differing.append(str(entry))
     if differing:
-        raise Refused(
+        raise UserError(
             f"objects exist there and differ from the backup: {listing(differing)}. Nothing was changed: "
             "restore to an empty control plane"
         )
     if others:
-        raise Refused(
+        raise UserError(
             f"objects exist there that the backup does not have: {listing(others)}. Nothing was changed: "
             "restore to an empty control plane"
         )
@@ -55,7 +55,7 @@ async def _check_kinds(client: Client, plan: Plan, present: set[Identity]) -> No
     lacking = [content.resource for content in contents if not await client.is_served(content.resource)]
     if lacking:
         kinds = listing(f"{resource.kind} of {resource.group}" for resource in lacking)
-        raise Refused(f"the API server does not serve {kinds}: install the providers of the clouds first")
+        raise UserError(f"the API server does not serve {kinds}: install the providers of the clouds first")
 
 
 async def _live(client: Client, content: Content) -> AsyncIterator[Object]:

@@ -11,11 +11,11 @@ from typing import Any
 from modelplane.api import labels
 from modelplane.api.meta import GATEWAY_NAMESPACE
 from modelplane.api.model_key import ModelKey
+from modelplane.api.user_error import UserError
 from modelplane.compose.definition_owner import crossplane_owns
 from modelplane.compose.kinds import COMPOSED
 from modelplane.compose.workload_kinds import Place, rows
 from modelplane.controllers.fleet_resources import of_row, resource_of_kind
-from modelplane.install.steps.refusals import Refused
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import CONFIG_MAPS, NAMESPACES, Object, Resource
@@ -98,10 +98,10 @@ def find_content(item: Mapping[str, Any]) -> Content | None:
 
 
 async def list_installed(client: Client) -> Sequence[Object]:
-    """Return the definitions of Modelplane's kinds there. Raises ``Refused`` if they are Crossplane's."""
+    """Return the definitions of Modelplane's kinds there. Raises ``UserError`` if they are Crossplane's."""
     names = (kind.definition for kind in COMPOSED)
     asked = [await client.get(resources.CUSTOM_RESOURCE_DEFINITIONS, name) for name in names]
     definitions = [definition for definition in asked if definition is not None]
     if any(map(crossplane_owns, definitions)):
-        raise Refused(_CROSSPLANE)
+        raise UserError(_CROSSPLANE)
     return definitions

@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.api.user_error import UserError
 from modelplane.controllers.election.leader import LEASE, STANDARD
-from modelplane.install.steps.refusals import Refused
 from modelplane.install.steps.waiting import Report
 from modelplane.kube import errors, resources, timestamps
 from modelplane.kube.client import Client
@@ -66,11 +66,11 @@ class Hold:
         )
 
     async def check(self) -> Object | None:
-        """Return the Lease; None if there is none. Raises ``Refused`` while another restore has it."""
+        """Return the Lease; None if there is none. Raises ``UserError`` while another restore has it."""
         lease = await self._client.get(resources.LEASES, LEASE, SYSTEM_NAMESPACE)
         holder = _holder(lease)
         if holder.startswith(f"{_PREFIX}-") and holder != self._identity:
-            raise Refused(
+            raise UserError(
                 "the restore of another backup is not complete there: restore that one again, or give it up "
                 f"with `{GIVE_UP}`"
             )
@@ -78,21 +78,21 @@ class Hold:
             self._taken = self.must_complete = True  # by an earlier run
         return lease
 
-    async def take(self) -> str:
+    async def take(self) -> str | None:
         """Take the Lease; return the holder that it was taken from, once that one has stopped to act.
 
-        Raises ``Refused`` while another restore has it, and ``Conflict`` if another takes it at once.
+        Raises ``UserError`` while another restore has it, and ``Conflict`` if another takes it at once.
         """
         lease = await self.check()
         if self._taken:
-            return ""
+            return None
         holder, spec = _holder(lease), (lease or {}).get("spec") or {}
         self._taken = True  # also without an answer
         await self._write(lease, (spec.get("leaseTransitions") or 0) + 1)
         if holder:
             # It may act until its last renewal expires.
             await self._sleep(max(STANDARD.duration_s, spec.get("leaseDurationSeconds") or 0))
-        return holder
+        return holder or None
 
     async def _write(self, lease: Object | None, transitions: int) -> None:
         now = timestamps.format_now_micro()

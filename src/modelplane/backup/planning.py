@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from modelplane import __version__
+from modelplane.api.user_error import UserError
 from modelplane.backup.archive import FORMAT, Damaged, Header, Reader, Reference
 from modelplane.backup.contents import list_secret_kinds
 from modelplane.backup.objects import Entry, Identity, build_entry
 from modelplane.backup.references import CONFIG_MAP, SECRET, can_exist
 from modelplane.backup.sealing import Seal
 from modelplane.cel.value_types.semver import SemverError, parse
-from modelplane.install.steps.refusals import Refused
 from modelplane.kube.resources import NAMESPACES
 
 _KINDS = (SECRET, CONFIG_MAP)
@@ -126,7 +126,7 @@ class Plan:
 
 
 def read(reader: Reader, passphrase: bytes | None) -> Plan:
-    """Return the contents of a file, and give its reader the key. Raises ``Damaged`` and ``Refused``."""
+    """Return the contents of a file, and give its reader the key. Raises ``Damaged`` and ``UserError``."""
     header: Header | None = None
     kinds = {*_KINDS, *list_secret_kinds()}
     entries: dict[Identity, Entry] = {}
@@ -157,7 +157,7 @@ def read(reader: Reader, passphrase: bytes | None) -> Plan:
 
 def _check_version(header: Header) -> None:
     if header.format > FORMAT:
-        raise Refused(
+        raise UserError(
             f"the backup was written by Modelplane {header.modelplane} in format {header.format}, and this "
             f"one reads format {FORMAT}: use that version"
         )
@@ -166,7 +166,7 @@ def _check_version(header: Header) -> None:
     except SemverError as error:
         raise Damaged(f"its version of Modelplane is none: {error}") from error
     if newer:
-        raise Refused(
+        raise UserError(
             f"the backup was written by Modelplane {header.modelplane}, and this is {__version__}: use the "
             "newer one"
         )
@@ -176,5 +176,5 @@ def _key_of(header: Header, passphrase: bytes | None) -> Seal | None:
     if passphrase is None:
         return None
     if not header.salt:
-        raise Refused("the backup has only names of Secrets: leave out --passphrase-file")
+        raise UserError("the backup has only names of Secrets: leave out --passphrase-file")
     return Seal(passphrase, header.salt)

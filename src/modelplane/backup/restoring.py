@@ -12,6 +12,7 @@ from functools import partial
 
 from modelplane.api.listing import listing
 from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.api.user_error import UserError
 from modelplane.backup import planning
 from modelplane.backup.archive import Reader
 from modelplane.backup.comparing import compare, read_item
@@ -24,7 +25,6 @@ from modelplane.compose.kinds import COMPOSED
 from modelplane.compose.readiness import is_true
 from modelplane.controllers.children.ownership import contains
 from modelplane.install.manifests import build_definitions
-from modelplane.install.steps.refusals import Refused
 from modelplane.install.steps.waiting import Deadline, Report
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
@@ -79,7 +79,7 @@ class Restorer:
     async def restore(self, *, dry_run: bool = False) -> Restored:
         """Restore the file, or with ``dry_run`` report what would be written.
 
-        Raises ``Refused`` and ``Damaged`` mostly before an object is written. After any failure, the
+        Raises ``UserError`` and ``Damaged`` mostly before an object is written. After any failure, the
         controllers act again, or the report says that they stand by and how to continue.
         """
         plan = planning.read(self._reader, self._passphrase)
@@ -127,7 +127,7 @@ class Restorer:
             about = {"apiVersion": NAMESPACES.api_version, "kind": NAMESPACES.kind}
             await self._client.create({**about, "metadata": {"name": SYSTEM_NAMESPACE}})
 
-    async def _unserved(self, kinds: Iterable[Object]) -> str:
+    async def _unserved(self, kinds: Iterable[Object]) -> str | None:
         names = [kind["metadata"]["name"] for kind in kinds]
         definitions = [await self._client.get(resources.CUSTOM_RESOURCE_DEFINITIONS, name) for name in names]
         waiting = [
@@ -135,7 +135,7 @@ class Restorer:
             for name, definition in zip(names, definitions, strict=True)
             if not is_true(definition or {}, "Established")
         ]
-        return f"the API server does not serve {listing(waiting)} yet" if waiting else ""
+        return f"the API server does not serve {listing(waiting)} yet" if waiting else None
 
     async def _object(self, entry: Entry) -> None:
         """Create an object with its status and its field managers, or complete it."""
@@ -164,7 +164,7 @@ class Restorer:
         resource = entry.content.resource
         live = await self._client.get(resource, entry.name, entry.namespace or None)
         if live is None or not is_restored(item, live):
-            raise Refused(f"{entry} was changed there meanwhile: run the command again")
+            raise UserError(f"{entry} was changed there meanwhile: run the command again")
         annotations = record(item)
         if annotations.items() <= (live["metadata"].get("annotations") or {}).items():
             return live

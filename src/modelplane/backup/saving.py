@@ -13,12 +13,12 @@ import msgspec
 from modelplane import __version__
 from modelplane.api.listing import number_of
 from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.api.user_error import UserError
 from modelplane.backup.archive import FORMAT, NAME, Header, Reference, Writer, write_file
 from modelplane.backup.contents import Content, list_contents, list_installed
 from modelplane.backup.references import SECRET, Named, find_named
 from modelplane.backup.sealing import Seal, make_salt
 from modelplane.compose.cluster.cluster_namespace import is_ours
-from modelplane.install.steps.refusals import Refused
 from modelplane.install.steps.waiting import Report
 from modelplane.kube import errors, resources, timestamps
 from modelplane.kube.client import Client
@@ -64,10 +64,10 @@ class Saver:
     async def save(self, path: Path, passphrase: bytes | None) -> Saved:
         """Write a backup; with a passphrase, with the contents of the Secrets and ConfigMaps that it names.
 
-        Raises ``Refused`` for a fleet that cannot be saved, and ``FileExistsError``.
+        Raises ``UserError`` for a fleet that cannot be saved, and ``FileExistsError``.
         """
         if not await list_installed(self._client):
-            raise Refused("Modelplane is not installed there: name another control plane with --kubeconfig")
+            raise UserError("Modelplane is not installed there: name another control plane with --kubeconfig")
         salt = make_salt() if passphrase is not None else ""
         seal = Seal(passphrase, salt) if passphrase is not None else None
         with write_file(path) as file:
@@ -129,7 +129,7 @@ class Saver:
             message = (
                 "the API server no longer keeps the version that the backup began with: run the command again"
             )
-            raise Refused(message) from None
+            raise UserError(message) from None
 
     async def _refer(self, seal: Seal | None, file: Writer) -> None:
         """Write what the objects name, and the Secrets of the system's namespace."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from modelplane.install.steps.refusals import Refused
+from modelplane.api.user_error import UserError
 
 if TYPE_CHECKING:
     from modelplane.backup.archive import Reference
@@ -29,11 +29,11 @@ _MOST_BYTES: Final = 4096
 
 
 def read_passphrase(path: Path) -> bytes:
-    """Return the passphrase in a file: its first line. Raises ``Refused``."""
+    """Return the passphrase in a file: its first line. Raises ``UserError``."""
     with path.open("rb") as file:
         passphrase = file.readline(_MOST_BYTES).rstrip(b"\r\n")
     if len(passphrase) < LEAST_CHARACTERS:
-        raise Refused(
+        raise UserError(
             f"the passphrase in {path} is shorter than {LEAST_CHARACTERS} characters: choose another"
         )
     return passphrase
@@ -48,20 +48,20 @@ class Seal:
     """The key of one file."""
 
     def __init__(self, passphrase: bytes, salt: str) -> None:
-        """Derive the key. Raises ``Refused`` without the package that encrypts, or for a damaged salt."""
+        """Derive the key. Raises ``UserError`` without the package that encrypts, or for a damaged salt."""
         try:
             from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415  it is optional
             from cryptography.hazmat.primitives.kdf.scrypt import Scrypt  # noqa: PLC0415  it is optional
         except ImportError:
             message = "cryptography is not installed: run `pip install 'modelplane[mutual-tls]'`"
-            raise Refused(message) from None
+            raise UserError(message) from None
         try:
             raw = base64.b64decode(salt, validate=True)
         # Also of characters that are not ASCII.
         except ValueError:
             raw = b""
         if len(raw) != _SALT_BYTES:
-            raise Refused("the salt of the backup is damaged")
+            raise UserError("the salt of the backup is damaged")
         self._cipher = AESGCM(Scrypt(salt=raw, length=_KEY_BYTES, **_COST).derive(passphrase))
 
     def seal(self, reference: "Reference", content: dict[str, Any]) -> str:
@@ -73,7 +73,7 @@ class Seal:
     def unseal(self, reference: "Reference") -> dict[str, Any]:
         """Return the content of a reference.
 
-        Raises ``Refused`` for another passphrase or a damaged content.
+        Raises ``UserError`` for another passphrase or a damaged content.
         """
         from cryptography.exceptions import InvalidTag  # noqa: PLC0415  it is optional
 
@@ -83,7 +83,7 @@ class Seal:
             return msgspec.json.decode(content, type=dict[str, Any])
         except (InvalidTag, binascii.Error, ValueError, msgspec.MsgspecError) as error:
             message = f"cannot decrypt {reference}: the passphrase is another one, or the file was changed"
-            raise Refused(message) from error
+            raise UserError(message) from error
 
 
 def _bound_to(reference: "Reference") -> bytes:

@@ -99,11 +99,11 @@ def find_nearest(table: FlagTable, version: str | None) -> tuple[Release, ...]:
     return tuple(Release(table, listed) for listed in (*before[-1:], *table.versions[len(before) :][:1]))
 
 
-def describe_history(table: FlagTable, name: str, release: Release) -> str:
-    """Return when a flag that a release lacks was or will be there; empty if no release has it."""
+def describe_history(table: FlagTable, name: str, release: Release) -> str | None:
+    """Return when a flag that a release lacks was or will be there; None if no release has it."""
     releases = [version for version in table.versions if name in Release(table, version).flags]
     if not releases:
-        return ""
+        return None
     here = table.versions.index(release.version)
     before = [earlier for earlier in releases if table.versions.index(earlier) < here]
     return f"{before[-1]} was the last to have it" if before else f"{releases[0]} is the first to have it"

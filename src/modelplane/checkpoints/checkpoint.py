@@ -6,11 +6,11 @@ from typing import Annotated, Final, NamedTuple, Protocol
 
 import msgspec
 
+from modelplane.api.user_error import UserError
 from modelplane.sizing.architecture import MAX_CONFIG_BYTES, parse_architecture
 from modelplane.sizing.loaded_weights import PRECISIONS, sum_weights
 from modelplane.sizing.memory import Model
 from modelplane.sizing.tensors import MAX_SHARDS, Tensor
-from modelplane.sizing.unsizable import Unsizable
 
 CONFIG: Final = "config.json"
 INDEX: Final = "model.safetensors.index.json"
@@ -53,11 +53,11 @@ class Source(Protocol):
 
 
 def read(source: Source) -> Checkpoint:
-    """Read a checkpoint. Raises ``Unsizable``."""
+    """Read a checkpoint. Raises ``UserError``."""
 
     files = source.list_files()
     if CONFIG not in files:
-        raise Unsizable(f"{source.name} has no {CONFIG}: {_other(files)}")
+        raise UserError(f"{source.name} has no {CONFIG}: {_other(files)}")
     config = source.read_content(CONFIG, MAX_CONFIG_BYTES)
     if INDEX in files:
         return Checkpoint(source.name, config, _indexed(source, files), source.needs_token)
@@ -66,7 +66,7 @@ def read(source: Source) -> Checkpoint:
     if not single:
         why = f"{len(shards)} safetensors files and no {INDEX}" if shards else "no safetensors file"
         remedy = "download the index as well" if shards else _other(files)
-        raise Unsizable(f"{source.name} has {why}: {remedy}")
+        raise UserError(f"{source.name} has {why}: {remedy}")
     return Checkpoint(source.name, config, tuple(source.read_header(single)), source.needs_token)
 
 
@@ -75,14 +75,14 @@ def _indexed(source: Source, files: Collection[str]) -> tuple[Tensor, ...]:
     try:
         places = msgspec.json.decode(source.read_content(INDEX, MAX_INDEX_BYTES), type=_Index).weight_map
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        raise Unsizable(f"cannot read {INDEX} of {source.name}: {error}: download it again") from error
+        raise UserError(f"cannot read {INDEX} of {source.name}: {error}: download it again") from error
     shards = sorted(set(places.values()))
     if len(shards) > MAX_SHARDS:
-        raise Unsizable(
+        raise UserError(
             f"{INDEX} of {source.name} names more than {MAX_SHARDS:,} files: it is none of a model"
         )
     if missing := [shard for shard in shards if shard not in files]:
-        raise Unsizable(
+        raise UserError(
             f"{source.name} lacks {len(missing)} of the {len(shards)} files that {INDEX} names, such as "
             f"{missing[0]}: download them"
         )
@@ -99,7 +99,7 @@ def _indexed(source: Source, files: Collection[str]) -> tuple[Tensor, ...]:
     finally:
         pool.shutdown(cancel_futures=True)
     if len(tensors) != len(places):
-        raise Unsizable(
+        raise UserError(
             f"{len(places) - len(tensors):,} tensors that {INDEX} of {source.name} names are not in their "
             "files: download the checkpoint again"
         )
@@ -116,7 +116,7 @@ def _other(files: Collection[str]) -> str:
 
 
 def build_model(checkpoint: Checkpoint, quantization: str | None) -> Model:
-    """Return the model, as if it were converted to a quantization. Raises ``Unsizable``."""
+    """Return the model, as if it were converted to a quantization. Raises ``UserError``."""
     architecture = parse_architecture(checkpoint.config)
     precision = PRECISIONS[quantization] if quantization else None
     return Model(

@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from modelplane.api.user_error import UserError
 from modelplane.checkpoints.checkpoint import CONFIG
 from modelplane.sizing.architecture import MAX_CONFIG_BYTES
 from modelplane.sizing.tensors import MAX_HEADER_BYTES, Tensor, parse_header
-from modelplane.sizing.unsizable import Unsizable
 
 _LENGTH = struct.Struct("<Q")
 
@@ -27,7 +27,7 @@ class Folder:
         self.needs_token = False
         self._path = path.resolve()
         if not self._path.is_dir():
-            raise Unsizable(f'"{path}" is no folder: name the folder that has config.json')
+            raise UserError(f'"{path}" is no folder: name the folder that has config.json')
         # A snapshot in the hub's cache has links to the files beside all snapshots.
         is_snapshot = self._path.parent.name == "snapshots"
         self._roots = (self._path, self._path.parents[1] / "blobs") if is_snapshot else (self._path,)
@@ -41,7 +41,7 @@ class Folder:
         with self._open(file) as opened:
             content = opened.read(limit + 1)
         if len(content) > limit:
-            raise Unsizable(f'"{file}" of {self.name} has more than {limit:,} bytes: it is none of a model')
+            raise UserError(f'"{file}" of {self.name} has more than {limit:,} bytes: it is none of a model')
         return content
 
     def read_header(self, file: str) -> Iterator[Tensor]:
@@ -51,7 +51,7 @@ class Folder:
             begin = opened.read(_LENGTH.size)
             length = _LENGTH.unpack(begin)[0] if len(begin) == _LENGTH.size else -1
             if not 0 <= length <= min(MAX_HEADER_BYTES, size - _LENGTH.size):
-                raise Unsizable(f'"{file}" of {self.name} is no safetensors file: download it again')
+                raise UserError(f'"{file}" of {self.name} is no safetensors file: download it again')
             content = opened.read(length)
         yield from parse_header(content, file)
 
@@ -59,12 +59,12 @@ class Folder:
         """Open a file of the folder for reading."""
         target = (self._path / file).resolve()
         if not any(target.is_relative_to(root) for root in self._roots):
-            raise Unsizable(f'"{file}" of {self.name} leads out of the folder: copy the file into it')
+            raise UserError(f'"{file}" of {self.name} leads out of the folder: copy the file into it')
         # Without O_NONBLOCK, opening a named pipe would wait for its writer.
         opened = os.fdopen(os.open(target, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
         if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
             opened.close()
-            raise Unsizable(f'"{file}" of {self.name} is no regular file: copy the file into the folder')
+            raise UserError(f'"{file}" of {self.name} is no regular file: copy the file into the folder')
         return opened
 
 
@@ -86,7 +86,7 @@ class AtHand:
             return None
         try:
             return Folder(folder).read_content(CONFIG, MAX_CONFIG_BYTES)
-        except (Unsizable, OSError):
+        except (UserError, OSError):
             return None
 
 

@@ -13,8 +13,8 @@ from typing import Any, Final, TypeVar
 
 import httpx2
 
+from modelplane.api.user_error import UserError
 from modelplane.sizing.tensors import Tensor, parse_tensor
-from modelplane.sizing.unsizable import Unsizable
 
 DELAYS_S: Final = (0.5, 1.0, 2.0)
 """Pauses before another try to read a file or a header."""
@@ -52,7 +52,7 @@ class Hub:
     def read_content(self, file: str, limit: int) -> bytes:
         """Return a file of at most ``limit`` bytes."""
         if self._sizes[file] > limit:
-            raise Unsizable(f'"{file}" of {self.name} has more than {limit:,} bytes: it is none of a model')
+            raise UserError(f'"{file}" of {self.name} has more than {limit:,} bytes: it is none of a model')
         return self._patiently(lambda: self._downloaded(file))
 
     def _downloaded(self, file: str) -> bytes:
@@ -110,5 +110,5 @@ def _refused(repo: str, error: Exception) -> Exception:
         if isinstance(error, type_):
             text = str(error).strip().splitlines() or [type(error).__name__]
             shown = "".join(letter for letter in text[0].rstrip(".")[:300] if letter.isprintable())
-            return Unsizable(f'cannot read "{repo}" on the hub: {shown}: {remedy}')
+            return UserError(f'cannot read "{repo}" on the hub: {shown}: {remedy}')
     return error

@@ -4,7 +4,9 @@ Exit statuses are part of the interface: 0 done, 1 failed, 2 wrong usage, 3 Cros
 130 interrupted.
 """
 
-import click
+from modelplane.api.user_error import UserError
+
+__all__ = ["FAILED", "INTERRUPTED", "NOT_OURS", "UserError"]
 
 FAILED = 1
 
@@ -12,7 +14,3 @@ NOT_OURS = 3
 
 INTERRUPTED = 130
 """128 and the number of SIGINT, as shells have it."""
-
-
-class UserError(click.ClickException):
-    """An error that the user can correct; printed as ``Error: ...``."""

@@ -68,12 +68,9 @@ class Live(msgspec.Struct, frozen=True):
 
     def open_client(self, manager: str = _MANAGER) -> "Client":
         """Return a client of the control plane that is meant; nothing is sent yet."""
-        from modelplane.install.steps.api_server_choice import NoCluster, connect
+        from modelplane.install.steps.api_server_choice import connect
 
-        try:
-            return connect(self.kubeconfig or self._of_this_machine(), self.context, manager)
-        except NoCluster as error:
-            raise UserError(str(error)) from error
+        return connect(self.kubeconfig or self._of_this_machine(), self.context, manager)
 
     def find_local_home(self) -> Home | None:
         """Return the home of the local fleet that is meant, whether or not it runs; None for another one."""

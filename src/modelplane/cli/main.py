@@ -14,7 +14,6 @@ import click
 
 from modelplane import __version__
 from modelplane.cli.errors import INTERRUPTED, UserError
-from modelplane.host.errors import LocalError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -155,13 +154,14 @@ class Commands(click.Group):
         _collect_seldom()
         try:
             return super().invoke(ctx)
-        except LocalError as error:
-            raise UserError(str(error)) from error
+        except UserError as error:
+            raise click.ClickException(str(error)) from error
         except OSError as error:
             if error.errno not in _REMEDIES:
                 raise
             where = f"{error.filename}: " if error.filename else ""
-            raise UserError(f"{where}{error.strerror}: {_REMEDIES[error.errno]}") from error
+            message = f"{where}{error.strerror}: {_REMEDIES[error.errno]}"
+            raise click.ClickException(message) from error
         except ModuleNotFoundError as error:
             raise _missing(error) from error
         except KeyboardInterrupt:
@@ -186,7 +186,7 @@ def _missing(error: ModuleNotFoundError) -> Exception:
     extra = next((extra for extra, packages in _EXTRAS.items() if package in packages), "")
     if not extra:
         return error
-    return UserError(f"{package} is not installed: run `pip install 'modelplane[{extra}]'`")
+    return click.ClickException(f"{package} is not installed: run `pip install 'modelplane[{extra}]'`")
 
 
 _SETTINGS = {

@@ -57,4 +57,4 @@ def owned_by_other(
     if not others:
         return None
     noun = "CustomResourceDefinition" + ("s" if len(others) > 1 else "")
-    return Rejected(f"{_REFUSALS[own]} {noun} {listing(others)}: see {GUIDE}")
+    return Rejected(detail=f"{_REFUSALS[own]} {noun} {listing(others)}", remedy=f"see {GUIDE}")

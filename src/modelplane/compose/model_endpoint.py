@@ -17,7 +17,7 @@ from modelplane.compose.gateway import fleet_gateway
 from modelplane.compose.readiness import exists
 from modelplane.gateway import credentials
 from modelplane.gateway.gateway_api import endpoint_backends
-from modelplane.gateway.services import RefusedDestination, Target, find_target
+from modelplane.gateway.services import Target, find_target
 
 SECRET_KEY = "credential"  # noqa: S105  a key of requirements, not a secret
 
@@ -82,12 +82,10 @@ def compose(request: EndpointRequest) -> Composition | Blocked:
 def _refused(request: EndpointRequest, why: Rejected) -> Composition:
     """Return the composition of an endpoint whose URL cannot be used."""
     message = f'cannot use url "{request.owner.spec.url}": {why.message}'
-    is_refused = isinstance(why, RefusedDestination)
-    reason = Reason.DESTINATION_REFUSED if is_refused else Reason.INVALID_URL
     return Composition(
         # What leads to a refused address must not stay, whoever wrote it.
-        children=() if is_refused else keep_all(request.observed),
-        conditions=(false(Type.ROUTING_READY, reason, message),),
+        children=() if why.reason is Reason.DESTINATION_REFUSED else keep_all(request.observed),
+        conditions=(false(Type.ROUTING_READY, why.reason, message),),
         ready=False,
     )
 

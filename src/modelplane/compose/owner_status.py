@@ -7,6 +7,7 @@ from modelplane.api.conditions.reason_meanings import ALARMING
 from modelplane.api.conditions.reasons import ReadyReason, SyncedReason
 from modelplane.api.listing import listing
 from modelplane.api.meta import Object
+from modelplane.api.rejected import Rejected
 from modelplane.compose.composition import Composition, Desired
 from modelplane.compose.conditions import READY, SYNCED, Condition, false, true
 
@@ -35,10 +36,10 @@ def ready(
     return false(READY, ReadyReason.UNAVAILABLE if was_ready else ReadyReason.CREATING, message)
 
 
-def synced(problem: str) -> Condition:
+def synced(unwritten: Rejected | None) -> Condition:
     """Return the Synced condition: true if the composition could be written."""
-    if problem:
-        return false(SYNCED, SyncedReason.RECONCILE_ERROR, problem)
+    if unwritten:
+        return false(SYNCED, SyncedReason.RECONCILE_ERROR, unwritten.message)
     return true(SYNCED, SyncedReason.RECONCILE_SUCCESS)
 
 

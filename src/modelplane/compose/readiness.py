@@ -77,8 +77,8 @@ def is_behind(desired: Object, child: Object) -> bool:
     )
 
 
-def refusal(child: Object) -> str:
-    """Return why a gateway rejects a route or a pool; empty if none rejects its present generation.
+def refusal(child: Object) -> str | None:
+    """Return why a gateway rejects a route or a pool; None if none rejects its present generation.
 
     A gateway that has not reported yet, or only on an earlier generation, rejects nothing.
     """
@@ -92,7 +92,7 @@ def refusal(child: Object) -> str:
                 and current
             ):
                 return f"{condition['reason']}: {condition['message']}"
-    return ""
+    return None
 
 
 def accepted(child: Object) -> bool:

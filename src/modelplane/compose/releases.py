@@ -67,14 +67,14 @@ def release(
     return Desired(key, manifest, is_ready, cluster)
 
 
-def problem(release: Object) -> str:
-    """Return the error of a release; empty if it has none."""
+def problem(release: Object) -> str | None:
+    """Return the error of a release; None if it has none."""
     synced = condition_of(release, SYNCED)
     if synced.get("status") == "False":
         return str(synced.get("message") or synced.get("reason"))
     reported = release.get("status", {}).get("atProvider") or {}
     if reported.get("state") != "failed":
-        return ""
+        return None
     said = reported.get("releaseDescription") or condition_of(release, READY).get("message")
     return str(said or "the release failed")
 

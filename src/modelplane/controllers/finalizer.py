@@ -126,16 +126,16 @@ class Finalizer:
             return ""
         return f"; it cannot be reached ({problem}), and after {_MINUTES} they are given up"
 
-    def _given_up(self, cluster: Object) -> str:
-        """Return why a cluster is given up: no answer for minutes, also after its deletion; else empty."""
+    def _given_up(self, cluster: Object) -> str | None:
+        """Return why a cluster is given up: no answer for minutes, also after its deletion; else None."""
         if not COMPOSERS[cluster["kind"]].connects:
-            return ""
+            return None
         # Also before its deletion: the minutes without a connection begin with the first question.
         cause = self._clusters.lost(cluster["metadata"]["name"])
         deleted = cluster["metadata"].get("deletionTimestamp")
         if not deleted or timestamps.measure_age_s(deleted) <= LOST_S:
-            return ""
-        return cause
+            return None
+        return cause or None
 
     def _abandoned(self, owner: Object) -> dict[str, str]:
         """Return the clusters with an owner's objects that hold it no more, and the cause for each."""

@@ -253,10 +253,10 @@ class Manager:
         )
 
     @property
-    def problem(self) -> str:
-        """The cause if the control plane cannot be watched; empty otherwise."""
+    def problem(self) -> str | None:
+        """The cause if the control plane cannot be watched; None otherwise."""
         informers = (self._definitions.informer, *self._informers.values())
-        return self._waiting or next((informer.problem for informer in informers if informer.problem), "")
+        return self._waiting or next((informer.problem for informer in informers if informer.problem), None)
 
     async def run(self) -> None:
         """Run until cancelled; raises ``NotOurs`` once Crossplane owns the definitions."""
@@ -283,14 +283,14 @@ class Manager:
                 await asyncio.sleep(_POLL_S)
         self._waiting = ""
 
-    async def _unreadable(self, resource: Resource) -> str:
+    async def _unreadable(self, resource: Resource) -> str | None:
         try:
             # Any name will do: the informer reads the objects.
             namespace = SYSTEM_NAMESPACE if resource.namespaced else None
             await self._client.list(resource, namespace, fields="metadata.name=any")
         except errors.KubernetesError as error:
             return str(error)
-        return ""
+        return None
 
     def _enqueue(self, key: OwnerKey) -> None:
         serial = COMPOSERS[key.kind].lane is Lane.DECISIONS

@@ -13,6 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from modelplane.api.meta import Model
+from modelplane.api.rejected import Rejected
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose import guards
 from modelplane.compose.composition import Blocked, Composition, Request, Requirement, Unknown
@@ -27,10 +28,6 @@ from modelplane.controllers.writer import Writer
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.telemetry import traces
-
-
-class NotYet(Exception):
-    """Something could not be written; the message says what, and it is tried again."""
 
 
 class Reconciler:
@@ -61,10 +58,10 @@ class Reconciler:
         """Time of the first request; a controller may wait long to become the leader."""
         return self._watching_since
 
-    async def reconcile(self, key: OwnerKey) -> float | None:
+    async def reconcile(self, key: OwnerKey) -> float | Rejected | None:
         """Bring one owner up to date; return after how many seconds to look again, if at all.
 
-        Raises ``NotYet`` or ``KubernetesError`` where something is to be tried again soon.
+        ``Rejected`` is what could not be written, which is tried again soon. Raises ``KubernetesError``.
         """
         owner = self._informers[key.kind].get(key.name, key.namespace)
         if owner is None:
@@ -104,26 +101,26 @@ class Reconciler:
         )
         late = (wider or composition.unsatisfied) and self._changed_since(request, requirements)
         self._interests.set_unsatisfied(key, composition.unsatisfied)
-        problem = await self._write(owner, observed, composition)
+        unwritten = await self._write(owner, observed, composition)
         written = self._observed(self._informers[key.kind].get(key.name, key.namespace) or owner, clusters)
-        if not problem and written != observed:
+        if not unwritten and written != observed:
             # Report the written children now, not first that they are being created.
             after = await _composed(key.kind, replace(request, observed=written))
             if isinstance(after, Composition):
                 composition, observed = after, written
-        await self._reporter.composed(owner, observed, composition, problem)
-        if problem:
-            raise NotYet(problem)
-        return 0.0 if late else composition.again_in_s
+        await self._reporter.composed(owner, observed, composition, unwritten)
+        return unwritten or (0.0 if late else composition.again_in_s)
 
-    async def _write(self, owner: Object, observed: Mapping[str, Object], composition: Composition) -> str:
+    async def _write(
+        self, owner: Object, observed: Mapping[str, Object], composition: Composition
+    ) -> Rejected | None:
         """Write a composition and record what it decided; return what could not be written."""
-        problem = await self._writer.write(owner, observed, composition)
-        if not problem:
+        unwritten = await self._writer.write(owner, observed, composition)
+        if not unwritten:
             await self._reporter.decided(owner, observed, composition)
             for reference in composition.wakes:
                 self._wake(OwnerKey(reference.kind, reference.namespace, reference.name))
-        return problem
+        return unwritten
 
     def _loading(self, owner: Object, request: Request[Any, Any]) -> bool:
         """Return True if requirements or Helm releases of an owner are being read for the first time."""

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from modelplane.api.conditions.reasons import ReadyReason
+from modelplane.api.rejected import Rejected
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose import guards, owner_status
 from modelplane.compose.composition import Composition
@@ -29,12 +30,16 @@ class Reporter:
         self._recorder = Recorder(client)
 
     async def composed(
-        self, owner: Object, observed: Mapping[str, Object], composition: Composition, problem: str
+        self,
+        owner: Object,
+        observed: Mapping[str, Object],
+        composition: Composition,
+        unwritten: Rejected | None,
     ) -> None:
-        """Write the status of a composition; ``problem`` says which children could not be written."""
+        """Write the status of a composition; ``unwritten`` says which children could not be written."""
         before = owner.get("status", {}).get("conditions", ())
         own = composition.conditions
-        conditions = (*own, owner_status.ready(composition, observed, before), owner_status.synced(problem))
+        conditions = (*own, owner_status.ready(composition, observed, before), owner_status.synced(unwritten))
         generation = owner["metadata"]["generation"]
         wire = owner_status.with_times(conditions, before, generation, timestamps.format_now())
         # Events follow the status, so that a status that cannot be written repeats none.
@@ -55,7 +60,7 @@ class Reporter:
 
     async def blocked(self, owner: Object, cause: str) -> None:
         """Say why nothing was decided, and leave the rest of the status as it is."""
-        await self._replace(owner, SYNCED, owner_status.synced(cause))
+        await self._replace(owner, SYNCED, owner_status.synced(Rejected(detail=cause)))
 
     async def deleting(self, owner: Object, message: str) -> None:
         """Write what the owner's deletion waits for."""

@@ -5,9 +5,9 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 
+from modelplane.api.rejected import Rejected
 from modelplane.controllers.interests import OwnerKey
 from modelplane.controllers.queue import WorkQueue
-from modelplane.controllers.reconciler import NotYet
 from modelplane.controllers.runnable import Runnable
 from modelplane.kube import errors
 from modelplane.telemetry import log_lines, metrics, traces
@@ -23,9 +23,9 @@ class Workers(Runnable):
         self,
         name: str,
         queue: WorkQueue[OwnerKey],
-        reconcile: Callable[[OwnerKey], Awaitable[float | None]],
+        reconcile: Callable[[OwnerKey], Awaitable[float | Rejected | None]],
     ) -> None:
-        """``reconcile`` returns after how many seconds to look again, if at all."""
+        """``reconcile`` returns after how many seconds to look again, if at all, or what is tried again."""
         self.name = name
         self._queue = queue
         self._reconcile = reconcile
@@ -52,11 +52,8 @@ class Workers(Runnable):
         extra = log_lines.make_fields(**key._asdict())
         try:
             later_s = await self._reconcile(key)
-        except (NotYet, errors.KubernetesError) as problem:
-            delay_s = self._queue.failed(key)
-            span.mark_failed(str(problem))
-            _log.info("%s: %s; trying again in %.1f s", key, problem, delay_s, extra=extra)
-            return Result.RETRY
+        except errors.KubernetesError as error:
+            later_s = Rejected(detail=str(error))
         except Exception:  # noqa: BLE001 - one bad object must not stop all others
             delay_s = self._queue.failed(key)
             span.mark_failed("a bug")
@@ -66,6 +63,11 @@ class Workers(Runnable):
             # These workers stop. If that is for a bug, they are run again and must find the key.
             self._queue.failed(key)
             raise
+        if isinstance(later_s, Rejected):
+            delay_s = self._queue.failed(key)
+            span.mark_failed(later_s.message)
+            _log.info("%s: %s; trying again in %.1f s", key, later_s.message, delay_s, extra=extra)
+            return Result.RETRY
         self._queue.done(key)
         if later_s is None:
             return Result.SUCCESS

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from modelplane.api import labels
 from modelplane.api.listing import in_order
+from modelplane.api.rejected import Rejected
 from modelplane.compose import guards
 from modelplane.compose.composition import Composition, Desired, Keep
 from modelplane.compose.guards import recorded
@@ -58,8 +59,10 @@ class Writer:
         self._reporter = reporter
         self._settled = Settled()
 
-    async def write(self, owner: Object, observed: Mapping[str, Object], composition: Composition) -> str:
-        """Apply and prune an owner's children; return the problems, empty if there are none."""
+    async def write(
+        self, owner: Object, observed: Mapping[str, Object], composition: Composition
+    ) -> Rejected | None:
+        """Apply and prune an owner's children; return what could not be written, None if all was."""
         desired = [child for child in composition.children if isinstance(child, Desired)]
         problems: list[str] = []
         silent: set[str] = set()
@@ -70,14 +73,14 @@ class Writer:
                 if cluster in silent:
                     continue
                 for problem, is_silent in await self._attempts(owner, some, observed):
-                    problems += [problem] if problem and problem not in problems else []
+                    problems += [problem] if problem is not None and problem not in problems else []
                     silent |= {cluster} if is_silent else set()
             if not problems:
                 await self._delete_dropped(owner, observed, composition)
                 self._releases.prune(owner, composition)
         except errors.KubernetesError as error:
             problems.append(str(error))
-        return in_order(problems, separator="; ")
+        return Rejected(detail=in_order(problems, separator="; ")) if problems else None
 
     async def _hold_needed(self, owner: Object) -> None:
         """Add the finalizer to each object that the owner needs, before it is used."""
@@ -117,7 +120,7 @@ class Writer:
 
     async def _attempts(
         self, owner: Object, some: list[Desired], observed: Mapping[str, Object]
-    ) -> list[tuple[str, bool]]:
+    ) -> list[tuple[str | None, bool]]:
         """Write children at the same time; a single one needs no task for it."""
         if len(some) == 1:
             return [await self._attempt(owner, some[0], observed.get(some[0].key))]
@@ -127,8 +130,10 @@ class Writer:
             ]
         return [attempt.result() for attempt in attempts]
 
-    async def _attempt(self, owner: Object, child: Desired, observed: Object | None) -> tuple[str, bool]:
-        """Write a child; return the problem, empty if there is none, and whether nobody answered."""
+    async def _attempt(
+        self, owner: Object, child: Desired, observed: Object | None
+    ) -> tuple[str | None, bool]:
+        """Write a child; return the problem, None if there is none, and whether nobody answered."""
         try:
             await self._write(owner, child, observed)
         except errors.ApiError as error:
@@ -137,7 +142,7 @@ class Writer:
         except errors.KubernetesError as error:
             # A cluster that does not answer is tried once, and does not hold up the others.
             return str(error), True
-        return "", False
+        return None, False
 
     async def _write(self, owner: Object, child: Desired, observed: Object | None) -> None:
         if is_release(child.manifest):

@@ -12,6 +12,7 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
 from modelplane.api.schema.decode import InvalidObject, decode_as
+from modelplane.api.user_error import UserError
 from modelplane.compose.readiness import condition_of
 from modelplane.dashboard.snapshot import EVENT, Snapshot
 from modelplane.offline.explain import explanation_tables
@@ -21,7 +22,7 @@ from modelplane.offline.files import store
 from modelplane.offline.files.edits import get_identity
 from modelplane.offline.files.sources import Source
 from modelplane.offline.plan import placement_tables, placements
-from modelplane.offline.plan.fleet_of_files import Files, Unplannable, assemble
+from modelplane.offline.plan.fleet_of_files import Files, assemble
 from modelplane.offline.plan.placements import Deployment
 
 _MOST_ROWS: Final = 20
@@ -99,7 +100,7 @@ def explain(snapshot: Snapshot, item: Object) -> Explained:
     if (named := get_identity(item)) not in fleet:
         try:
             fleet[named] = _EXPLAIN[item["kind"]](_files(snapshot), item)
-        except Unplannable as error:
+        except UserError as error:
             fleet[named] = Explained(f"Cannot be explained: {error}", well=False)
     return fleet[named]
 
@@ -114,7 +115,7 @@ def plan(snapshot: Snapshot, text: str) -> Explained:
         return Explained("The manifest has no ModelDeployment to place: paste one that has one", well=False)
     try:
         result = placements.plan_manifests(_objects(snapshot), given.objects, live=True)
-    except Unplannable as error:
+    except UserError as error:
         return Explained(f"Cannot be planned: {error}", well=False)
     rows = (
         row for deployment in result.deployments for row in placement_tables.list_replica_rows(deployment)

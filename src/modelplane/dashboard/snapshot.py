@@ -212,7 +212,7 @@ def sum_devices(devices: Iterable[Devices]) -> Devices:
 def find_readiness(item: Object) -> Readiness:
     """Return the readiness of an object, from its status."""
     why = explain_not_ready(item)
-    return Readiness(not why, why, str(condition_of(item, READY).get("lastTransitionTime") or ""))
+    return Readiness(not why, why or "", str(condition_of(item, READY).get("lastTransitionTime") or ""))
 
 
 def _key(item: Object) -> tuple[str, str]:

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import msgspec
 
+from modelplane.api.conditions.reasons import ModelEndpointReason as Reason
 from modelplane.api.meta import Object
 from modelplane.api.model_endpoint import CredentialHeader, ModelEndpoint
 from modelplane.api.rejected import Rejected
@@ -41,11 +42,15 @@ def must_have_module(endpoint: ModelEndpoint) -> bool:
     return endpoint.spec.model is not None or endpoint.spec.credential is not None
 
 
-def explain_clear_text(endpoint: ModelEndpoint, host: str, *, tls: bool, destinations: Destinations) -> str:
-    """Return why the credential of an endpoint must not be sent to its url; empty if it may be."""
+def check_clear_text(
+    endpoint: ModelEndpoint, host: str, *, tls: bool, destinations: Destinations
+) -> Rejected | None:
+    """Return why the credential of an endpoint must not be sent to its url; None if it may be."""
     if endpoint.spec.credential is None or tls or (destinations.is_local and _is_loopback(host)):
-        return ""
-    return "its spec.credential is not sent in clear text: use https://HOST"
+        return None
+    return Rejected(
+        Reason.INVALID_URL, "its spec.credential", "is not sent in clear text", "use https://HOST"
+    )
 
 
 def find_reference(endpoint: ModelEndpoint, authority: str) -> CredentialReference | None:
@@ -61,26 +66,31 @@ def build_header(wanted: CredentialReference, secret: Object | None) -> SecretHe
     """Return the header that a Secret gives, or why it gives none; no reason quotes a value."""
     named = f'Secret "{wanted.secret}"'
     if secret is None:
-        return Rejected(f'there is no {named} in namespace "{wanted.namespace}": create it')
+        return Rejected(detail=f'there is no {named} in namespace "{wanted.namespace}"', remedy="create it")
     if secret.get("type") != SECRET_TYPE:
         return Rejected(
-            f"{named} is not of type {SECRET_TYPE}, by which its owner permits that it is sent to providers: "
-            "create it again with this type"
+            subject=named,
+            detail=f"is not of type {SECRET_TYPE}, by which its owner permits that it is sent to providers",
+            remedy="create it again with this type",
         )
     data = secret.get("data") or {}
-    hosts = _hosts(data.get(HOSTS))
+    hosts = _hosts(named, data.get(HOSTS))
     if isinstance(hosts, Rejected):
-        return Rejected(f'key "{HOSTS}" of {named} {hosts.message}')
+        return hosts
     if wanted.host not in hosts:
         return Rejected(
-            f'key "{HOSTS}" of {named} does not list {wanted.host}, so its owner does not permit that the '
-            "credential is sent there: add the host, or name another Secret"
+            subject=f'key "{HOSTS}" of {named}',
+            detail=f"does not list {wanted.host}, so its owner does not permit that the credential is sent "
+            "there",
+            remedy="add the host, or name another Secret",
         )
     value = _text(data.get(wanted.key), MAX_VALUE)
     if not _VALUE.fullmatch(value):
         return Rejected(
-            f'key "{wanted.key}" of {named} is not a credential: it must have 1 to {MAX_VALUE} printable '
-            "ASCII characters, without a line break at the end"
+            subject=f'key "{wanted.key}" of {named}',
+            detail="is not a credential",
+            remedy=f"it must have 1 to {MAX_VALUE} printable ASCII characters, without a line break at the "
+            "end",
         )
     bearer = wanted.header == CredentialHeader.AUTHORIZATION.lower()
     return SecretHeader(wanted.header, f"Bearer {value}" if bearer else value)
@@ -123,12 +133,19 @@ def _is_usable(backend: Backend, known: Mapping[str, SecretHeader], has_module: 
     return has_module and (backend.credential is None or backend.credential.name in known)
 
 
-def _hosts(encoded: str | None) -> frozenset[str] | Rejected:
+def _hosts(secret: str, encoded: str | None) -> frozenset[str] | Rejected:
     if encoded is None:
-        return Rejected("is missing: list the hosts that may get the credential, such as api.example.com")
+        return Rejected(
+            subject=f'key "{HOSTS}" of {secret}',
+            detail="is missing",
+            remedy="list the hosts that may get the credential, such as api.example.com",
+        )
     hosts = frozenset(_text(encoded, _MAX_HOSTS_BYTES).lower().replace(",", " ").split())
     if not 1 <= len(hosts) <= MOST_HOSTS:
-        return Rejected(f"must list 1 to {MOST_HOSTS} hosts, divided by commas or spaces")
+        return Rejected(
+            subject=f'key "{HOSTS}" of {secret}',
+            detail=f"must list 1 to {MOST_HOSTS} hosts, divided by commas or spaces",
+        )
     return hosts
 
 

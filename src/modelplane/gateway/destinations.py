@@ -11,7 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
+from modelplane.api.conditions.reasons import ModelEndpointReason as Reason
 from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.api.rejected import Rejected
 from modelplane.gateway.hosts import HTTP_PORT, HTTPS_PORT
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -139,36 +141,37 @@ class Destinations:
         """Return the internal networks, which only names of replicas may resolve to."""
         return tuple(_with_ipv6_forms(_INTERNAL)) if self.refuses_internal else ()
 
-    def check(self, host: str, port: int, *, of_replica: bool = False) -> str:
-        """Return why the gateway must not send requests to a host and port; empty if it may.
+    def check(self, host: str, port: int, *, of_replica: bool = False) -> Rejected | None:
+        """Return why the gateway must not send requests to a host and port; None if it may.
 
         ``of_replica``: a ModelReplica wrote the URL, with the address of its cluster's gateway.
         """
         if self._is_gateway(host, port):
-            return "it is the gateway's own address, to which requests would return: use another"
+            return _reject("it is the gateway's own address, to which requests would return", "use another")
         if not of_replica and self._is_gateway_of_cluster(host, port):
-            return (
-                "it is the gateway of an InferenceCluster, which serves the models of all teams: select the "
-                "ModelEndpoints that ModelReplicas create, or use another"
+            return _reject(
+                "it is the gateway of an InferenceCluster, which serves the models of all teams",
+                "select the ModelEndpoints that ModelReplicas create, or use another",
             )
         refuses_internal = self.refuses_internal and not of_replica
         address = _address(host)
         if address is not None:
-            return self._refusal_of(address, refuses_internal=refuses_internal)
-        is_refused = refuses_internal and _is_internal(host)
-        return "it is a name of the gateway's own cluster: use an address" if is_refused else ""
+            return self._check_address(address, refuses_internal=refuses_internal)
+        if refuses_internal and _is_internal(host):
+            return _reject("it is a name of the gateway's own cluster", "use an address")
+        return None
 
-    def _refusal_of(self, address: Address, *, refuses_internal: bool) -> str:
+    def _check_address(self, address: Address, *, refuses_internal: bool) -> Rejected | None:
         if _within(address, self.allowed):
-            return ""
+            return None
         if _within(address, self.denied):
-            return f"{address} is in {_DENIED}: use another"
+            return _reject(f"{address} is in {_DENIED}", "use another")
         if self.is_local:
-            return ""
+            return None
         internal = _INTERNAL if refuses_internal else {}
         found = (what for network, what in (_REFUSED | internal).items() if address in network)
         what = next(found, "" if _is_unicast(address) else _NOT_UNICAST)
-        return f"{address} is {what}: use another, or add it to {_ALLOWED}" if what else ""
+        return _reject(f"{address} is {what}", f"use another, or add it to {_ALLOWED}") if what else None
 
     def _is_gateway_of_cluster(self, host: str, port: int) -> bool:
         wanted = _address(host) or host
@@ -189,6 +192,11 @@ class Destinations:
 
 _ALLOWED = "spec.allowedDestinations of the InferenceGateway"
 _DENIED = "spec.deniedDestinations of the InferenceGateway"
+
+
+def _reject(detail: str, remedy: str) -> Rejected:
+    detail = f"the gateway must not send requests to it: {detail}"
+    return Rejected(Reason.DESTINATION_REFUSED, detail=detail, remedy=remedy)
 
 
 def parse_networks(cidrs: Iterable[str]) -> tuple[Network, ...]:

@@ -28,8 +28,9 @@ def find_address(service: Mapping[str, Any], *, tls: bool = False) -> str | Reje
         host = next(filter(None, (ingress.get("ip") or ingress.get("hostname") for ingress in ingresses)), "")
         if not host:
             return Rejected(
-                f'Service "{namespace}/{name}" of type LoadBalancer has no address yet: '
-                "where nothing provides load balancers, make its type ClusterIP or NodePort"
+                subject=f'Service "{namespace}/{name}" of type LoadBalancer',
+                detail="has no address yet",
+                remedy="where nothing provides load balancers, make its type ClusterIP or NodePort",
             )
     # Both ports lead to the same one of Envoy.
     scheme, usual = (_HTTPS, HTTPS_PORT) if tls else (_HTTP, HTTP_PORT)

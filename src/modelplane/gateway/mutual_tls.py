@@ -102,11 +102,11 @@ def step(rollout: Rollout, seen: Seen, drain: timedelta, now: datetime) -> Rollo
     return Rollout(phase, since)
 
 
-def describe_waiting(rollout: Rollout, seen: Seen, drain: timedelta) -> str:
-    """Return the next step of a rollout, and its cause for waiting; empty if it is complete."""
+def describe_waiting(rollout: Rollout, seen: Seen, drain: timedelta) -> str | None:
+    """Return the next step of a rollout, and its cause for waiting; None if it is complete."""
     phase, wanted = rollout.phase, seen.wanted
     if phase is (MutualTLSPhase.REQUIRED if wanted else MutualTLSPhase.PLAIN):
-        return ""
+        return None
     if closing := find_leaving(rollout, wanted=wanted):
         name = "plain HTTP" if closing is Protocol.PLAIN else "mutual TLS"
         if closing in seen.in_use:

@@ -15,6 +15,7 @@ from modelplane.api.meta import kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
+from modelplane.api.rejected import Rejected
 from modelplane.gateway.services import select_endpoints
 
 _OF_ENDPOINTS = (labels.CLUSTER, labels.REPLICA_INDEX)
@@ -90,15 +91,17 @@ class Admitted:
     rule: RegionRule | None = None
 
     @property
-    def problem(self) -> str:
-        """The endpoints left out, and why; empty if there are none."""
+    def rejected(self) -> Rejected | None:
+        """The endpoints left out, and why; None if there are none."""
         if not self.outside:
-            return ""
+            return None
         named = listing(
             f'"{endpoint.metadata.name}" ({describe_place(endpoint.spec.region)})'
             for endpoint in self.outside
         )
-        return f"{kind_name(ModelEndpoint)} {named} gets no requests, because {self.rule}"
+        return Rejected(
+            subject=f"{kind_name(ModelEndpoint)} {named}", detail=f"gets no requests, because {self.rule}"
+        )
 
     def list_refusals(self) -> Iterator[tuple[ModelEndpoint, str]]:
         """Yield each endpoint left out, and why."""
@@ -123,4 +126,5 @@ def admit(
 def explain_unavailable(service: ModelService, admitted: Admitted) -> str:
     """Return the reason that clients get while every endpoint of a service is outside its regions."""
     name = f"{service.metadata.namespace}/{service.metadata.name}"
-    return f'cannot serve {kind_name(ModelService)} "{name}": {admitted.problem or admitted.rule}'
+    why = admitted.rejected.message if admitted.rejected else admitted.rule
+    return f'cannot serve {kind_name(ModelService)} "{name}": {why}'

@@ -14,6 +14,7 @@ from itertools import chain, groupby
 from urllib.parse import SplitResult, urlsplit
 
 from modelplane.api import labels
+from modelplane.api.conditions.reasons import ModelEndpointReason as Reason
 from modelplane.api.listing import listing
 from modelplane.api.meta import API_VERSION, kind_name
 from modelplane.api.model_endpoint import ModelEndpoint
@@ -76,51 +77,50 @@ def parse_url(url: str) -> Target | Rejected:
         parts = urlsplit(url.strip())
         port = parts.port
     except ValueError as error:
-        return Rejected(f"{error}: {_FORM}")
+        return Rejected(Reason.INVALID_URL, detail=str(error), remedy=_FORM)
     host = (parts.hostname or "").rstrip(".")
     version = find_ip_version(host)
-    problem = next((text for holds, text in _problems(parts, host, version) if holds), "")
-    if problem:
-        return Rejected(problem)
+    if rejected := _check_parts(parts, host, version):
+        return rejected
     default = _PORTS[parts.scheme]
     name = f"[{host}]" if version == 6 else host
     authority = name if port in (None, default) else f"{name}:{port}"
     return Target(host, port or default, parts.scheme == "https", authority)
 
 
-def _problems(parts: SplitResult, host: str, version: int) -> Iterator[tuple[bool, str]]:
-    yield parts.scheme not in _PORTS, f'its scheme is "{parts.scheme}": {_FORM}'
-    yield not host, f"it has no host: {_FORM}"
-    yield "@" in parts.netloc, "it holds credentials, which everyone who can read the endpoint would see"
-    yield parts.port == 0, f"no server listens on port 0: {_FORM}"
-    last = host.rpartition(".")[2]
-    number = not version and re.fullmatch(r"[0-9]+|0x[0-9a-f]*", last)
-    yield bool(number), f'"{host}" may be read as an IPv4 address: write one as four decimal numbers'
-    named = version or _HOST_NAME.fullmatch(host)
-    yield not named, f'"{host}" is neither a host name nor an IP address: {_FORM}'
+def _check_parts(parts: SplitResult, host: str, version: int) -> Rejected | None:
+    """Return why the parts of a URL are no destination; None if they are one."""
+    detail, remedy = "", _FORM
+    if parts.scheme not in _PORTS:
+        detail = f'its scheme is "{parts.scheme}"'
+    elif not host:
+        detail = "it has no host"
+    elif "@" in parts.netloc:
+        detail, remedy = "it holds credentials, which everyone who can read the endpoint would see", ""
+    elif parts.port == 0:
+        detail = "no server listens on port 0"
+    elif not version and re.fullmatch(r"[0-9]+|0x[0-9a-f]*", host.rpartition(".")[2]):
+        detail = f'"{host}" may be read as an IPv4 address'
+        remedy = "write one as four decimal numbers"
+    elif not (version or _HOST_NAME.fullmatch(host)):
+        detail = f'"{host}" is neither a host name nor an IP address'
+    return Rejected(Reason.INVALID_URL, detail=detail, remedy=remedy) if detail else None
 
 
 def find_target(endpoint: ModelEndpoint, destinations: Destinations) -> Target | Rejected:
     """Return the destination of an endpoint, or why the gateway must not use it."""
     target = parse_url(endpoint.spec.url)
-    is_of_replica = (
-        isinstance(target, Target)
-        and _is_of_replica(endpoint, destinations.replicas)
-        and destinations.may_be_gateway_of_cluster(target.host, target.port)
+    if isinstance(target, Rejected):
+        return target
+    is_of_replica = _is_of_replica(
+        endpoint, destinations.replicas
+    ) and destinations.may_be_gateway_of_cluster(target.host, target.port)
+    rejected = (
+        destinations.check(target.host, target.port, of_replica=is_of_replica)
+        or credentials.check_clear_text(endpoint, target.host, tls=target.tls, destinations=destinations)
+        or _check_mutual_tls(endpoint, tls=target.tls)
     )
-    if isinstance(target, Target) and (
-        why := destinations.check(target.host, target.port, of_replica=is_of_replica)
-    ):
-        return RefusedDestination(f"the gateway must not send requests to it: {why}")
-    if isinstance(target, Target) and (
-        why := credentials.explain_clear_text(
-            endpoint, target.host, tls=target.tls, destinations=destinations
-        )
-    ):
-        return Rejected(why)
-    if isinstance(target, Target) and (why := _outside(endpoint, tls=target.tls)):
-        return Rejected(why)
-    return replace(target, is_of_replica=True) if is_of_replica and isinstance(target, Target) else target
+    return rejected or (replace(target, is_of_replica=True) if is_of_replica else target)
 
 
 def _is_of_replica(endpoint: ModelEndpoint, replicas: frozenset[str] | None) -> bool:
@@ -140,26 +140,25 @@ def _is_of_replica(endpoint: ModelEndpoint, replicas: frozenset[str] | None) -> 
     return is_owned and endpoint.spec.rewrite_path == f"/{metadata.namespace}/{metadata.name}/"
 
 
-def _outside(endpoint: ModelEndpoint, *, tls: bool) -> str:
+def _check_mutual_tls(endpoint: ModelEndpoint, *, tls: bool) -> Rejected | None:
     """Return why mutual TLS must not lead to an endpoint: only the gateway may, so keys guard the path."""
     home = f"/{endpoint.metadata.namespace}/"
-    if endpoint.spec.mutual_tls is None:
-        return ""
-    if not tls:
-        return "spec.mutualTLS needs https: let the ModelReplica write the endpoint"
     path = endpoint.spec.rewrite_path or ""
-    if not path.startswith(home):
-        return f"with spec.mutualTLS, rewritePath must begin with {home}: let the ModelReplica write it"
-    if not _PLAIN_PATH.fullmatch(path):
-        return (
+    if endpoint.spec.mutual_tls is None:
+        return None
+    remedy = "let the ModelReplica write it"
+    if not tls:
+        detail, remedy = "spec.mutualTLS needs https", "let the ModelReplica write the endpoint"
+    elif not path.startswith(home):
+        detail = f"with spec.mutualTLS, rewritePath must begin with {home}"
+    elif not _PLAIN_PATH.fullmatch(path):
+        detail = (
             "with spec.mutualTLS, rewritePath must have plain segments (no .., // or escapes), which lead "
-            "nowhere else: let the ModelReplica write it"
+            "nowhere else"
         )
-    return ""
-
-
-class RefusedDestination(Rejected, frozen=True):
-    """The reason why a valid URL leads where the gateway must not send requests."""
+    else:
+        return None
+    return Rejected(Reason.INVALID_URL, detail=detail, remedy=remedy)
 
 
 def select(

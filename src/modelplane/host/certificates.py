@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
+from modelplane.api.rejected import Rejected
+
 # Tags (X.690, section 8): a context-specific element, and a time with two digits of the year.
 _VERSION, _UTC_TIME = 0xA0, 0x17
 
 
-def find_problem(chain: bytes, key: bytes) -> str:
-    """Return why a chain of certificates and a private key, both in PEM, are of no use; empty if they are."""
+def check_pair(chain: bytes, key: bytes) -> Rejected | None:
+    """Return why a chain of certificates and a private key, both in PEM, are of no use; None if they are."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         with _in_memory(chain) as chain_path, _in_memory(key) as key_path:
@@ -19,10 +21,12 @@ def find_problem(chain: bytes, key: bytes) -> str:
             context.load_cert_chain(chain_path, key_path, password="")
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
-            return "its private key is not that of its certificate"
+            return Rejected(detail="its private key is not that of its certificate")
         why = f" ({error.reason.lower().replace('_', ' ')})" if error.reason else ""
-        return f"it does not have a certificate and a private key without a password in PEM{why}"
-    return ""
+        return Rejected(
+            detail=f"it does not have a certificate and a private key without a password in PEM{why}"
+        )
+    return None
 
 
 @contextmanager

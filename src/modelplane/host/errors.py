@@ -4,6 +4,8 @@ One class, because no caller branches on the cause: the message is one sentence
 with the failure, the cause and the remedy.
 """
 
+from modelplane.api.user_error import UserError
 
-class LocalError(Exception):
+
+class LocalError(UserError):
     """Something about this machine keeps Modelplane from running here."""

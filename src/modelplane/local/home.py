@@ -171,8 +171,8 @@ def choose_home(chosen: Path | None) -> Home:
     return Home(chosen.expanduser().absolute())
 
 
-def find_space_problem(home: Home) -> str:
-    """Return that the disk has too little space, and the remedy; empty if it has enough.
+def find_space_problem(home: Home) -> str | None:
+    """Return that the disk has too little space, and the remedy; None if it has enough.
 
     Raise ``OSError`` if that cannot be read.
     """
@@ -181,7 +181,7 @@ def find_space_problem(home: Home) -> str:
     needed = _KNOWN_BYTES if home.settings.exists() else _NEW_BYTES
     free = shutil.disk_usage(home.root).free
     if free >= needed:
-        return ""
+        return None
     return (
         f"only {free >> 20} MiB are free where {home.root} is, and "
         f"{'its' if home.settings.exists() else 'a'} fleet needs {needed >> 20}: make room"

@@ -121,8 +121,8 @@ def choose(
 
 def find_stranger(
     settings: Settings, running: Collection[str], is_free: Callable[[int], bool] = ports.can_listen
-) -> str:
-    """Return which port of a fleet another program holds; empty where none does.
+) -> str | None:
+    """Return which port of a fleet another program holds; None where none does.
 
     ``running`` names the fleet's own processes that run, and may hold theirs.
     """
@@ -135,7 +135,7 @@ def find_stranger(
             port, owner = taken
             uses = f"which {before}{owner} uses"
             return f"port {port} of 127.0.0.1, {uses}, is taken by another program: stop that program"
-    return ""
+    return None
 
 
 def _first(choice: Choice, is_free: Callable[[int], bool]) -> Settings:

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Final
 
 import modelplane
+from modelplane.api.user_error import UserError
 from modelplane.host.errors import LocalError
 from modelplane.mcp.documentation import llms_txt
 from modelplane.mcp.documentation.markdown import Page, Section, parse
 from modelplane.mcp.documentation.search import Hit, Index
-from modelplane.mcp.refusal import Refused
 
 INDEX: Final = "llms.txt"
 """Name of the index of all pages."""
@@ -75,7 +75,7 @@ class DocumentationTools:
         return self._index.search(query, _HITS)
 
     async def read_page(self, name: str) -> str:
-        """Return a page, or the section that an anchor names. Raises ``Refused``."""
+        """Return a page, or the section that an anchor names. Raises ``UserError``."""
         path, _, anchor = name.strip().partition("#")
         if path.strip("/") in (INDEX, ""):
             return llms_txt.build_index(TITLE, SUMMARY, self._pages.values(), GROUPS)
@@ -88,14 +88,14 @@ class DocumentationTools:
         return f"{cut}\n\n(cut here: read {page.path}#ANCHOR, with one of {_anchors(page)})\n"
 
     def _find(self, path: str) -> Page:
-        """Return the page of a path, also without its ending or the folder ``docs``. Raises ``Refused``."""
+        """Return the page of a path, also without its ending or the folder ``docs``. Raises ``UserError``."""
         stem = path.strip("/").removeprefix("./").removesuffix("/index.md").removesuffix(".md")
         for candidate in (stem, f"{stem}/README", f"docs/{stem}"):
             if page := self._pages.get(f"{candidate}.md"):
                 return page
         near = get_close_matches(f"docs/{stem[:100]}.md", self._pages, n=3)
         meant = f"did you mean {' or '.join(near)}? " if near else ""
-        raise Refused(f'there is no page "{path[:100]}": {meant}The page {INDEX} lists all pages')
+        raise UserError(f'there is no page "{path[:100]}": {meant}The page {INDEX} lists all pages')
 
 
 def _told(hit: Hit) -> str:
@@ -104,11 +104,11 @@ def _told(hit: Hit) -> str:
 
 
 def _section(page: Page, anchor: str) -> str:
-    """Return a section with those below it. Raises ``Refused``."""
+    """Return a section with those below it. Raises ``UserError``."""
     for start, section in enumerate(page.sections):
         if section.anchor == anchor:
             return "\n\n".join(_markdown(section) for section in _with_those_below(page, start)) + "\n"
-    raise Refused(f'{page.path} has no section "{anchor[:100]}": name one of {_anchors(page)}')
+    raise UserError(f'{page.path} has no section "{anchor[:100]}": name one of {_anchors(page)}')
 
 
 def _with_those_below(page: Page, start: int) -> list[Section]:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final, Protocol, Self
 
+from modelplane.api.user_error import UserError
 from modelplane.controllers.condition_events import CONTROLLER
 from modelplane.controllers.fleet_resources import LATER_KINDS
 from modelplane.dashboard.snapshot import EVENT, Snapshot
@@ -15,7 +16,6 @@ from modelplane.kube import errors, resources
 from modelplane.kube.list_watch import ObjectList
 from modelplane.kube.resources import Object, Resource
 from modelplane.mcp.quoting import clean
-from modelplane.mcp.refusal import Refused
 
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
@@ -42,11 +42,11 @@ class Fleet:
     """Reads a control plane."""
 
     def __init__(self, connect: Callable[[], Reader]) -> None:
-        """``connect`` returns a new client, or raises ``Refused``."""
+        """``connect`` returns a new client, or raises ``UserError``."""
         self._connect = connect
 
     async def take_snapshot(self, kinds: Iterable[Resource], namespace: str = "") -> Snapshot:
-        """Return all objects of some kinds; of a namespace, those of namespaced kinds. Raises ``Refused``."""
+        """Return all objects of some kinds; of a namespace only namespaced ones. Raises ``UserError``."""
         _check("namespace", namespace, _NAMESPACE)
         async with self._connect() as client:
             return Snapshot(
@@ -59,7 +59,7 @@ class Fleet:
             )
 
     async def find(self, resource: Resource, namespace: str, name: str) -> Object | None:
-        """Return one object; None if there is none of that name. Raises ``Refused``."""
+        """Return one object; None if there is none of that name. Raises ``UserError``."""
         _check("namespace", namespace, _NAMESPACE)
         _check("name", name, _NAME)
         async with self._connect() as client:
@@ -71,9 +71,9 @@ class Fleet:
 
 
 def _check(what: str, given: str, form: re.Pattern[str]) -> None:
-    """Raise ``Refused`` for what could be another path of the API server, such as that of Secrets."""
+    """Raise ``UserError`` for what could be another path of the API server, such as that of Secrets."""
     if given and not form.fullmatch(given):
-        raise Refused(f'"{clean(given, 100)}" is no {what}: it has lowercase letters, digits and "-"')
+        raise UserError(f'"{clean(given, 100)}" is no {what}: it has lowercase letters, digits and "-"')
 
 
 async def _listed(client: Reader, resource: Resource, namespace: str, fields: str) -> tuple[Object, ...]:
@@ -93,7 +93,7 @@ def _fields(resource: Resource) -> str:
     return f"reportingController={CONTROLLER}" if resource.kind == EVENT else ""
 
 
-def _refused(resource: Resource, namespace: str, error: Exception) -> Refused:
+def _refused(resource: Resource, namespace: str, error: Exception) -> UserError:
     where = f" in namespace {namespace}" if namespace else ""
     remedies = {
         errors.Forbidden: "ask an administrator of the fleet for this permission. The tools have the "
@@ -104,7 +104,7 @@ def _refused(resource: Resource, namespace: str, error: Exception) -> Refused:
     }
     remedy = next((text for type_, text in remedies.items() if isinstance(error, type_)), "try again")
     cause = clean(str(error)) or f"no answer within {PATIENCE_S:.0f} seconds"
-    return Refused(f"cannot read {resource.plural}{where}: {cause}: {remedy}")
+    return UserError(f"cannot read {resource.plural}{where}: {cause}: {remedy}")
 
 
 EVENTS: Final = resources.EVENTS

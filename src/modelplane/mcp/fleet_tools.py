@@ -15,6 +15,7 @@ from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
+from modelplane.api.user_error import UserError
 from modelplane.controllers import fleet_resources
 from modelplane.dashboard import explanations
 from modelplane.dashboard.explanations import MOST_BYTES, Explained
@@ -22,7 +23,6 @@ from modelplane.dashboard.snapshot import Devices, Snapshot
 from modelplane.dashboard.timeline import Entry, build_timeline, list_object_events
 from modelplane.mcp.fleet import EVENTS, Fleet
 from modelplane.mcp.quoting import clean, format_table, quote
-from modelplane.mcp.refusal import Refused
 from modelplane.offline.explain.explanation_tables import CONDITION_COLUMNS, list_condition_rows
 from modelplane.offline.explain.statuses import explain_not_ready, read_conditions
 
@@ -48,10 +48,10 @@ class FleetTools:
         self._worker = ThreadPoolExecutor(1, "explanations and plans")
 
     async def list_objects(self, kind: str, namespace: str) -> str:
-        """Return a row for each object of a kind. Raises ``Refused``."""
+        """Return a row for each object of a kind. Raises ``UserError``."""
         meant = _kind(kind)
         if namespace and not meant.namespaced:
-            raise Refused(f"{kind} has no namespace: leave namespace out")
+            raise UserError(f"{kind} has no namespace: leave namespace out")
         snapshot = await self._fleet.take_snapshot([fleet_resources.resource_of_kind(meant.type)], namespace)
         items = snapshot.list_objects(kind)
         if not items:
@@ -61,9 +61,9 @@ class FleetTools:
         return quote((f"{len(items):,} of kind {kind}", *lines, *pools))
 
     async def explain(self, kind: str, name: str, namespace: str) -> str:
-        """Return why replicas are placed, routed to, and ready, or not. Raises ``Refused``."""
+        """Return why replicas are placed, routed to, and ready, or not. Raises ``UserError``."""
         if kind not in EXPLAINED:
-            raise Refused(f"{clean(kind)} cannot be explained: name one of {', '.join(EXPLAINED)}")
+            raise UserError(f"{clean(kind)} cannot be explained: name one of {', '.join(EXPLAINED)}")
         snapshot = await self._fleet.take_snapshot(fleet_resources.needed_to_explain(kind))
         item = _find(snapshot, kind, name, namespace)
         told = await self._compute(explanations.explain, snapshot, item)
@@ -71,16 +71,16 @@ class FleetTools:
         return quote((*_lines(told), *lines))
 
     async def plan(self, manifests: str) -> str:
-        """Return the placement of the ModelDeployments of manifests. Raises ``Refused``."""
+        """Return the placement of the ModelDeployments of manifests. Raises ``UserError``."""
         if len(manifests.encode()) > MOST_BYTES:
-            raise Refused(f"the manifests have more than {MOST_BYTES // 1024} KiB: plan fewer at a time")
+            raise UserError(f"the manifests have more than {MOST_BYTES // 1024} KiB: plan fewer at a time")
         snapshot = await self._fleet.take_snapshot(fleet_resources.NEEDED_TO_PLAN)
         return quote(_lines(await self._compute(explanations.plan, snapshot, manifests)))
 
     async def list_events(self, kind: str, name: str, namespace: str, limit: int) -> str:
-        """Return the latest events, newest first. Raises ``Refused``."""
+        """Return the latest events, newest first. Raises ``UserError``."""
         if name and not kind:
-            raise Refused("a name needs a kind: give both, or neither")
+            raise UserError("a name needs a kind: give both, or neither")
         meant = _kind(kind) if kind else None
         item = await self._find(meant, name, namespace) if meant and name else None
         snapshot = await self._fleet.take_snapshot([EVENTS], namespace)
@@ -96,18 +96,18 @@ class FleetTools:
 
     async def _find(self, kind: Kind, name: str, namespace: str) -> Object:
         if kind.namespaced and not namespace:
-            raise Refused(f"a {kind.name} is in a namespace: give it")
+            raise UserError(f"a {kind.name} is in a namespace: give it")
         resource = fleet_resources.resource_of_kind(kind.type)
         item = await self._fleet.find(resource, namespace, name)
         if item is None:
-            raise Refused(f'there is no {kind.name} "{clean(name)}": list {kind.plural} to see their names')
+            raise UserError(f'there is no {kind.name} "{clean(name)}": list {kind.plural} to see their names')
         return item
 
     async def _pools(self, clusters: Snapshot) -> Iterable[str]:
         """Return the devices of pools, used ones as the scheduler counts them."""
         try:
             replicas = await self._fleet.take_snapshot([fleet_resources.MODEL_REPLICAS])
-        except Refused as refused:
+        except UserError as refused:
             return ("", f"The devices of pools are not counted: {refused}")
         snapshot = Snapshot({**clusters.objects, **replicas.objects})
         rows = [
@@ -120,25 +120,25 @@ class FleetTools:
         return tuple(format_table("Pools", columns, rows))
 
     async def _compute(self, do: Callable[..., T], *arguments: Any) -> T:
-        """Run a function in a thread, one at a time. Raises ``Refused``."""
+        """Run a function in a thread, one at a time. Raises ``UserError``."""
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(_COMPUTING_S):
                 return await loop.run_in_executor(self._worker, do, *arguments)
         except TimeoutError:
             late = f"this takes more than {_COMPUTING_S:.0f} seconds"
-            raise Refused(f"{late}: plan fewer replicas, or run `modelplane plan`") from None
+            raise UserError(f"{late}: plan fewer replicas, or run `modelplane plan`") from None
 
 
 def _kind(name: str) -> Kind:
-    """Return the kind of a name. Raises ``Refused``."""
+    """Return the kind of a name. Raises ``UserError``."""
     if name not in _BY_NAME:
-        raise Refused(f'"{clean(name)}" is no kind of Modelplane: name one of {", ".join(KIND_NAMES)}')
+        raise UserError(f'"{clean(name)}" is no kind of Modelplane: name one of {", ".join(KIND_NAMES)}')
     return _BY_NAME[name]
 
 
 def _find(snapshot: Snapshot, kind: str, name: str, namespace: str) -> Object:
-    """Return the one object of a name. Raises ``Refused``."""
+    """Return the one object of a name. Raises ``UserError``."""
     everything = snapshot.list_objects(kind)
     matching = [
         item
@@ -149,11 +149,13 @@ def _find(snapshot: Snapshot, kind: str, name: str, namespace: str) -> Object:
         return matching[0]
     if matching:
         where = ", ".join(sorted(item["metadata"]["namespace"] for item in matching))
-        raise Refused(f'there is a {kind} "{clean(name)}" in several namespaces: name one of {clean(where)}')
+        raise UserError(
+            f'there is a {kind} "{clean(name)}" in several namespaces: name one of {clean(where)}'
+        )
     names = [f"{item['metadata']['namespace']}/{item['metadata']['name']}" for item in everything]
     existing = f"there are {clean(listing(names, _MOST_LISTED))}" if names else "the fleet has none"
     where = f" in namespace {clean(namespace)}" if namespace else ""
-    raise Refused(f'the fleet has no {kind} "{clean(name)}"{where}: {existing}')
+    raise UserError(f'the fleet has no {kind} "{clean(name)}"{where}: {existing}')
 
 
 def _lines(told: Explained) -> Iterator[str]:

@@ -12,10 +12,10 @@ from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field
 
 from modelplane import __version__
+from modelplane.api.user_error import UserError
 from modelplane.mcp.documentation.markdown import split_front_matter
 from modelplane.mcp.documentation_tools import INDEX, DocumentationTools
 from modelplane.mcp.fleet_tools import EXPLAINED, KIND_NAMES, FleetTools
-from modelplane.mcp.refusal import Refused
 from modelplane.mcp.size_tool import SizeTool
 
 _DOCUMENTATION: Final = f"""\
@@ -175,8 +175,8 @@ def _add(
 async def _answered(do: Callable[[], Awaitable[str]]) -> CallToolResult:
     try:
         text, is_error = await do(), False
-    except Refused as refused:
-        text, is_error = f"Error: {refused}", True
+    except UserError as error:
+        text, is_error = f"Error: {error}", True
     return CallToolResult(content=[TextContent(type="text", text=text)], is_error=is_error)
 
 

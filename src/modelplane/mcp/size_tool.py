@@ -7,6 +7,7 @@ from typing import Final
 
 from modelplane.api.meta import Object
 from modelplane.api.schema.decode import InvalidObject
+from modelplane.api.user_error import UserError
 from modelplane.catalogue.catalogue_files import load_catalogue
 from modelplane.catalogue.inference_classes import build_class
 from modelplane.checkpoints import checkpoint
@@ -15,11 +16,9 @@ from modelplane.checkpoints.hub import Hub
 from modelplane.controllers import fleet_resources
 from modelplane.mcp.fleet import Fleet
 from modelplane.mcp.quoting import clean, format_table, quote
-from modelplane.mcp.refusal import Refused
 from modelplane.offline.models import size_report, size_rows
 from modelplane.offline.models.size_report import HardwareSize, Size
 from modelplane.sizing.memory import Load, Model
-from modelplane.sizing.unsizable import Unsizable
 
 _MOST: Final = 20
 """Rows of hardware."""
@@ -44,9 +43,9 @@ class SizeTool:
         kv_cache_dtype: str,
         in_fleet: bool,
     ) -> str:
-        """Return the memory of a model, and the hardware that can serve it. Raises ``Refused``."""
+        """Return the memory of a model, and the hardware that can serve it. Raises ``UserError``."""
         if not _MODEL.fullmatch(model):
-            raise Refused(f'"{clean(model, 100)}" is not OWNER/NAME of the hub: correct it')
+            raise UserError(f'"{clean(model, 100)}" is not OWNER/NAME of the hub: correct it')
         pools = None
         if in_fleet:
             resources = (fleet_resources.INFERENCE_CLASSES, fleet_resources.INFERENCE_CLUSTERS)
@@ -63,19 +62,19 @@ class SizeTool:
             async with asyncio.timeout(_PATIENCE_S):
                 return quote(_lines(await asyncio.to_thread(compute)))
         except TimeoutError:
-            raise Refused(f"the hub gave no answer within {_PATIENCE_S:.0f} seconds: try again") from None
-        except (Unsizable, InvalidObject) as error:
-            raise Refused(clean(str(error))) from error
+            raise UserError(f"the hub gave no answer within {_PATIENCE_S:.0f} seconds: try again") from None
+        except (UserError, InvalidObject) as error:
+            raise UserError(clean(str(error))) from error
         except ModuleNotFoundError as error:
-            raise Refused(f"{error.name} is not installed: run `pip install 'modelplane[mcp]'`") from error
+            raise UserError(f"{error.name} is not installed: run `pip install 'modelplane[mcp]'`") from error
 
 
 def _context(model: Model, context: int) -> int:
     most = model.architecture.max_positions
     if not context and not most:
-        raise Refused("the configuration of the model has no max_position_embeddings: give context")
+        raise UserError("the configuration of the model has no max_position_embeddings: give context")
     if context and most and context > most:
-        raise Refused(f"the model has at most {most:,} positions: give a smaller context")
+        raise UserError(f"the model has at most {most:,} positions: give a smaller context")
     return context or most
 
 

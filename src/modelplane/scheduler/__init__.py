@@ -11,10 +11,10 @@ from modelplane.api.fields.pods.engines import Role
 from modelplane.api.model_deployment import TolerationOperator as Operator
 from modelplane.cel.device import AttributeValue, Version
 from modelplane.scheduler.capacity.pool_usage import Amount, Usage, list_overcommitted, measure_usage
-from modelplane.scheduler.diagnosis import Block, Diagnosis, Refusal, Remedy
+from modelplane.scheduler.diagnosis import Block, Diagnosis, Exclusion, Remedy
 from modelplane.scheduler.existing.drain import describe_drain, list_moving
 from modelplane.scheduler.existing.surge import mark_surge, place_surge, unmark_surge
-from modelplane.scheduler.filters.accepted_pods import list_refused_parts
+from modelplane.scheduler.filters.accepted_pods import check_pod_keys
 from modelplane.scheduler.placement.alternatives import Alternatives, list_alternatives
 from modelplane.scheduler.placement.cost import Cost
 from modelplane.scheduler.placement.market import Market, Spot
@@ -65,6 +65,7 @@ __all__ = [
     "Dropped",
     "Effect",
     "Engine",
+    "Exclusion",
     "Fleet",
     "Limit",
     "Market",
@@ -80,7 +81,6 @@ __all__ = [
     "Quota",
     "QuotaUse",
     "Reason",
-    "Refusal",
     "Remedy",
     "Replica",
     "ResolvedRequest",
@@ -91,13 +91,13 @@ __all__ = [
     "Usable",
     "Usage",
     "Version",
+    "check_pod_keys",
     "describe_drain",
     "find_spot_pools",
     "index_by_namespace",
     "list_alternatives",
     "list_moving",
     "list_overcommitted",
-    "list_refused_parts",
     "mark_surge",
     "measure_quota_usage",
     "measure_usage",

@@ -5,18 +5,18 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from msgspec.structs import replace
 
+from modelplane.api.rejected import Rejected
 from modelplane.scheduler.capacity.capacity_ledger import Ledger
 from modelplane.scheduler.filters import admit
 from modelplane.scheduler.placement.cost import choose_currency
 from modelplane.scheduler.placement.market import Market
-from modelplane.scheduler.placement.misfit import Misfit
 from modelplane.scheduler.placement.placer import Offer, Placer
+from modelplane.scheduler.placement.pool_rejections import PoolRejections
 from modelplane.scheduler.placement.selection import Selection
 from modelplane.scheduler.preemption.reservation import Reservation
 from modelplane.scheduler.quotas.quota_ledger import QuotaLedger
 from modelplane.scheduler.search.search_budget import SearchBudget
 from modelplane.scheduler.types import Cluster, Deployment, Fleet
-from modelplane.scheduler.verdict import Rejected
 
 
 class CycleState(msgspec.Struct, frozen=True):
@@ -34,12 +34,9 @@ class CycleState(msgspec.Struct, frozen=True):
     reservations: Sequence[Reservation] = ()
     currency: str = ""
 
-    def find_offer(self, cluster: Cluster) -> Offer | Rejected | Misfit:
-        """Return the place of a new replica on a cluster, or the first refusal."""
-        verdict = admit(self.deployment, cluster)
-        if isinstance(verdict, Rejected):
-            return verdict
-        return self.placer.find_offer(cluster, self.ledger)
+    def find_offer(self, cluster: Cluster) -> Offer | Rejected | PoolRejections:
+        """Return the place of a new replica on a cluster, or why there is none."""
+        return admit(self.deployment, cluster) or self.placer.find_offer(cluster, self.ledger)
 
     def limit_to(self, market: Market) -> "CycleState":
         """Return the same cycle, in which new replicas use other pools."""

@@ -8,18 +8,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec.structs import replace
 
 from modelplane.api.listing import listing, number_of
+from modelplane.api.rejected import Rejected
 from modelplane.scheduler.capacity.capacity import FreeCapacity, NodeCapacity
 from modelplane.scheduler.cycle_state import CycleState
-from modelplane.scheduler.diagnosis import Block, Diagnosis, Refusal
+from modelplane.scheduler.diagnosis import Block, Diagnosis, Exclusion
 from modelplane.scheduler.existing.retention import Kept, Leaving
-from modelplane.scheduler.placement.cluster_queue import Refused
 from modelplane.scheduler.placement.fill import Filled
+from modelplane.scheduler.placement.pool_rejections import Excluded
 from modelplane.scheduler.placement.unmet import Details, find_unmet
 from modelplane.scheduler.preemption.displacement import Displacement
 from modelplane.scheduler.preemption.turns import Turns
 from modelplane.scheduler.remedies import find_remedies
 from modelplane.scheduler.types import Pool
-from modelplane.scheduler.verdict import Rejected
 
 
 def diagnose(
@@ -29,17 +29,17 @@ def diagnose(
     deployment, selection = state.deployment, state.placer.selection
     placed = len(kept) + len(filled.placed)
     details = Details(selection)
-    refused = sorted(filled.refused, key=lambda entry: entry.cluster.name)
+    excluded = sorted(filled.excluded, key=lambda entry: entry[0].name)
     cause, why = find_block(state)
     return Diagnosis(
         wanted=deployment.replicas,
         placed=placed,
         clusters=len(state.clusters),
-        refusals=tuple(refusal for entry in refused for refusal in _refusals(entry, details)),
+        excluded=tuple(exclusion for entry in excluded for exclusion in _list_exclusions(entry, details)),
         blocked=why if placed < deployment.replicas else "",
         block=cause if placed < deployment.replicas else Block.NONE,
-        causes=find_unmet(refused, selection),
-        remedies=find_remedies(state.limit_to(filled.market), refused, leaving) if refused else (),
+        causes=find_unmet(excluded, selection),
+        remedies=find_remedies(state.limit_to(filled.market), excluded, leaving) if excluded else (),
         notes=(*_notes(leaving), *_overcommitted(state, kept)),
     )
 
@@ -71,26 +71,13 @@ def add_turns(
     return replace(diagnosis, notes=(*diagnosis.notes, *notes), preempted=bool(displaced))
 
 
-def _refusals(refused: Refused, details: Details) -> Iterable[Refusal]:
-    cluster, refusal = refused.cluster, refused.refusal
-    if isinstance(refusal, Rejected):
-        return (_refusal(cluster.name, "", "", refusal, refusal.detail),)
+def _list_exclusions(excluded: Excluded, details: Details) -> Iterable[Exclusion]:
+    cluster, why = excluded
+    if isinstance(why, Rejected):
+        return (Exclusion(cluster.name, "", "", why),)
     return (
-        _refusal(cluster.name, pool, refusal.engine, rejected, details.describe(rejected, cluster, pool))
-        for pool, rejected in refusal.pools
-    )
-
-
-def _refusal(cluster: str, pool: str, engine: str, rejected: Rejected, detail: str) -> Refusal:
-    return Refusal(
-        cluster,
-        pool,
-        engine,
-        rejected.reason,
-        rejected.subject,
-        detail,
-        rejected.reads,
-        rejected.remedy,
+        Exclusion(cluster.name, pool, why.engine, details.complete(rejected, cluster, pool))
+        for pool, rejected in why.pools
     )
 
 

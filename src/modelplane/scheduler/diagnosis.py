@@ -11,13 +11,14 @@ from typing import Final
 import msgspec
 
 from modelplane.api.listing import in_order, listing
+from modelplane.api.rejected import Rejected
 from modelplane.cel import ObservedValue
 from modelplane.scheduler.placement.unmet import Unmet
-from modelplane.scheduler.verdict import Reason
+from modelplane.scheduler.verdict import RANKS, NoDevice, Reason
 
 _PROPOSED: Final = 2
 
-PHRASES: Final[dict[Reason, str]] = {
+PHRASES: Final[dict[str, str]] = {
     Reason.OUTSIDE_REGIONS: "outside the allowed regions",
     Reason.CLUSTER_SELECTOR: "outside the clusterSelector",
     Reason.CACHE_FOOTPRINT: "outside the clusters of the ModelCache",
@@ -54,20 +55,21 @@ class Block(Enum):
     PRIORITY = auto()
 
 
-class Refusal(msgspec.Struct, frozen=True):
-    """Refusal of a pool, or, if `pool` is empty, of a cluster. `reads` are the device values compared.
+class Exclusion(msgspec.Struct, frozen=True):
+    """A pool, or, if `pool` is empty, a cluster, that takes no replica, and the first rule against it.
 
-    `remedy` is the change that ends this refusal, if the compared values tell it; another may follow.
+    The remedy of the rejection ends it; another rule may then reject the pool.
     """
 
     cluster: str
     pool: str
     engine: str
-    reason: Reason
-    subject: str = ""
-    detail: str = ""
-    reads: tuple[ObservedValue, ...] = ()
-    remedy: str = ""
+    why: Rejected
+
+    @property
+    def reads(self) -> tuple[ObservedValue, ...]:
+        """The device values that selectors read before they refused."""
+        return self.why.reads if isinstance(self.why, NoDevice) else ()
 
 
 class Remedy(msgspec.Struct, frozen=True):
@@ -85,7 +87,7 @@ class Remedy(msgspec.Struct, frozen=True):
 class Diagnosis(msgspec.Struct, frozen=True):
     """Missing replicas and the reasons.
 
-    `clusters` is the number of clusters; `refusals` are in order of cluster name and published pool, and
+    `clusters` is the number of clusters; `excluded` are in order of cluster name and published pool, and
     empty unless replicas are missing. `remedies` are the smallest changes that admit one more replica, one
     of each sort, each of them tried. `notes` are further problems of existing replicas. `causes` are the
     conditions that keep every device from a request, by the request's name.
@@ -94,7 +96,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
     wanted: int = 0
     placed: int = 0
     clusters: int = 0
-    refusals: tuple[Refusal, ...] = ()
+    excluded: tuple[Exclusion, ...] = ()
     blocked: str = ""
     remedies: tuple[Remedy, ...] = ()
     notes: tuple[str, ...] = ()
@@ -126,21 +128,25 @@ class Diagnosis(msgspec.Struct, frozen=True):
     def _refused(self) -> str:
         if not self.clusters:
             return "there are no clusters"
-        groups: dict[tuple[Reason, str], list[Refusal]] = {}
-        for refusal in _closest(self.refusals):
-            groups.setdefault((refusal.reason, refusal.subject), []).append(refusal)
+        groups: dict[tuple[int, str], list[Exclusion]] = {}
+        for exclusion in _closest(self.excluded):
+            key = RANKS[exclusion.why.reason], exclusion.why.subject
+            groups.setdefault(key, []).append(exclusion)
         ordered = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
-        items = in_order([self._item(*key, members) for key, members in ordered])
+        items = in_order([self._item(members) for _, members in ordered])
         noun = "cluster" if self.clusters == 1 else "clusters"
         return f"{self.clusters} {noun}: {items}"
 
-    def _item(self, reason: Reason, subject: str, members: Sequence[Refusal]) -> str:
+    def _item(self, members: Sequence[Exclusion]) -> str:
+        """Describe the clusters of one reason and subject."""
+        reason, subject = members[0].why.reason, members[0].why.subject
         phrase = f"{len(members)} {PHRASES[reason].format(subject=subject)}"
         names = {member.cluster for member in members}
         same = [
-            refusal
-            for refusal in self.refusals
-            if refusal.cluster in names and (refusal.reason, refusal.subject) == (reason, subject)
+            exclusion
+            for exclusion in self.excluded
+            if exclusion.cluster in names
+            and (exclusion.why.reason, exclusion.why.subject) == (reason, subject)
         ]
         detail = self._cause(reason, subject, _offered(same), _shared(members))
         if not detail:
@@ -148,7 +154,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
         place = f"{members[0].cluster}: " if len(members) == 1 else ""
         return f"{phrase} ({place}{detail})"
 
-    def _cause(self, reason: Reason, subject: str, offered: str, shared: str) -> str:
+    def _cause(self, reason: str, subject: str, offered: str, shared: str) -> str:
         """Return the compared values, and the failing condition if they do not show it."""
         cause = self.causes.get(subject) if reason is Reason.NO_MATCHING_DEVICE else None
         if cause is None or (shared and cause.elsewhere) or (offered and not cause.telling):
@@ -156,26 +162,27 @@ class Diagnosis(msgspec.Struct, frozen=True):
         return f"{cause}; {offered}" if offered else str(cause)
 
 
-def _closest(refusals: Iterable[Refusal]) -> list[Refusal]:
-    """Return one refusal per cluster: the one of the latest rule, of the first pool on a tie."""
-    best: dict[str, Refusal] = {}
-    for refusal in refusals:
-        known = best.get(refusal.cluster)
-        if known is None or refusal.reason > known.reason:
-            best[refusal.cluster] = refusal
+def _closest(excluded: Iterable[Exclusion]) -> list[Exclusion]:
+    """Return one exclusion per cluster: the one by the latest rule, of the first pool on a tie."""
+    best: dict[str, Exclusion] = {}
+    for exclusion in excluded:
+        closest = best.get(exclusion.cluster)
+        if closest is None or RANKS[exclusion.why.reason] > RANKS[closest.why.reason]:
+            best[exclusion.cluster] = exclusion
     return list(best.values())
 
 
-def _shared(members: Sequence[Refusal]) -> str:
-    details = {member.detail for member in members}
+def _shared(members: Sequence[Exclusion]) -> str:
+    """Return the detail that all have, or an empty text."""
+    details = {member.why.detail for member in members}
     return details.pop() if len(details) == 1 else ""
 
 
-def _offered(refusals: Iterable[Refusal]) -> str:
+def _offered(excluded: Iterable[Exclusion]) -> str:
     """Return the values that refused devices offer, by the names that selectors read."""
     reads: dict[str, set[ObservedValue]] = {}
-    for refusal in refusals:
-        for read in refusal.reads:
+    for exclusion in excluded:
+        for read in exclusion.reads:
             reads.setdefault(read.name, set()).add(read)
     return in_order([_values(name, reads[name]) for name in sorted(reads)])
 

@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from modelplane.api.model_deployment import TolerationOperator
+from modelplane.api.rejected import Rejected
 from modelplane.cel import ObservedValue, SelectorError
 from modelplane.scheduler.capacity.capacity import FreeCapacity
 from modelplane.scheduler.cycle_state import CycleState
@@ -21,17 +22,15 @@ from modelplane.scheduler.diagnosis import Remedy
 from modelplane.scheduler.existing.drain import describe_drain
 from modelplane.scheduler.existing.retention import Leaving, find_pins
 from modelplane.scheduler.filters import admit
-from modelplane.scheduler.filters.accepted_pods import list_refused_parts
-from modelplane.scheduler.filters.region_rule import explain_outside
+from modelplane.scheduler.filters.region_rule import check_known_region
 from modelplane.scheduler.filters.taints import list_untolerated
 from modelplane.scheduler.placement import amounts
-from modelplane.scheduler.placement.cluster_queue import Refused
 from modelplane.scheduler.placement.market import Market
-from modelplane.scheduler.placement.misfit import Misfit
 from modelplane.scheduler.placement.placer import Pins, Placer
+from modelplane.scheduler.placement.pool_rejections import Excluded, PoolRejections
 from modelplane.scheduler.placement.selection import Selection
 from modelplane.scheduler.types import Cluster, Deployment, DeviceRequest, PlacedEngine, Toleration
-from modelplane.scheduler.verdict import Reason, Rejected
+from modelplane.scheduler.verdict import NoDevice, Reason
 
 _CAPACITY_REASONS: Final = frozenset(
     (Reason.TOO_FEW_NODES, Reason.NO_FREE_NODES, Reason.NO_FREE_DEVICES, Reason.ENGINES_COMPETE)
@@ -40,14 +39,14 @@ _CLUSTERS_ENLARGED: Final = 16
 _MOST_NODES: Final = 1024
 _TRIED: Final = 3
 _QUANTITY: Final = re.compile(r"""quantity\(\s*(["'])([^"'\\]+)\1\s*\)""")
-_Misfitting: TypeAlias = tuple[Cluster, Misfit, set[Reason]]
+_Misfitting: TypeAlias = tuple[Cluster, PoolRejections, set[str]]
 """A cluster without a fitting choice of pools, and the reasons of its pools."""
 
 _COMPARES: Final = r"\.\s*(?:compareTo|isGreaterThan|isLessThan)\(\s*"
 
 
 def find_remedies(
-    state: CycleState, refused: Sequence[Refused], leaving: Sequence[Leaving]
+    state: CycleState, excluded: Sequence[Excluded], leaving: Sequence[Leaving]
 ) -> tuple[Remedy, ...]:
     """Return the smallest change of each sort that helps: a quota, more nodes, then edits of the deployment.
 
@@ -58,34 +57,33 @@ def find_remedies(
     leaving = [
         decision
         for decision in leaving
-        if not explain_outside(deployment, state.clusters[decision.replica.cluster])
+        if not check_known_region(deployment, state.clusters[decision.replica.cluster])
         and not describe_drain(state.clusters[decision.replica.cluster], decision.replica)
         and not decision.replica.evicted
     ]
-    misfits = [
-        (entry.cluster, entry.refusal, {refusal.reason for _, refusal in entry.refusal.pools})
-        for entry in refused
-        if isinstance(entry.refusal, Misfit)
+    misfits: list[_Misfitting] = [
+        (cluster, why, {rejected.reason for _, rejected in why.pools})
+        for cluster, why in excluded
+        if isinstance(why, PoolRejections)
     ]
     remedies = [
-        _more_quota(refused),
+        _more_quota(excluded),
         _more_nodes(state, misfits, leaving),
         _first_remedy(state, _relaxed(deployment, misfits), leaving),
         _first_remedy(state, _elsewhere(state, misfits), leaving),
-        _first_remedy(state, _tolerating(deployment, refused), leaving),
-        _first_remedy(state, _selecting_less(deployment, refused), leaving),
-        _first_remedy(state, _with_plain_pods(deployment, refused), leaving),
+        _first_remedy(state, _tolerating(deployment, excluded), leaving),
+        _first_remedy(state, _selecting_less(deployment, excluded), leaving),
+        _first_remedy(state, _with_plain_pods(deployment, excluded), leaving),
     ]
     return tuple(remedy for remedy in remedies if remedy is not None)
 
 
-def _more_quota(refused: Sequence[Refused]) -> Remedy | None:
+def _more_quota(excluded: Sequence[Excluded]) -> Remedy | None:
     """Return the larger quota with which the clusters that have room for a replica would take it."""
     changes: dict[str, list[str]] = {}
-    for entry in refused:
-        refusal = entry.refusal
-        if isinstance(refusal, Rejected) and refusal.reason is Reason.OVER_QUOTA and refusal.remedy:
-            changes.setdefault(refusal.remedy, []).append(entry.cluster.name)
+    for cluster, why in excluded:
+        if isinstance(why, Rejected) and why.reason is Reason.OVER_QUOTA and why.remedy:
+            changes.setdefault(why.remedy, []).append(cluster.name)
     if not changes:
         return None
     change = min(changes, key=lambda text: (-len(changes[text]), text))
@@ -142,8 +140,8 @@ def _fits_with(
     return _admits(state, cluster, state.placer.place(replace(cluster, pools=larger), enlarged, pins))
 
 
-def _admits(state: CycleState, cluster: Cluster, placed: tuple[PlacedEngine, ...] | Misfit) -> bool:
-    return not (isinstance(placed, Misfit) or state.quotas.check(cluster, placed))
+def _admits(state: CycleState, cluster: Cluster, placed: tuple[PlacedEngine, ...] | PoolRejections) -> bool:
+    return not (isinstance(placed, PoolRejections) or state.quotas.check(cluster, placed))
 
 
 def _least(fits: Callable[[int], bool], most: int) -> int:
@@ -182,7 +180,7 @@ def _first_remedy(state: CycleState, edits: Iterable[_Edit], leaving: Iterable[L
             opened = tuple(
                 cluster.name
                 for cluster in edit.clusters
-                if not isinstance(admit(edit.deployment, cluster), Rejected)
+                if not admit(edit.deployment, cluster)
                 and any(
                     _admits(
                         state, cluster, placer.place(cluster, state.ledger.list_capacities(cluster, engines))
@@ -197,22 +195,18 @@ def _first_remedy(state: CycleState, edits: Iterable[_Edit], leaving: Iterable[L
     return None
 
 
-def _refused_for(refused: Sequence[Refused], reason: Reason) -> tuple[Cluster, ...]:
-    return tuple(
-        entry.cluster
-        for entry in refused
-        if isinstance(entry.refusal, Rejected) and entry.refusal.reason is reason
-    )
+def _excluded_for(excluded: Sequence[Excluded], reason: Reason) -> tuple[Cluster, ...]:
+    return tuple(cluster for cluster, why in excluded if isinstance(why, Rejected) and why.reason is reason)
 
 
 def _relaxed(deployment: Deployment, misfits: Sequence[_Misfitting]) -> Iterator[_Edit]:
     """Yield the deployment with one requested amount lowered to an offered one, the largest first."""
     unmatched = [misfitting for misfitting in misfits if Reason.NO_MATCHING_DEVICE in misfitting[2]]
     offered: dict[str, set[ObservedValue]] = {}
-    for _, misfit, _ in unmatched:
-        for _, refusal in misfit.pools:
-            if refusal.reason is Reason.NO_MATCHING_DEVICE:
-                offered.setdefault(refusal.subject, set()).update(refusal.reads)
+    for _, why, _ in unmatched:
+        for _, rejected in why.pools:
+            if isinstance(rejected, NoDevice):
+                offered.setdefault(rejected.subject, set()).update(rejected.reads)
     clusters = tuple(cluster for cluster, _, _ in unmatched)
     for name in sorted(offered):
         offers = ((read.quantity, read) for read in offered[name] if read.quantity is not None)
@@ -298,9 +292,9 @@ def _elsewhere(state: CycleState, misfits: Sequence[_Misfitting]) -> Iterator[_E
         yield _Edit("set spec.placement.spot.fallback to OnDemand", deployment, others, Market.ANY)
 
 
-def _tolerating(deployment: Deployment, refused: Sequence[Refused]) -> Iterator[_Edit]:
+def _tolerating(deployment: Deployment, excluded: Sequence[Excluded]) -> Iterator[_Edit]:
     """Yield the deployment with a toleration more, for the taints that keep it from most clusters."""
-    tainted = _refused_for(refused, Reason.UNTOLERATED_TAINT)
+    tainted = _excluded_for(excluded, Reason.UNTOLERATED_TAINT)
     repelling = {cluster.name: list_untolerated(deployment, cluster) for cluster in tainted}
     alone = Counter(taints[0] for taints in repelling.values() if len(taints) == 1)
     for taint in sorted(alone, key=lambda taint: (-alone[taint], str(taint)))[:_TRIED]:
@@ -310,9 +304,9 @@ def _tolerating(deployment: Deployment, refused: Sequence[Refused]) -> Iterator[
         yield _Edit(f"tolerate taint {taint}", tolerant, where)
 
 
-def _selecting_less(deployment: Deployment, refused: Sequence[Refused]) -> Iterator[_Edit]:
+def _selecting_less(deployment: Deployment, excluded: Sequence[Excluded]) -> Iterator[_Edit]:
     """Yield the deployment with one label fewer in its clusterSelector."""
-    outside = _refused_for(refused, Reason.CLUSTER_SELECTOR)
+    outside = _excluded_for(excluded, Reason.CLUSTER_SELECTOR)
     if not outside:
         return
     for key in sorted(deployment.cluster_selector)[:_TRIED]:
@@ -321,11 +315,12 @@ def _selecting_less(deployment: Deployment, refused: Sequence[Refused]) -> Itera
         yield _Edit(change, replace(deployment, cluster_selector=left), outside)
 
 
-def _with_plain_pods(deployment: Deployment, refused: Sequence[Refused]) -> Iterator[_Edit]:
+def _with_plain_pods(deployment: Deployment, excluded: Sequence[Excluded]) -> Iterator[_Edit]:
     """Yield the deployment without the labels, annotations and variables that most clusters refuse."""
     where: dict[str, list[Cluster]] = {}
-    for cluster in _refused_for(refused, Reason.PODS_NOT_ACCEPTED):
-        where.setdefault(list_refused_parts(deployment, cluster), []).append(cluster)
+    for cluster, why in excluded:
+        if isinstance(why, Rejected) and why.reason is Reason.PODS_NOT_ACCEPTED:
+            where.setdefault(why.detail, []).append(cluster)
     for parts in sorted(where, key=lambda text: (-len(where[text]), text))[:_TRIED]:
         plain = replace(deployment, pod_parts=())
         yield _Edit(f"remove {parts} from the template", plain, tuple(where[parts]))

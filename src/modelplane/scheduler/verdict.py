@@ -1,63 +1,53 @@
-"""Verdict of a filter on a cluster or a pool: a fit, or a rejection with its reason.
+"""Reasons for which filters and placement reject a cluster or a pool.
 
 Every rejection has a reason and the compared values.
 """
 
-from enum import IntEnum
-from typing import Final, TypeAlias
+from enum import StrEnum
+from typing import Final
 
-import msgspec
-
+from modelplane.api.rejected import Rejected
 from modelplane.cel import ObservedValue
 
 
-class Reason(IntEnum):
+class Reason(StrEnum):
     """Reasons of rejections, in the order of the filters: a later one is closer to a fit."""
 
-    OUTSIDE_REGIONS = 1
-    CLUSTER_SELECTOR = 2
-    CACHE_FOOTPRINT = 3
-    UNTOLERATED_TAINT = 4
-    CORDONED = 5
-    NOT_READY = 6
-    NO_GATEWAY = 7
-    MISSING_CAPABILITY = 8
-    PODS_NOT_ACCEPTED = 9
-    NO_POOLS = 10
-    NO_MATCHING_DEVICE = 11
-    TOO_FEW_DEVICES = 12
-    DEVICES_COMPETE = 13
-    NOTHING_TO_CLAIM = 14
-    TOO_FEW_NODES = 15
-    SPOT_BLOCKED = 16
-    NOT_ON_SPOT = 17
-    NOT_ON_DEMAND = 18
-    NO_FREE_NODES = 19
-    NO_FREE_DEVICES = 20
-    ENGINES_COMPETE = 21
-    NO_PRICE = 22
-    TOO_EXPENSIVE = 23
-    OVER_QUOTA = 24
+    OUTSIDE_REGIONS = "OutsideRegions"
+    CLUSTER_SELECTOR = "ClusterSelector"
+    CACHE_FOOTPRINT = "CacheFootprint"
+    UNTOLERATED_TAINT = "UntoleratedTaint"
+    CORDONED = "Cordoned"
+    NOT_READY = "NotReady"
+    NO_GATEWAY = "NoGateway"
+    MISSING_CAPABILITY = "MissingCapability"
+    PODS_NOT_ACCEPTED = "PodsNotAccepted"
+    NO_POOLS = "NoPools"
+    NO_MATCHING_DEVICE = "NoMatchingDevice"
+    TOO_FEW_DEVICES = "TooFewDevices"
+    DEVICES_COMPETE = "DevicesCompete"
+    NOTHING_TO_CLAIM = "NothingToClaim"
+    TOO_FEW_NODES = "TooFewNodes"
+    SPOT_BLOCKED = "SpotBlocked"
+    NOT_ON_SPOT = "NotOnSpot"
+    NOT_ON_DEMAND = "NotOnDemand"
+    NO_FREE_NODES = "NoFreeNodes"
+    NO_FREE_DEVICES = "NoFreeDevices"
+    ENGINES_COMPETE = "EnginesCompete"
+    NO_PRICE = "NoPrice"
+    TOO_EXPENSIVE = "TooExpensive"
+    OVER_QUOTA = "OverQuota"
 
 
-class Fit(msgspec.Struct, frozen=True):
-    """The filter accepts."""
+RANKS: Final[dict[str, int]] = {reason: rank for rank, reason in enumerate(Reason, start=1)}
+"""Position of each reason in the order of the filters."""
 
 
-class Rejected(msgspec.Struct, frozen=True, gc=False):
-    """A rejection. `subject` is the taint or request concerned, `detail` the values compared.
+class NoDevice(Rejected, frozen=True, gc=False):
+    """No device of a node passes the selectors of a request, which is the subject.
 
-    `reads` are the device values that selectors read before they refused. `remedy` is the change that ends
-    the rejection, if the compared values show it. `selectors` are those that no device passed.
+    ``reads`` are the device values that selectors read before they refused.
     """
 
-    reason: Reason
-    subject: str = ""
-    detail: str = ""
     reads: tuple[ObservedValue, ...] = ()
-    remedy: str = ""
     selectors: tuple[str, ...] = ()
-
-
-FIT: Final = Fit()
-Verdict: TypeAlias = Fit | Rejected

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from modelplane.api.schema.decode import convert
-from modelplane.sizing.unsizable import Unsizable
+from modelplane.api.user_error import UserError
 
 MAX_CONFIG_BYTES: Final = 10_000_000
 MAX_LAYERS: Final = 2_000
@@ -172,11 +172,11 @@ class Architecture:
 
 
 def parse_architecture(content: bytes) -> Architecture:
-    """Return the architecture of the text of ``config.json``. Raises ``Unsizable``."""
+    """Return the architecture of the text of ``config.json``. Raises ``UserError``."""
     try:
         whole = msgspec.json.decode(content)
         if not isinstance(whole, dict):
-            raise Unsizable('"config.json" is not an object: download it again')
+            raise UserError('"config.json" is not an object: download it again')
         nested = whole.get("text_config")
         text = {**nested} if isinstance(nested, dict) else {**whole}
         config = convert(_complete(text), _Config)
@@ -184,7 +184,7 @@ def parse_architecture(content: bytes) -> Architecture:
         read = convert(quantization, _Quantization) if quantization else None
         return _architecture(config, _quantization(read) if read else None)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        raise Unsizable(
+        raise UserError(
             f'cannot size "config.json": {error}: only decoders whose configuration follows transformers can '
             "be sized"
         ) from error
@@ -214,7 +214,7 @@ def _architecture(config: _Config, quantization: Quantization | None) -> Archite
     width = config.intermediate_size or 0
     layers = _layers(config)
     if config.kv_lora_rank and not config.qk_rope_head_dim:
-        raise Unsizable('"config.json" has kv_lora_rank but no qk_rope_head_dim: download it again')
+        raise UserError('"config.json" has kv_lora_rank but no qk_rope_head_dim: download it again')
     return Architecture(
         model_type=config.model_type,
         layers=layers,
@@ -276,7 +276,7 @@ def _layers(config: _Config) -> tuple[LayerKind, ...]:
     else:
         layers = [LayerKind.FULL] * count
     if len(layers) != count:
-        raise Unsizable(
+        raise UserError(
             f'"config.json" has {count} layers and kinds of {len(layers)}: download it again, or correct it'
         )
     if not config.sliding_window:
@@ -304,7 +304,7 @@ def _state(config: _Config) -> State:
     keys, values = config.linear_num_key_heads, config.linear_num_value_heads
     key, value = config.linear_key_head_dim, config.linear_value_head_dim
     if keys is None or values is None or key is None or value is None:
-        raise Unsizable('"config.json" has layers with a state, and no size of it: this family is not known')
+        raise UserError('"config.json" has layers with a state, and no size of it: this family is not known')
     return State(
         convolution=(2 * keys * key + values * value) * (config.linear_conv_kernel_dim - 1) * 2,
         recurrent=values * value * key * 2,

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import msgspec
 
+from modelplane.api.user_error import UserError
 from modelplane.sizing.architecture import Architecture, Rope
-from modelplane.sizing.unsizable import Unsizable
 
 _NESTED: Final = "text_config"
 _UNSCALED: Final = frozenset({"su", "longrope", "llama3"})
@@ -45,7 +45,7 @@ def find_llama_cpp_length(model: Architecture) -> int:
 def replace_settings(content: bytes, changes: str) -> bytes:
     """Return the text of ``config.json`` with changes in JSON, such as those of ``--hf-overrides``.
 
-    Raises ``Unsizable``.
+    Raises ``UserError``.
     """
     try:
         settings: dict[str, Any] = msgspec.json.decode(changes, type=dict)
@@ -56,7 +56,7 @@ def replace_settings(content: bytes, changes: str) -> bytes:
             )
         return msgspec.json.encode(whole)
     except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
-        raise Unsizable(f'cannot read the changes of "config.json": {error}: write a JSON object') from error
+        raise UserError(f'cannot read the changes of "config.json": {error}: write a JSON object') from error
 
 
 def _merged(whole: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from modelplane.api.fields.cluster.device_prices import DevicePricing
 from modelplane.api.fields.cluster.devices import Claim, Device
 from modelplane.api.inference_class import InferenceClass
+from modelplane.api.rejected import Rejected
 from modelplane.cel import QuantityError
 from modelplane.cel.value_types import quantity
 from modelplane.sizing.architecture import Quantization
@@ -68,13 +69,6 @@ class Served(NamedTuple):
         return None if self.node.price is None else self.node.price * self.split.gpus
 
 
-class Refused(NamedTuple):
-    """A class that cannot serve the model, and the reason."""
-
-    node: Node
-    reason: str
-
-
 def describe_node(
     class_: InferenceClass, pricing: DevicePricing | None = None, *, spot: bool = False
 ) -> Node | None:
@@ -119,10 +113,10 @@ def _version(text: str | None) -> tuple[int, ...]:
 
 def plan_service(
     model: Model, node: Node, load: Load, most_nodes: int = PIPELINE_SIZES[-1]
-) -> Served | Refused:
+) -> Served | Rejected:
     """Return how nodes of a class serve a model, on the fewest devices, or why they cannot."""
-    if reason := _too_old(node, model.quantization):
-        return Refused(node, reason)
+    if rejected := _check_capability(node, model.quantization):
+        return rejected
     largest: tuple[Split, Memory] | None = None
     for split in _splits(model, node, most_nodes):
         needed = compute_memory(model, split, load, choose_batch(node.memory))
@@ -131,12 +125,10 @@ def plan_service(
         if largest is None or needed.gpu < largest[1].gpu:
             largest = (split, needed)
     if largest is None:
-        return Refused(node, "no legal split has as many devices")
+        return Rejected(detail="no legal split has as many devices")
     split, needed = largest
-    return Refused(
-        node,
-        f"{split} needs {needed.gpu / GIB:.1f} GiB of each device, which has {node.memory / GIB:.1f} GiB",
-    )
+    memory = f"{needed.gpu / GIB:.1f} GiB of each device, which has {node.memory / GIB:.1f} GiB"
+    return Rejected(subject=str(split), detail=f"needs {memory}")
 
 
 def _splits(model: Model, node: Node, most_nodes: int) -> Iterator[Split]:
@@ -168,11 +160,11 @@ def _least_capability(quantization: Quantization | None) -> tuple[int, ...]:
     return _CAPABILITIES.get(quantization.method, ()) if quantization else _BF16
 
 
-def _too_old(node: Node, quantization: Quantization | None) -> str:
-    """Return the reason if a GPU lacks what the weights need; empty if it does not, or is not known."""
+def _check_capability(node: Node, quantization: Quantization | None) -> Rejected | None:
+    """Return the reason if a GPU lacks what the weights need; None if it does not, or is not known."""
     least = _least_capability(quantization)
     if not node.capability or node.capability >= least:
-        return ""
+        return None
     what = quantization.method if quantization else "BF16"
     needed, has = (".".join(map(str, capability)) for capability in (least, node.capability))
-    return f"{what} needs compute capability {needed}, and the device has {has}"
+    return Rejected(subject=what, detail=f"needs compute capability {needed}, and the device has {has}")

@@ -12,11 +12,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
+from modelplane.api.user_error import UserError
 from modelplane.sizing.architecture import Architecture, Quantization
 from modelplane.sizing.tensors import MAX_TENSORS, QUANTIZED, Role, Tensor, find_layer, find_role
-from modelplane.sizing.unsizable import MAX_BYTES, Unsizable
 
 Bytes = Mapping[Role, int]
+
+MAX_BYTES: Final = 2**50
+"""Of weights, and of KV cache. What a hostile file claims beyond it would not fit into a document."""
 
 MXFP4_BLOCK: Final = 32
 """Weights that share a scale."""
@@ -102,9 +105,9 @@ class Weights:
 def sum_weights(
     model: Architecture, tensors: Iterable[Tensor], precision: Precision | None = None
 ) -> Weights:
-    """Return the weights of a checkpoint, in another precision where one is given. Raises ``Unsizable``."""
+    """Return the weights of a checkpoint, in another precision where one is given. Raises ``UserError``."""
     if precision is not None and model.quantization is not None:
-        raise Unsizable(
+        raise UserError(
             f"the checkpoint is quantized already ({model.quantization.method or 'quantization_config'}): "
             "leave --quantization out, or name the 16-bit checkpoint"
         )
@@ -115,7 +118,7 @@ def sum_weights(
     for tensor in tensors:
         read += 1
         if read > MAX_TENSORS:
-            raise Unsizable(f"the checkpoint has more than {MAX_TENSORS:,} tensors: it is none of a model")
+            raise UserError(f"the checkpoint has more than {MAX_TENSORS:,} tensors: it is none of a model")
         role, place = _role(model, tensor), find_layer(tensor.name)
         count[role] += count_parameters(tensor, model.quantization)
         stored += tensor.size
@@ -126,9 +129,9 @@ def sum_weights(
         where = outside if place is None or role is Role.VISION else layers[place]
         where[role] += size
     if stored > MAX_BYTES:
-        raise Unsizable("the headers claim more than a pebibyte: download the checkpoint again")
+        raise UserError("the headers claim more than a pebibyte: download the checkpoint again")
     if not any(layers):
-        raise Unsizable(
+        raise UserError(
             "no tensor is of a layer: the names of the tensors are not those of transformers, so convert the "
             "checkpoint"
         )

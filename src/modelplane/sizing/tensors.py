@@ -12,7 +12,7 @@ from typing import Annotated, Final, NamedTuple
 import msgspec
 
 from modelplane.api.schema.decode import convert
-from modelplane.sizing.unsizable import Unsizable
+from modelplane.api.user_error import UserError
 
 MAX_HEADER_BYTES: Final = 100_000_000
 """The limit of the safetensors format."""
@@ -128,7 +128,7 @@ _ENTRY: Final = msgspec.json.Decoder(_Entry)
 
 
 def parse_header(content: bytes, file: str) -> Iterator[Tensor]:
-    """Yield the tensors of the JSON of a header. Raises ``Unsizable``."""
+    """Yield the tensors of the JSON of a header. Raises ``UserError``."""
     remedy = "download the file again"
     try:
         entries = _HEADER.decode(content)
@@ -137,20 +137,20 @@ def parse_header(content: bytes, file: str) -> Iterator[Tensor]:
             entry = _ENTRY.decode(raw)
             yield _known(Tensor(name, entry.dtype, entry.shape), file)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        raise Unsizable(f'cannot read the header of "{file}": {error}: {remedy}') from error
+        raise UserError(f'cannot read the header of "{file}": {error}: {remedy}') from error
 
 
 def parse_tensor(name: str, dtype: str, shape: object, file: str) -> Tensor:
-    """Return a tensor that a library read from a header. Raises ``Unsizable``."""
+    """Return a tensor that a library read from a header. Raises ``UserError``."""
     try:
         return _known(Tensor(name, dtype, convert(shape, _Shape)), file)
     except msgspec.ValidationError as error:
-        raise Unsizable(f'tensor {name[:200]!a} of "{file}" has a shape that is none: {error}') from error
+        raise UserError(f'tensor {name[:200]!a} of "{file}" has a shape that is none: {error}') from error
 
 
 def _known(tensor: Tensor, file: str) -> Tensor:
     if tensor.dtype not in _BITS:
-        raise Unsizable(
+        raise UserError(
             f'tensor {tensor.name[:200]!a} of "{file}" has the dtype {tensor.dtype[:32]!a}, '
             "which has no known size: convert the checkpoint to a dtype of the safetensors format"
         )

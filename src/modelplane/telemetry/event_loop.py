@@ -50,6 +50,6 @@ def route_to_loop(
     return ask
 
 
-def watch_loop(loop: asyncio.AbstractEventLoop) -> Callable[[], str]:
+def watch_loop(loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
     """Return a check that an event loop still runs."""
-    return route_to_loop(loop, str)
+    return route_to_loop(loop, lambda: None)

@@ -24,12 +24,13 @@ from urllib.parse import urlsplit
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import CollectorRegistry
 
+from modelplane.api.user_error import UserError
 from modelplane.telemetry.event_loop import Unanswered
 
 _log = logging.getLogger(__name__)
 
-Check = Callable[[], str]
-"""Returns "", or as a sentence what is wrong; called in any thread."""
+Check = Callable[[], str | None]
+"""Returns as a sentence what is wrong, or None; called in any thread."""
 
 _AT_ONCE = 8
 _SILENCE_S = 5.0
@@ -38,10 +39,6 @@ _LONGEST_S = 15.0
 """Time limit from the first byte of a request to the last of its answer."""
 _POLL_S = 0.25
 _TEXT = "text/plain; charset=utf-8"
-
-
-class CannotListen(Exception):
-    """An address cannot be served at; the message is a sentence."""
 
 
 class _Answer(NamedTuple):
@@ -80,7 +77,7 @@ def serve(
 ) -> Server:
     """Answer at ``HOST:PORT`` from now on, each request within ``longest_s``; port 0 is any that is free.
 
-    Raises ``CannotListen``.
+    Raises ``UserError``.
     """
     host, port = _parsed(address)
     pages = {
@@ -92,7 +89,7 @@ def serve(
         listener = _Listener(host, port, pages, longest_s)
     except (OSError, UnicodeError) as error:
         cause = getattr(error, "strerror", None) or str(error)
-        raise CannotListen(
+        raise UserError(
             f'cannot serve health and metrics at "{address}": {cause}: '
             "choose another address, or stop what uses this one"
         ) from error
@@ -105,7 +102,7 @@ def _parsed(address: str) -> tuple[str, int]:
     host, _, port = address.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not host or not (port.isascii() and port.isdecimal() and int(port) < 65536):
-        raise CannotListen(
+        raise UserError(
             f'"{address}" is no address to serve health and metrics at: '
             "use HOST:PORT, such as 127.0.0.1:8080, or 0.0.0.0:8080 for every network"
         )

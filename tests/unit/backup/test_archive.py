@@ -9,6 +9,7 @@ import hypothesis
 import hypothesis.strategies as st
 import pytest
 
+from modelplane.api.user_error import UserError
 from modelplane.backup import planning
 from modelplane.backup.archive import (
     FORMAT,
@@ -20,7 +21,6 @@ from modelplane.backup.archive import (
     open_file,
     write_file,
 )
-from modelplane.install.steps.refusals import Refused
 
 HEADER = Header(
     name=NAME, format=FORMAT, modelplane="0.6.0", time="2026-01-01T00:00:00Z", resource_version="7"
@@ -118,7 +118,7 @@ def test_a_file_with_a_changed_byte_is_refused(whole: bytes, tmp_path: Path, dat
     place = data.draw(st.integers(0, len(whole) - 1))
     byte = data.draw(st.integers(0, 255).filter(lambda each: each != whole[place]))
     (tmp_path / "fleet").write_bytes(whole[:place] + bytes((byte,)) + whole[place + 1 :])
-    with pytest.raises((Damaged, Refused)):
+    with pytest.raises((Damaged, UserError)):
         read(tmp_path / "fleet")
 
 
@@ -171,7 +171,7 @@ def test_what_is_no_regular_file_is_refused() -> None:
 def test_a_file_of_a_newer_version_is_refused(tmp_path: Path, fields: dict[str, Any], why: str) -> None:
     known = {"name": NAME, "format": FORMAT, "modelplane": "0.6.0", "time": "", "resource_version": "7"}
     write(tmp_path / "fleet", header=Header(**{**known, **fields}))
-    with pytest.raises(Refused, match=why):
+    with pytest.raises(UserError, match=why):
         read(tmp_path / "fleet")
 
 

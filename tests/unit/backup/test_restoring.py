@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from modelplane.api import labels
+from modelplane.api.user_error import UserError
 from modelplane.backup import comparing, fleet_hold, restoring
 from modelplane.backup.archive import NAME, Damaged, Header, Reader, open_file, write_file
 from modelplane.backup.comparing import read_item
@@ -16,7 +17,6 @@ from modelplane.backup.objects import Entry
 from modelplane.backup.restoring import Restored, Restorer
 from modelplane.backup.saving import Saver
 from modelplane.controllers.election.leader import LEASE
-from modelplane.install.steps.refusals import Refused
 from modelplane.install.steps.waiting import Deadline
 from modelplane.kube import errors
 from support.stored_fleet import item
@@ -110,7 +110,7 @@ async def test_contents_of_secrets_are_restored_with_the_passphrase(
     file = tmp_path / "fleet"
     await save(source, file, PASSPHRASE)
     assert b"c2VjcmV0" not in file.read_bytes()
-    with pytest.raises(Refused, match="the passphrase is another one"):
+    with pytest.raises(UserError, match="the passphrase is another one"):
         await restore(target, file, b"something else entirely")
     assert target.writes == []
     assert (await restore(target, file, PASSPHRASE)).missing == ()
@@ -248,7 +248,7 @@ async def test_an_object_that_differs_is_a_refusal(
     other = copy.deepcopy(source.get("ModelDeployment", "qwen"))
     other["spec"] = {"replicas": 2}
     target.put(other)
-    with pytest.raises(Refused, match='differ from the backup: ModelDeployment "ml/qwen"'):
+    with pytest.raises(UserError, match='differ from the backup: ModelDeployment "ml/qwen"'):
         await restore(target, tmp_path / "fleet")
     assert target.writes == []
 
@@ -260,7 +260,7 @@ async def test_an_object_of_another_fleet_is_a_refusal(
     other = copy.deepcopy(source.get("ModelDeployment", "qwen"))
     other["metadata"]["name"] = "llama"
     target.put(other)
-    with pytest.raises(Refused, match='that the backup does not have: ModelDeployment "ml/llama"'):
+    with pytest.raises(UserError, match='that the backup does not have: ModelDeployment "ml/llama"'):
         await restore(target, tmp_path / "fleet")
     assert target.writes == []
 
@@ -283,7 +283,7 @@ async def test_the_restore_of_another_backup_is_not_mixed_with_this_one(
 ) -> None:
     await save(source, tmp_path / "fleet")
     target.put(a_lease("modelplane-restore-0123456789abcdef"))
-    with pytest.raises(Refused, match="the restore of another backup is not complete"):
+    with pytest.raises(UserError, match="the restore of another backup is not complete"):
         await restore(target, tmp_path / "fleet")
     assert target.writes == []
     assert fleet_hold.GIVE_UP == "kubectl delete lease modelplane-controller -n modelplane-system"
@@ -311,7 +311,7 @@ async def test_controllers_that_wrote_before_they_stood_by_are_a_refusal(
             await super().__call__(seconds)
             target.put(other)
 
-    with pytest.raises(Refused, match="late"):
+    with pytest.raises(UserError, match="late"):
         await restore(target, tmp_path / "fleet", sleep=Late())
     assert lease(target)["holderIdentity"] == "", "they act again"
 
@@ -519,7 +519,7 @@ async def test_a_second_run_that_is_refused_says_that_the_first_still_holds_the_
     other["metadata"]["name"] = "meanwhile"
     target.put(other)
     said: list[str] = []
-    with pytest.raises(Refused, match="meanwhile"):
+    with pytest.raises(UserError, match="meanwhile"):
         await restore(target, file, said=said)
     assert said == [held(file)]
 
@@ -547,21 +547,21 @@ async def test_a_fleet_under_crossplane_is_neither_saved_nor_restored(
         for each in server.objects.values():
             if each["kind"] == "CustomResourceDefinition":
                 each["metadata"]["ownerReferences"] = [owner]
-    with pytest.raises(Refused, match="Crossplane reconciles this fleet"):
+    with pytest.raises(UserError, match="Crossplane reconciles this fleet"):
         await save(source, tmp_path / "other")
     assert names(tmp_path) == ["fleet"]
-    with pytest.raises(Refused, match="Crossplane reconciles this fleet"):
+    with pytest.raises(UserError, match="Crossplane reconciles this fleet"):
         await restore(target, tmp_path / "fleet")
     assert target.writes == []
 
 
 async def test_a_version_that_is_gone_leaves_no_file(source: StoringServer, tmp_path: Path) -> None:
     source.expired = True
-    with pytest.raises(Refused, match="no longer keeps the version that the backup began with"):
+    with pytest.raises(UserError, match="no longer keeps the version that the backup began with"):
         await save(source, tmp_path / "fleet")
     assert names(tmp_path) == []
 
 
 async def test_a_control_plane_without_modelplane_is_not_saved(tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="Modelplane is not installed there"):
+    with pytest.raises(UserError, match="Modelplane is not installed there"):
         await save(StoringServer(), tmp_path / "fleet")

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
+from modelplane.api.user_error import UserError
 from modelplane.backup.archive import Reference
 from modelplane.backup.sealing import Seal, make_salt, read_passphrase
-from modelplane.install.steps.refusals import Refused
 
 PASSPHRASE = b"correct horse battery staple"
 ONE = Reference(kind="Secret", namespace="ml", name="one")
@@ -37,13 +37,13 @@ def test_any_other_content_is_refused(passphrase: bytes, salt: str, name: str, c
     reference = _with(
         Reference(kind="Secret", namespace="ml", name=name), sealed[: max(len(sealed) - cut, 0)]
     )
-    with pytest.raises(Refused, match=f'cannot decrypt Secret "ml/{name}"'):
+    with pytest.raises(UserError, match=f'cannot decrypt Secret "ml/{name}"'):
         Seal(passphrase, salt or own).unseal(reference)
 
 
 @pytest.mark.parametrize("salt", ["", "AAAA", "not base64", "\u00e9"])
 def test_a_salt_of_another_length_is_refused(salt: str) -> None:
-    with pytest.raises(Refused, match="the salt of the backup is damaged"):
+    with pytest.raises(UserError, match="the salt of the backup is damaged"):
         Seal(PASSPHRASE, salt)
 
 
@@ -55,5 +55,5 @@ def test_a_passphrase_is_the_first_line_of_its_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"\n", b"elevenchars\n"])
 def test_a_short_passphrase_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "file").write_bytes(content)
-    with pytest.raises(Refused, match="shorter than 12 characters"):
+    with pytest.raises(UserError, match="shorter than 12 characters"):
         read_passphrase(tmp_path / "file")

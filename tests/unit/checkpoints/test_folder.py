@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from modelplane.api.user_error import UserError
 from modelplane.checkpoints.checkpoint import Checkpoint, read
 from modelplane.checkpoints.folder import Folder
 from modelplane.sizing.tensors import Tensor
-from modelplane.sizing.unsizable import Unsizable
 from support.checkpoint_shapes import safetensors
 
 A, B = Tensor("model.layers.0.a", "BF16", (4, 4)), Tensor("model.layers.1.b", "BF16", (4,))
@@ -29,7 +29,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def refusal(folder: Path) -> str:
-    with pytest.raises(Unsizable) as refused:
+    with pytest.raises(UserError) as refused:
         read(Folder(folder))
     return str(refused.value)
 

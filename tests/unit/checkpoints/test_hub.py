@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from modelplane.api.user_error import UserError
 from modelplane.checkpoints.checkpoint import read
 from modelplane.checkpoints.hub import Hub
 from modelplane.sizing.tensors import Tensor
-from modelplane.sizing.unsizable import Unsizable
 from support import hub as loopback
 from support.checkpoint_shapes import safetensors
 
@@ -38,7 +38,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[loopback.Hu
 
 
 def refusal(repo: str = REPO, revision: str = "") -> str:
-    with pytest.raises(Unsizable) as refused:
+    with pytest.raises(UserError) as refused:
         read(Hub(repo, revision))
     return str(refused.value)
 

@@ -4,10 +4,10 @@ import copy
 
 import pytest
 
+from modelplane.api.user_error import UserError
 from modelplane.cli.inference_clusters import ClusterUnreachable
 from modelplane.cli.operate.leftovers import OBJECTS, Cleaner
 from modelplane.crossplane.function.companions import provider_config_name
-from modelplane.install.steps.refusals import Refused
 from modelplane.install.steps.waiting import Deadline, NotInTime
 from modelplane.kube import errors
 from modelplane.kube.client import ObjectList
@@ -132,12 +132,12 @@ async def test_what_is_left_is_found_deleted_and_let_go():
 
 
 async def test_a_namespace_that_is_in_use_is_left_alone():
-    with pytest.raises(Refused, match="is not being deleted: delete it, or the ModelDeployments"):
+    with pytest.raises(UserError, match="is not being deleted: delete it, or the ModelDeployments"):
         await Cleaner(Server(namespace(deleted=False)), Clusters(), TEAM).find()
 
 
 async def test_a_cluster_that_is_not_known_is_said():
-    with pytest.raises(Refused, match="there is no InferenceCluster wset"):
+    with pytest.raises(UserError, match="there is no InferenceCluster wset"):
         await Cleaner(Server(namespace(), cluster("west")), Clusters(), TEAM).find(["wset"])
 
 

@@ -60,7 +60,7 @@ def test_where_there_is_none_it_is_said_how_to_have_one(connected, tmp_path):
         connected()
     nothing = f"no fleet runs in {tmp_path}/modelplane, and KUBECONFIG names no other"
     remedy = "run `modelplane up`, or name a control plane with --kubeconfig"
-    assert raised.value.message == f"{nothing}: {remedy}"
+    assert str(raised.value) == f"{nothing}: {remedy}"
 
 
 def test_a_home_that_is_named_has_to_run(connected, tmp_path, monkeypatch):

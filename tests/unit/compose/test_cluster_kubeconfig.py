@@ -12,5 +12,5 @@ def test_an_existing_cluster_has_its_kubeconfig_in_the_secret_that_it_names() ->
 
 def test_a_cluster_of_a_cloud_has_none_yet() -> None:
     assert kubeconfig_reference(ClusterOrigin(source=Source.GKE), None) == Rejected(
-        "a cluster of source GKE has no kubeconfig yet"
+        subject="a cluster of source GKE", detail="has no kubeconfig yet"
     )

@@ -107,8 +107,8 @@ def test_the_newest_attempt_has_the_last_word() -> None:
         return {"metadata": {"name": name, "creationTimestamp": created}, "status": status}
 
     attempts = [pod("a", "2026-01-01T00:00:02Z", "second"), pod("b", "2026-01-01T00:00:01Z", "first")]
-    assert hydration.last_word(attempts).endswith("second")
-    assert hydration.last_word([]) == ""
+    assert (hydration.last_word(attempts) or "").endswith("second")
+    assert hydration.last_word([]) is None
     assert hydration.earlier(attempts).endswith(
         '; the attempt before: pod "b": container "hydrate" exited with status 1: first'
     )

@@ -14,6 +14,7 @@ from modelplane.compose.gateway.installed_gateway import IMPLEMENTATIONS
 from modelplane.compose.serving_stack.table import COMPONENTS
 from modelplane.gateway.gateway_api import implementations
 from modelplane.install import installation_names
+from support.rejections import message_of
 from support.third_party_crds import problems, schemas
 
 
@@ -56,9 +57,9 @@ def test_a_traefik_that_mixes_up_backends_is_refused(version: str, is_refused: b
             "spec": {"backend": "Traefik", "traefik": {"version": version}},
         },
     )
-    why = IMPLEMENTATIONS[Backend.TRAEFIK].refused(gateway)
-    assert bool(why) is is_refused
-    assert not is_refused or "41.3.0 or later" in why
+    rejected = IMPLEMENTATIONS[Backend.TRAEFIK].check_version(gateway)
+    assert bool(rejected) is is_refused
+    assert not is_refused or "41.3.0 or later" in message_of(rejected)
 
 
 def test_the_examples_name_a_traefik_that_is_installed() -> None:
@@ -72,7 +73,7 @@ def test_the_examples_name_a_traefik_that_is_installed() -> None:
     ]
     row = IMPLEMENTATIONS[Backend.TRAEFIK]
     assert gateways
-    assert [why for each in gateways if (why := row.refused(decode_as(InferenceGateway, each)))] == []
+    assert [why for each in gateways if (why := row.check_version(decode_as(InferenceGateway, each)))] == []
 
 
 @pytest.mark.parametrize("traefik", [{}, {"metallb": {"addressPool": "10.0.0.0/24"}}])

@@ -9,7 +9,8 @@ from modelplane.api.fields.cluster.devices import Claim, Device, DeviceAttribute
 from modelplane.api.fields.cluster.node_pools import NodePool, NodeTaint, NodeTaintEffect
 from modelplane.api.fields.cluster.usable_capacity import Loss
 from modelplane.compose.cluster.capacity.capacity_facts import ClaimFacts, facts_of
-from modelplane.compose.cluster.capacity.observed_capacity import Cluster, Observation, Unclear, observe
+from modelplane.compose.cluster.capacity.observed_capacity import Cluster, Observation, observe
+from modelplane.compose.composition import Blocked
 
 DRIVER = "gpu.nvidia.com"
 GPU = Device(name="gpu", driver=DRIVER, device_class_name=DRIVER, count=4)
@@ -78,7 +79,7 @@ def seen(
     of: tuple[Device, ...] = (GPU,),
     rules: list[Any] = [],  # noqa: B006 - it stays empty
     reports: dict[tuple[str, str], list[str]] | None = None,
-) -> Observation | Unclear:
+) -> Observation | Blocked:
     held = Counter(given or {})
     cluster = Cluster(
         facts_of(nodes), facts_of(slices), facts_of(claims), held, facts_of(rules), reports or {}
@@ -294,7 +295,7 @@ UNCLEAR = [
 
 @pytest.mark.parametrize(("world", "cause"), UNCLEAR)
 def test_what_cannot_be_counted_is_unclear_and_never_zero(world: dict[str, Any], cause: str) -> None:
-    assert seen(**world) == Unclear(cause)
+    assert seen(**world) == Blocked(cause)
 
 
 def test_a_device_counts_for_the_entry_that_it_differs_least_from_and_drift_is_reported() -> None:

@@ -23,6 +23,7 @@ from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from support.helm import no_releases
+from support.rejections import message_of
 
 SERVICE = "/api/v1/namespaces/n/services/s"
 REPLICA = "/apis/modelplane.ai/v1alpha1/namespaces/n/modelreplicas/owner"
@@ -99,7 +100,7 @@ async def test_an_object_of_a_former_uid_is_given_the_new_one_and_not_made_again
     connection = await connected(clusters, "east", east)
     observed = adoption.keyed(owner(), connection.children)
     assert observed == {"service": stored()}
-    assert await bench.writer.write(owner(), observed, COMPOSITION) == ""
+    assert await bench.writer.write(owner(), observed, COMPOSITION) is None
     [(method, path, _, body)] = east.writes
     assert (method, path, body["metadata"]["labels"][labels.OWNER_UID]) == ("PATCH", SERVICE, "now")
 
@@ -111,7 +112,7 @@ async def test_an_object_that_is_no_longer_desired_is_pruned_although_it_has_a_f
     connection = await connected(clusters, "east", east)
     observed = adoption.keyed(owner(), connection.children)
     composition = Composition((), {"clusters": ["east"]}, ready=True)
-    assert await bench.writer.write(owner(), observed, composition) == ""
+    assert await bench.writer.write(owner(), observed, composition) is None
     assert east.wrote("DELETE") == [SERVICE]
 
 
@@ -162,7 +163,7 @@ async def test_a_former_owner_that_lives_and_takes_its_objects_back_is_not_fough
         item["metadata"]["resourceVersion"] = version
         informer.remember(item)
     assert adoption.children_of(owner(), connection.children) == ()
-    problem = await bench.writer.write(owner(), {}, COMPOSITION)
+    problem = message_of(await bench.writer.write(owner(), {}, COMPOSITION))
     assert "another control plane has taken it over" in problem
     assert east.writes == []
 

@@ -26,6 +26,7 @@ from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object
 from support.helm import no_releases
+from support.rejections import message_of
 
 pytestmark = pytest.mark.virtual_time
 
@@ -115,7 +116,7 @@ async def test_it_is_written_with_its_owner_observed_corrected_and_pruned(
 ) -> None:
     _install(definitions, BUCKET)
     await children.start()
-    assert await writer.write(OWNER, {}, Composition((_desired("a"), _desired("b")))) == ""
+    assert await writer.write(OWNER, {}, Composition((_desired("a"), _desired("b")))) is None
     [first, _] = plane.writes
     [reference] = first[3]["metadata"]["ownerReferences"]
     assert (first[0], first[1], first[2]["force"]) == ("PATCH", f"{PATH}/a", "false")
@@ -123,7 +124,7 @@ async def test_it_is_written_with_its_owner_observed_corrected_and_pruned(
     plane.writes.clear()
     observed = children.index.keyed("u")
     assert sorted(observed) == ["a", "b"]
-    assert await writer.write(OWNER, observed, Composition((_desired("a", size=2),))) == ""
+    assert await writer.write(OWNER, observed, Composition((_desired("a", size=2),))) is None
     assert [(method, path) for method, path, _, _ in plane.writes] == [
         ("PATCH", f"{PATH}/a"),
         ("DELETE", f"{PATH}/b"),
@@ -145,7 +146,7 @@ async def test_it_is_found_again_after_a_restart_and_its_changes_are_told(
 async def test_a_kind_that_is_not_installed_is_named_and_written_once_it_is(
     plane: Any, definitions: Informer, children: ControlPlaneChildren, writer: Writer, told: list[str]
 ) -> None:
-    assert await writer.write(OWNER, {}, Composition((_desired("a"),))) == (
+    assert message_of(await writer.write(OWNER, {}, Composition((_desired("a"),)))) == (
         'cannot write Bucket "n/a": kind Bucket of storage.example.com/v1 is not installed: '
         "apply its CustomResourceDefinition"
     )
@@ -154,7 +155,7 @@ async def test_a_kind_that_is_not_installed_is_named_and_written_once_it_is(
     await children.start()
     await asyncio.sleep(1)
     assert told == ["a"], "its owner need not wait for the next attempt"
-    assert await writer.write(OWNER, {}, Composition((_desired("a"),))) == ""
+    assert await writer.write(OWNER, {}, Composition((_desired("a"),))) is None
     assert plane.wrote("PATCH") == [f"{PATH}/a"]
 
 
@@ -164,7 +165,7 @@ async def test_a_kind_that_cannot_be_read_is_not_written(
     plane.refuse("GET", of_row(BUCKET).build_path(), 403, "buckets is forbidden")
     _install(definitions, BUCKET)
     await children.start()
-    problem = await writer.write(OWNER, {}, Composition((_desired("a"),)))
+    problem = message_of(await writer.write(OWNER, {}, Composition((_desired("a"),))))
     assert problem == 'cannot write Bucket "n/a": cannot read buckets: buckets is forbidden'
     assert plane.writes == []
 
@@ -176,7 +177,7 @@ async def test_kinds_of_one_name_of_two_groups_are_kept_apart(
     _install(definitions, OTHER)
     await children.start()
     both = Composition((_desired("a"), _desired("a-other", row=OTHER)))
-    assert await writer.write(OWNER, {}, both) == ""
+    assert await writer.write(OWNER, {}, both) is None
     assert sorted(children.index.keyed("u")) == ["a", "a-other"]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from modelplane.api.meta import API_VERSION
+from modelplane.api.rejected import Rejected
 from modelplane.compose.composition import Blocked, Composition, Requirement
 from modelplane.compose.gateway.inference_gateway import CLUSTERS
 from modelplane.compose.kinds import COMPOSERS
@@ -80,7 +81,7 @@ class SlowPlacement:
         assert self._leave.wait(30)
         return self._result
 
-    async def begun(self) -> "asyncio.Task[float | None]":
+    async def begun(self) -> "asyncio.Task[float | Rejected | None]":
         """Begin to reconcile; return once it is being placed."""
         self._entered.clear()
         self._leave.clear()
@@ -89,7 +90,7 @@ class SlowPlacement:
             await asyncio.sleep(0.01)
         return placement
 
-    async def ended(self, placement: "asyncio.Task[float | None]") -> float | None:
+    async def ended(self, placement: "asyncio.Task[float | Rejected | None]") -> float | Rejected | None:
         self._leave.set()
         return await placement
 

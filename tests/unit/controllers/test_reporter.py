@@ -38,7 +38,7 @@ async def test_a_change_is_written_and_told_once(
     reporter = Reporter(client, informers)
     for _ in range(2):
         owner = informers["InferenceClass"].get("a") or _waited()
-        await reporter.composed(owner, {}, COMPOSITION, "")
+        await reporter.composed(owner, {}, COMPOSITION, None)
     assert [path for _, path, _, _ in plane.writes] == [STATUS, EVENTS]
 
 
@@ -49,7 +49,7 @@ async def test_a_status_that_cannot_be_written_is_no_event(
     reporter = Reporter(client, informers)
     for _ in range(3):
         with pytest.raises(errors.Conflict):
-            await reporter.composed(_waited(), {}, COMPOSITION, "")
+            await reporter.composed(_waited(), {}, COMPOSITION, None)
     assert plane.wrote("POST") == []
 
 
@@ -57,7 +57,7 @@ async def test_an_event_that_cannot_be_written_is_given_up(
     plane: Any, client: Client, informers: dict[str, Informer]
 ) -> None:
     plane.refuse("POST", EVENTS, 403, "no")
-    await Reporter(client, informers).composed(_waited(), {}, COMPOSITION, "")
+    await Reporter(client, informers).composed(_waited(), {}, COMPOSITION, None)
     assert plane.wrote("POST") == [EVENTS]
 
 
@@ -79,7 +79,7 @@ async def test_the_first_conditions_of_an_object_are_no_event(
     plane: Any, client: Client, informers: dict[str, Informer], condition: Any
 ) -> None:
     first = Composition(conditions=(condition("Accepted", "Why", "because"),), ready=False)
-    await Reporter(client, informers).composed(_owner(), {}, first, "")
+    await Reporter(client, informers).composed(_owner(), {}, first, None)
     assert [path for _, path, _, _ in plane.writes] == [STATUS]
 
 

@@ -2,9 +2,9 @@ import asyncio
 
 import pytest
 
+from modelplane.api.rejected import Rejected
 from modelplane.controllers.interests import OwnerKey
 from modelplane.controllers.queue import WorkQueue
-from modelplane.controllers.reconciler import NotYet
 from modelplane.controllers.workers import Workers
 
 pytestmark = pytest.mark.virtual_time
@@ -15,10 +15,10 @@ ONE, TWO = OwnerKey("ModelReplica", "default", "one"), OwnerKey("ModelReplica", 
 async def test_what_fails_is_tried_again_and_what_asks_for_it_is_looked_at_later() -> None:
     tried: list[float] = []
 
-    async def reconcile(_key: OwnerKey) -> float | None:
+    async def reconcile(_key: OwnerKey) -> float | Rejected | None:
         tried.append(asyncio.get_running_loop().time())
         if len(tried) == 1:
-            raise NotYet("not yet")
+            return Rejected(detail="not yet")
         if len(tried) == 2:
             raise RuntimeError("a bug")
         return 300.0 if len(tried) == 3 else None

@@ -19,6 +19,7 @@ from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from support.helm import no_releases
+from support.rejections import message_of
 
 OWNER = "/apis/modelplane.ai/v1alpha1/namespaces/n/modelreplicas/owner"
 SERVICES = "/api/v1/namespaces/n/services/"
@@ -88,7 +89,7 @@ async def test_the_owner_is_held_and_the_cluster_recorded_before_the_first_write
         "metadata": {"name": "east", "uid": "e", "resourceVersion": "1"},
     }
     bench.informers["InferenceCluster"].remember(cluster)
-    assert await bench.writer.write(bench.owner, {}, _composed(_service("s"))) == ""
+    assert await bench.writer.write(bench.owner, {}, _composed(_service("s"))) is None
     assert [(path, body["metadata"].get("finalizers")) for _, path, _, body in plane.writes] == [
         ("/apis/modelplane.ai/v1alpha1/inferenceclusters/east", [ownership.IN_USE]),
         (OWNER, [ownership.FINALIZER]),
@@ -104,11 +105,11 @@ async def test_the_creation_of_a_replica_records_its_cluster(
     new = bench.owner
     reference = {"kind": "ModelDeployment", "name": "d", "uid": "d", "controller": True}
     new["metadata"] |= {"ownerReferences": [reference], "finalizers": [ownership.FINALIZER]}
-    assert await bench.writer.write(new, {}, _composed(_service("s"))) == ""
+    assert await bench.writer.write(new, {}, _composed(_service("s"))) is None
     assert (plane.writes, east.wrote("PATCH")) == ([], [f"{SERVICES}s"])
     # With a status, only the status counts: the replica may have been kept away from its cluster until now.
     waited = new | {"status": {"conditions": []}}
-    assert await bench.writer.write(waited, {}, _composed(_service("t"))) == ""
+    assert await bench.writer.write(waited, {}, _composed(_service("t"))) is None
     assert plane.wrote("PATCH") == [f"{OWNER}/status"]
 
 
@@ -125,7 +126,7 @@ async def test_what_an_owner_needs_is_held_even_where_it_writes_nothing(plane: A
         "metadata": {"name": "east", "uid": "e", "resourceVersion": "1"},
         "spec": {"nodePools": [{"name": "pool", "className": "l4"}, {"name": "two", "className": "absent"}]},
     }
-    assert await bench.writer.write(cluster, {}, Composition()) == ""
+    assert await bench.writer.write(cluster, {}, Composition()) is None
     assert plane.wrote("PATCH") == ["/apis/modelplane.ai/v1alpha1/inferenceclasses/l4"]
 
 
@@ -134,7 +135,10 @@ async def test_nothing_is_written_to_a_cluster_that_could_not_be_recorded(
 ) -> None:
     await connected(clusters, "east", east)
     plane.refuse("PATCH", f"{OWNER}/status", 409, "the object was replaced")
-    assert await bench.writer.write(bench.owner, {}, _composed(_service("s"))) == "the object was replaced"
+    assert (
+        message_of(await bench.writer.write(bench.owner, {}, _composed(_service("s"))))
+        == "the object was replaced"
+    )
     assert east.writes == []
 
 
@@ -144,7 +148,7 @@ async def test_problems_beyond_the_first_are_counted(
     await connected(clusters, "east", east)
     for name in "abcde":
         east.refuse("PATCH", f"{SERVICES}{name}", 422, f"{name} is invalid")
-    problem = await bench.writer.write(bench.owner, {}, _composed(*map(_service, "abcde")))
+    problem = message_of(await bench.writer.write(bench.owner, {}, _composed(*map(_service, "abcde"))))
     assert problem.startswith('cannot write Service "n/a"')
     assert problem.endswith("; and 2 more")
 
@@ -179,7 +183,7 @@ async def test_what_another_owner_has_is_left_to_it(
     bench.recorded = ["east"]
     east.has([_of(bench.stored(_service("s")), "v", "other")])
     await connected(clusters, "east", east)
-    problem = await bench.writer.write(bench.owner, {}, _composed(_service("s")))
+    problem = message_of(await bench.writer.write(bench.owner, {}, _composed(_service("s"))))
     assert problem == (
         'cannot write Service "n/s": it belongs to ModelReplica "n/other": '
         "rename one of the two, or delete what is left"
@@ -193,11 +197,11 @@ async def test_an_owner_that_was_made_again_takes_over_but_two_that_live_do_not_
     bench.recorded = ["east"]
     east.has([_of(bench.stored(_service("s"), uid="uid"), "v")])
     connection = await connected(clusters, "east", east)
-    assert await bench.writer.write(bench.owner, {}, _composed(_service("s"))) == ""
+    assert await bench.writer.write(bench.owner, {}, _composed(_service("s"))) is None
     assert east.wrote("PATCH") == [f"{SERVICES}s"]
     taken_back = _of(connection.children.keyed("u")["s"], "v")
     connection.informer(resources.SERVICES).remember(taken_back)
-    problem = await bench.writer.write(bench.owner, {}, _composed(_service("s")))
+    problem = message_of(await bench.writer.write(bench.owner, {}, _composed(_service("s"))))
     assert problem == (
         'cannot write Service "n/s": another control plane has taken it over for its own '
         'ModelReplica "n/owner": let only one of the two have the cluster'
@@ -213,12 +217,12 @@ async def test_one_refused_child_keeps_no_other_from_being_written_and_all_from_
     await connected(clusters, "east", east)
     east.refuse("PATCH", f"{SERVICES}a", 409, 'conflict with "kubectl"')
     composition = _composed(_service("a"), _service("b"))
-    problem = await bench.writer.write(bench.owner, {}, composition)
+    problem = message_of(await bench.writer.write(bench.owner, {}, composition))
     assert problem == 'cannot write Service "n/a": conflict with "kubectl"'
     assert east.wrote("PATCH") == [f"{SERVICES}a", f"{SERVICES}b"]
     assert east.wrote("DELETE") == []
     east.answers.clear()
-    assert await bench.writer.write(bench.owner, {}, composition) == ""
+    assert await bench.writer.write(bench.owner, {}, composition) is None
     assert east.wrote("DELETE") == [f"{SERVICES}old"]
 
 
@@ -234,7 +238,7 @@ async def test_a_kind_that_is_not_installed_on_the_cluster_is_named(
         east.answers[method, path] = httpx2.Response(404, text="404 page not found")
     east.answers["GET", "/apis"] = httpx2.Response(200, json={"kind": "APIGroupList", "groups": []})
     composition = _composed(Desired("gang", manifest, exists, "east"), _service("s"))
-    assert await bench.writer.write(bench.owner, {}, composition) == (
+    assert message_of(await bench.writer.write(bench.owner, {}, composition)) == (
         'cannot write LeaderWorkerSet "n/gang": kind LeaderWorkerSet of leaderworkerset.x-k8s.io/v1 is not '
         "installed: apply its CustomResourceDefinition"
     )
@@ -242,7 +246,7 @@ async def test_a_kind_that_is_not_installed_on_the_cluster_is_named(
 
 
 async def test_what_would_not_be_seen_again_is_not_written(plane: Any, bench: Bench) -> None:
-    problem = await bench.writer.write(bench.owner, {}, _composed(_service("s", cluster="")))
+    problem = message_of(await bench.writer.write(bench.owner, {}, _composed(_service("s", cluster=""))))
     assert problem == (
         'cannot write Service "n/s": kind "Service" of "v1" has no row for the control plane '
         "in compose/workload_kinds.py"
@@ -256,7 +260,7 @@ async def test_a_cluster_that_does_not_answer_is_asked_once(
     await connected(clusters, "east", east)
     bench.recorded = ["east"]
     east.answers["PATCH", f"{SERVICES}a"] = httpx2.ReadTimeout("no answer")
-    problem = await bench.writer.write(bench.owner, {}, _composed(_service("a"), _service("b")))
+    problem = message_of(await bench.writer.write(bench.owner, {}, _composed(_service("a"), _service("b"))))
     assert problem == "no answer"
     assert east.wrote("PATCH") == [f"{SERVICES}a"]
 
@@ -277,7 +281,7 @@ async def test_what_is_on_a_cluster_that_was_left_goes_when_its_successor_serves
     west = type(east)()
     await connected(clusters, "east", east)
     await connected(clusters, "west", west)
-    assert await bench.writer.write(bench.owner, {}, composition) == ""
+    assert await bench.writer.write(bench.owner, {}, composition) is None
     assert east.wrote("DELETE") == ([f"{SERVICES}s"] if deleted else [])
 
 
@@ -304,7 +308,7 @@ async def test_a_cluster_that_does_not_answer_keeps_no_other_from_its_children(
     await connected(clusters, "west", west)
     east.answers["PATCH", f"{SERVICES}a"] = httpx2.ReadTimeout("no answer")
     composition = _composed(_service("a"), _service("b"), _service("c", "west"))
-    assert await bench.writer.write(bench.owner, {}, composition) == "no answer"
+    assert message_of(await bench.writer.write(bench.owner, {}, composition)) == "no answer"
     assert (east.wrote("PATCH"), west.wrote("PATCH")) == ([f"{SERVICES}a"], [f"{SERVICES}c"])
 
 
@@ -324,7 +328,7 @@ async def test_what_the_composition_saw_goes_when_it_lets_it_go(
     east.has([stored])
     await connected(clusters, "east", east)
     await connected(clusters, "west", type(east)())
-    assert await bench.writer.write(bench.owner, {"s": stored}, composition) == ""
+    assert await bench.writer.write(bench.owner, {"s": stored}, composition) is None
     assert east.wrote("DELETE") == ([f"{SERVICES}s"] if deleted else [])
 
 
@@ -389,7 +393,7 @@ async def test_a_release_is_handed_over_once_its_clusters_are_recorded(
     composition = _composed(_release("lws"), _release("nfd", "west"), clusters=())
     # A Release has no uid, as observed.
     seen = {"lws": {**_release("lws").manifest}}
-    assert await bench.writer.write(bench.owner, seen, composition) == ""
+    assert await bench.writer.write(bench.owner, seen, composition) is None
     [(_, path, _, body)] = plane.writes
     assert (path, body["metadata"]["finalizers"]) == (OWNER, [ownership.FINALIZER])
     assert body["metadata"]["annotations"] == {labels.HELM_RELEASES: "east/default/lws,west/default/nfd"}
@@ -403,7 +407,7 @@ async def test_a_cluster_that_has_releases_stays_recorded(plane: Any, bench: Ben
         "finalizers": [ownership.FINALIZER],
         "annotations": {labels.HELM_RELEASES: "east/default/lws,west/default/nfd"},
     }
-    assert await bench.writer.write(owner, {}, _composed(_release("lws"), clusters=())) == ""
+    assert await bench.writer.write(owner, {}, _composed(_release("lws"), clusters=())) is None
     assert plane.writes == []
     assert asked.wanted == ["lws on east"]
 
@@ -412,7 +416,7 @@ async def test_no_release_is_handed_over_or_pruned_if_its_cluster_cannot_be_reco
     plane: Any, bench: Bench, asked: Asked
 ) -> None:
     plane.refuse("PATCH", OWNER, 409, "the object was replaced")
-    problem = await bench.writer.write(bench.owner, {}, _composed(_release("lws"), clusters=()))
+    problem = message_of(await bench.writer.write(bench.owner, {}, _composed(_release("lws"), clusters=())))
     assert problem == "the object was replaced"
     assert (asked.wanted, asked.pruned) == ([], [])
 
@@ -477,7 +481,7 @@ async def test_every_replica_is_written_in_the_end_and_each_problem_told_once(
     for number in (3, 4):
         plane.refuse("PATCH", f"{REPLICAS}r{number}", 422, f"no {number}")
     composition = Composition(children=tuple(map(_replica, range(20))))
-    problem = await bench.writer.write(DEPLOYMENT, {}, composition)
+    problem = message_of(await bench.writer.write(DEPLOYMENT, {}, composition))
     assert problem == ('cannot write ModelReplica "n/r3": no 3; cannot write ModelReplica "n/r4": no 4')
     assert len(plane.wrote("PATCH")) == 20
 
@@ -486,5 +490,5 @@ async def test_a_control_plane_that_does_not_answer_is_told_once(plane: Any, ben
     for number in range(20):
         plane.answers["PATCH", f"{REPLICAS}r{number}"] = httpx2.ReadTimeout("no answer")
     composition = Composition(children=tuple(map(_replica, range(20))))
-    assert await bench.writer.write(DEPLOYMENT, {}, composition) == "no answer"
+    assert message_of(await bench.writer.write(DEPLOYMENT, {}, composition)) == "no answer"
     assert len(plane.wrote("PATCH")) == 8, "the others are not tried"

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from modelplane.gateway.gateway_api.http_routes import build_workload_routes, find_unsupported, is_attached
+from modelplane.gateway.gateway_api.http_routes import build_workload_routes, check_supported, is_attached
 from modelplane.gateway.route_table import Backend, Route
 from modelplane.host.addresses import bound
+from support.rejections import message_of
 
 REWRITE = {
     "type": "URLRewrite",
@@ -185,43 +186,43 @@ def test_only_routes_of_the_inference_gateway_are_served(parents: list[dict[str,
     ("rule", "reason"),
     [
         pytest.param({}, "", id="what replicas use is supported"),
-        pytest.param({"timeouts": {"request": "5s"}}, "timeouts: only 0s is supported", id="a timeout"),
-        pytest.param({"sessionPersistence": {}}, "sessionPersistence: not supported", id="another field"),
+        pytest.param({"timeouts": {"request": "5s"}}, "timeouts must be 0s", id="a timeout"),
+        pytest.param({"sessionPersistence": {}}, "sessionPersistence is not supported", id="another field"),
         pytest.param(
             {"matches": [{"path": {"type": "Exact", "value": "/a"}}]},
-            "matches: only a path of type PathPrefix is supported",
+            "matches has more than a path of type PathPrefix",
             id="an exact path",
         ),
         pytest.param(
             {"matches": [prefix("/a") | {"headers": []}]},
-            "matches: only a path of type PathPrefix is supported",
+            "matches has more than a path of type PathPrefix",
             id="a header",
         ),
         pytest.param(
             {"filters": [{"type": "RequestMirror", "requestMirror": {}}]},
-            "filters: only URLRewrite with replacePrefixMatch is supported",
+            "filters has more than URLRewrite with replacePrefixMatch",
             id="another filter",
         ),
         pytest.param(
             {"filters": [{"type": "URLRewrite", "urlRewrite": REWRITE["urlRewrite"] | {"hostname": "a"}}]},  # type: ignore[operator]  # a literal of mixed values
-            "filters: only URLRewrite with replacePrefixMatch is supported",
+            "filters has more than URLRewrite with replacePrefixMatch",
             id="a rewrite of the host",
         ),
         pytest.param(
             {"backendRefs": [{"name": "r", "kind": "InferencePool"}]},
-            "backendRefs: only Services and InferencePools without filters are supported",
+            "backendRefs must name Services and InferencePools without filters",
             id="a pool of another group",
         ),
         pytest.param(
             {"backendRefs": [{"name": "r", "port": 80, "namespace": "other"}]},
-            'backendRefs: Service "r" is in another namespace',
+            'backendRefs names Service "r" of another namespace',
             id="a backend of another namespace",
         ),
     ],
 )
 def test_a_route_that_asks_for_more_is_not_served(rule: dict[str, Any], reason: str) -> None:
     route = http_route(**rule)
-    found = find_unsupported(route)
+    found = message_of(check_supported(route))
     assert found.startswith(f"spec.rules[0].{reason}") if reason else found == ""
     assert bool(build_workload_routes([route], [service()], SLICES, bound)) is not bool(reason)
 
@@ -229,7 +230,7 @@ def test_a_route_that_asks_for_more_is_not_served(rule: dict[str, Any], reason: 
 def test_host_names_are_not_supported() -> None:
     route = http_route()
     route["spec"]["hostnames"] = ["a.example"]
-    assert find_unsupported(route) == "spec.hostnames: requests are told apart by their path only"
+    assert message_of(check_supported(route)).startswith("spec.hostnames is not supported, because ")
 
 
 def test_older_routes_come_first_in_any_order_of_the_input() -> None:

@@ -6,8 +6,9 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from modelplane.host.certificates import find_problem, read_expiry
+from modelplane.host.certificates import check_pair, read_expiry
 from support.certificates import authority, server_pair
+from support.rejections import message_of
 
 NO_PAIR = "it does not have a certificate and a private key without a password in PEM"
 
@@ -22,19 +23,19 @@ def pair(tmp_path: Path) -> tuple[bytes, bytes]:
 def test_a_certificate_with_its_key_is_of_use_and_leaves_no_file_open(pair: tuple[bytes, bytes]) -> None:
     descriptors = Path("/proc/self/fd")
     before = len(list(descriptors.iterdir()))
-    assert find_problem(*pair) == ""
+    assert check_pair(*pair) is None
     assert len(list(descriptors.iterdir())) == before
 
 
 def test_the_key_of_another_certificate_is_refused(pair: tuple[bytes, bytes], tmp_path: Path) -> None:
     _, other = server_pair(tmp_path, "models.example")
-    assert find_problem(pair[0], other.encode()) == "its private key is not that of its certificate"
+    assert message_of(check_pair(pair[0], other.encode())) == "its private key is not that of its certificate"
 
 
 def test_what_is_missing_or_damaged_is_refused(pair: tuple[bytes, bytes]) -> None:
     chain, key = pair
     for damaged in ((b"", key), (chain, b""), (chain[:-40], key), (chain, b"\0"), (chain + key, b"")):
-        assert find_problem(*damaged).startswith(NO_PAIR)
+        assert message_of(check_pair(*damaged)).startswith(NO_PAIR)
 
 
 def test_a_key_with_a_password_is_refused_without_asking_for_it(pair: tuple[bytes, bytes]) -> None:
@@ -45,7 +46,7 @@ def test_a_key_with_a_password_is_refused_without_asking_for_it(pair: tuple[byte
         serialization.PrivateFormat.PKCS8,
         serialization.BestAvailableEncryption(b"secret"),
     )
-    assert find_problem(chain, encrypted).startswith(NO_PAIR)
+    assert message_of(check_pair(chain, encrypted)).startswith(NO_PAIR)
 
 
 @pytest.mark.parametrize(

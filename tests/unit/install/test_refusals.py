@@ -3,7 +3,8 @@ import pytest
 from modelplane import __version__
 from modelplane.install.manifests import build_definitions
 from modelplane.install.steps.found import Found
-from modelplane.install.steps.refusals import refuse_install, refuse_objects, refuse_other_tool
+from modelplane.install.steps.refusals import check_install, check_objects, check_tool
+from support.rejections import message_of
 
 
 def deployment(version=__version__, manager="modelplane", name="modelplane-controller"):
@@ -83,18 +84,18 @@ CROSSPLANE = (
     ],
 )
 def test_an_installation_is_changed_only_where_that_is_safe(found, upgrade, said):
-    assert refuse_install(found, upgrade=upgrade) == said
+    assert message_of(check_install(found, upgrade=upgrade)) == said
 
 
 def test_an_installation_without_a_label_is_ours():
     item = deployment()
     del item["metadata"]["labels"]
-    assert refuse_other_tool(Found((), (item,))) == ""
+    assert check_tool(Found((), (item,))) is None
 
 
 def test_objects_that_do_not_fit_are_listed_up_to_ten():
     problems = [f"object {number:02}" for number in range(12)]
-    first, *lines = refuse_objects(problems).splitlines()
+    first, *lines = message_of(check_objects(problems)).splitlines()
     assert first == f"objects do not fit the kinds of {__version__}: change these first"
     assert lines == [f"  {each}" for each in (*problems[:10], "and 2 more")]
-    assert refuse_objects([]) == ""
+    assert check_objects([]) is None

@@ -12,13 +12,13 @@ import pytest
 import yaml
 
 from modelplane.api import labels
+from modelplane.api.user_error import UserError
 from modelplane.catalogue.catalogue_files import load_catalogue
 from modelplane.controllers import fleet_resources
 from modelplane.install.registration.account_kubeconfigs import Address
 from modelplane.install.registration.observed import Node, Observed, Published
 from modelplane.install.registration.proposal import Choices, Proposal, propose
 from modelplane.install.registration.registering import Registration, Sides
-from modelplane.install.steps.refusals import Refused
 from modelplane.install.steps.waiting import Deadline, NotInTime
 from modelplane.kube.client import Client
 from modelplane.kube.errors import KubernetesError
@@ -229,7 +229,7 @@ def test_an_address_that_the_controllers_would_not_use_is_refused(
     tmp_path: Path, field: str, value: object
 ) -> None:
     address = _address(tmp_path, **({"server": SERVER} | {field: value}))
-    with pytest.raises(Refused, match=f"field .clusters\\[\\].cluster.{field}.: "):
+    with pytest.raises(UserError, match=f"field .clusters\\[\\].cluster.{field}.: "):
         address.build_kubeconfig("a.b.c")
 
 
@@ -290,7 +290,7 @@ async def test_a_name_that_is_not_the_clusters_is_refused_before_anything_is_wri
     plane: Server, gpu: Server, address: Address, path: str, found: Object, problem: str
 ) -> None:
     plane.objects[path] = found
-    with pytest.raises(Refused, match=problem):
+    with pytest.raises(UserError, match=problem):
         await register(proposal(), plane, gpu, address)
     assert (plane.writes, gpu.writes) == ([], [])
 
@@ -298,10 +298,10 @@ async def test_a_name_that_is_not_the_clusters_is_refused_before_anything_is_wri
 async def test_a_cluster_without_a_uid_or_with_a_problem_is_refused(
     plane: Server, gpu: Server, address: Address
 ) -> None:
-    with pytest.raises(Refused, match="answers no uid of namespace kube-system"):
+    with pytest.raises(UserError, match="answers no uid of namespace kube-system"):
         await register(proposal(uid=""), plane, gpu, address)
     old = replace(proposal(), observed=replace(proposal().observed, dra_versions=()))
-    with pytest.raises(Refused, match="upgrade the cluster to Kubernetes"):
+    with pytest.raises(UserError, match="upgrade the cluster to Kubernetes"):
         await register(old, plane, gpu, address)
     assert (plane.writes, gpu.writes) == ([], [])
 

@@ -7,9 +7,9 @@ import pytest
 import yaml
 from mcp.server.mcpserver import MCPServer
 
+from modelplane.api.user_error import UserError
 from modelplane.checkpoints.folder import Folder
 from modelplane.mcp import size_tool
-from modelplane.sizing.unsizable import Unsizable
 from support.checkpoint_shapes import CHECKPOINTS, safetensors
 from support.mcp_clients import call, refusal
 from unit.mcp.conftest import FakeClient
@@ -64,7 +64,7 @@ async def test_a_size_is_refused(served: MCPServer, changed: dict[str, object], 
 
 async def test_text_of_the_hub_is_cleaned(served: MCPServer, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_model: str) -> Folder:
-        raise Unsizable("no such\x1b[2J\nrepository: correct it")
+        raise UserError("no such\x1b[2J\nrepository: correct it")
 
     monkeypatch.setattr(size_tool, "Hub", refuse)
     assert await refusal(served, "size_model", model=MODEL) == "Error: no such [2J repository: correct it"

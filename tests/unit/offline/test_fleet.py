@@ -2,11 +2,12 @@
 
 import pytest
 
+from modelplane.api.user_error import UserError
 from modelplane.compose.cluster import inference_cluster
 from modelplane.compose.deployment import model_deployment
 from modelplane.compose.kinds import COMPOSERS, Composer
 from modelplane.compose.quota import device_quota, priorities
-from modelplane.offline.plan.fleet_of_files import Unplannable, assemble, place, take_snapshot
+from modelplane.offline.plan.fleet_of_files import assemble, place, take_snapshot
 from support.manifests import CLASS, DEPLOYMENT, cluster, joined, loaded
 
 
@@ -131,14 +132,14 @@ def test_a_selector_that_does_not_compile_is_told_with_the_deployment():
     broken = files.deployments[0]
     engine = broken["spec"]["engines"][0]
     engine["members"][0]["nodeSelector"]["devices"][0]["selectors"][0]["cel"] = "device."
-    with pytest.raises(Unplannable, match="cannot compile selector"):
+    with pytest.raises(UserError, match="cannot compile selector"):
         place(files, broken)
 
 
 def test_a_deployment_that_a_server_keeps_in_a_reserved_namespace_is_not_placed():
     stored = DEPLOYMENT.replace("namespace: ml-team", "namespace: kube-system\n  uid: u")
     files = assemble(loaded(joined(CLASS, cluster("west"), stored)).objects)
-    with pytest.raises(Unplannable) as raised:
+    with pytest.raises(UserError) as raised:
         place(files, files.deployments[0])
     assert str(raised.value) == (
         'ModelDeployment "qwen": namespace "kube-system" is reserved for system components: '

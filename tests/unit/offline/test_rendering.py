@@ -5,9 +5,10 @@ import base64
 import pytest
 import yaml
 
+from modelplane.api.user_error import UserError
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.offline.render.gateway_routes import GatewayRoute, RoutedBackend
-from modelplane.offline.render.rendering import NotRendered, format_documents, render
+from modelplane.offline.render.rendering import format_documents, render
 from support.manifests import API, CLASS, DEPLOYMENT, cluster, joined, loaded
 
 REPLICA = """\
@@ -357,7 +358,7 @@ def test_what_a_cache_has_made_is_taken_as_it_is_observed():
     ],
 )
 def test_what_cannot_be_rendered_is_told(owner, observed, message):
-    with pytest.raises(NotRendered) as error:
+    with pytest.raises(UserError) as error:
         rendered(owner, observed=observed, required=FLEET)
     assert str(error.value) == message
 
@@ -366,7 +367,7 @@ def test_an_owner_that_is_being_deleted_is_not_composed():
     owner = DEPLOYMENT.replace(
         "  name: qwen\n", "  name: qwen\n  deletionTimestamp: 2026-01-01T00:00:00Z\n", 1
     )
-    with pytest.raises(NotRendered, match=r'^ModelDeployment "qwen" is being deleted, and the controllers'):
+    with pytest.raises(UserError, match=r'^ModelDeployment "qwen" is being deleted, and the controllers'):
         rendered(owner, required=FLEET)
 
 

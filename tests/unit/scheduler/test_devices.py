@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from modelplane.api.rejected import Rejected
 from modelplane.scheduler import (
     Claim,
     Deployment,
@@ -20,7 +21,6 @@ from modelplane.scheduler.capacity.demand import Demand
 from modelplane.scheduler.filters.device_requests import Served, serve_requests
 from modelplane.scheduler.placement.selection import Selection
 from modelplane.scheduler.search.search_budget import SearchBudget
-from modelplane.scheduler.verdict import Rejected
 
 
 def entry(name: str, memory: int, count: int, claim: Claim = Claim.DRA) -> Device:
@@ -39,7 +39,7 @@ def serve(requests: tuple[DeviceRequest, ...], entries: tuple[Device, ...]) -> l
     )
     verdict = serve_requests(requests, entries, selection, SearchBudget())
     if isinstance(verdict, Rejected):
-        return msgspec.structs.replace(verdict, reads=(), remedy="", selectors=())
+        return Rejected(verdict.reason, verdict.subject, verdict.detail)
     return [f"{claim.name}={claim.device_class_name}*{claim.count}" for claim in verdict.claims]
 
 

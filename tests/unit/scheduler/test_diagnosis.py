@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.scheduler import Reason, Refusal, schedule
+from modelplane.scheduler import Reason, schedule
 from modelplane.scheduler.diagnosis import PHRASES
 
 
@@ -199,8 +199,8 @@ def test_the_sentence(say: Any, clusters: str, existing: str, want: str, sentenc
 def test_every_pool_has_its_refusal(say: Any) -> None:
     placement = schedule(say.fleet("b: l4 x1, h200 x0 | a: h200 x1 !drain"), say.deployment("1: 100Gi"))
     told = [
-        (each.cluster, each.pool, each.reason, each.subject, each.detail)
-        for each in placement.diagnosis.refusals
+        (each.cluster, each.pool, each.why.reason, each.why.subject, each.why.detail)
+        for each in placement.diagnosis.excluded
     ]
     assert told == [
         ("a", "", Reason.UNTOLERATED_TAINT, "drain:NoSchedule", ""),
@@ -269,13 +269,11 @@ def test_only_a_quantity_that_the_attribute_is_compared_with_is_relaxed(
 
 def test_a_misspelt_attribute_is_told_from_a_full_fleet(say: Any) -> None:
     want = say.deployment("1: 20Gi")
-    [refusal] = schedule(
+    [exclusion] = schedule(
         say.fleet("a: l4 x1"), say.with_selector(want, 'device.attributes["gpu.nvidia.com"].arch == "Ada"')
-    ).diagnosis.refusals
-    assert refusal == Refusal(
-        "a",
-        "l4",
-        "main",
+    ).diagnosis.excluded
+    assert (exclusion.cluster, exclusion.pool, exclusion.engine) == ("a", "l4", "main")
+    assert (exclusion.why.reason, exclusion.why.subject, exclusion.why.detail) == (
         Reason.NO_MATCHING_DEVICE,
         "gpu",
         'it has no attribute "arch" in domain "gpu.nvidia.com", only architecture, cudaComputeCapability',
@@ -350,7 +348,7 @@ def test_a_selector_that_no_device_meets_is_told_by_the_condition_at_fault(
     diagnosis = schedule(say.fleet("a: l4 x1 | b: a100 x1"), want).diagnosis
     head = '0 of 1 replicas placed; 2 clusters: 2 with no device for "gpu" '
     assert diagnosis.describe().partition("; to place")[0] == head + told
-    assert {each.cluster: each.detail for each in diagnosis.refusals} == details
+    assert {each.cluster: each.why.detail for each in diagnosis.excluded} == details
 
 
 def test_every_reason_has_a_phrase() -> None:

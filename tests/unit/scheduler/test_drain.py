@@ -86,7 +86,7 @@ def test_a_replacement_on_a_cluster_that_is_not_ready_withdraws_nothing() -> Non
 def test_a_replica_without_another_place_stays_and_the_refusals_say_why() -> None:
     placement = schedule(Fleet((DRAINING, cluster("b", nodes=0)), (replica("r1", "a"),)), deployment())
     assert [(each.replica, each.leaving) for each in placement.assignments] == [("r1", True)]
-    refused = {each.cluster: (each.reason, each.subject) for each in placement.diagnosis.refusals}
+    refused = {each.cluster: (each.why.reason, each.why.subject) for each in placement.diagnosis.excluded}
     assert refused["a"] == (Reason.CORDONED, "draining")
     assert [each.change for each in placement.diagnosis.remedies] == [
         'add 1 node to pool p of InferenceCluster "b"'
@@ -157,8 +157,8 @@ def test_a_cordon_keeps_new_replicas_away_and_moves_nothing() -> None:
 def test_no_toleration_covers_a_cordon() -> None:
     tolerant = deployment(tolerations=(Toleration(operator=Operator.EXISTS),))
     placement = schedule(Fleet((cluster("a", cordon=Cordon.CORDONED),)), tolerant)
-    [refusal] = placement.diagnosis.refusals
-    assert (refusal.reason, refusal.remedy) == (
+    [exclusion] = placement.diagnosis.excluded
+    assert (exclusion.why.reason, exclusion.why.remedy) == (
         Reason.CORDONED,
         "open it: modelplane cluster uncordon a",
     )

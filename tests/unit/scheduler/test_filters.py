@@ -1,5 +1,6 @@
 from modelplane.api.fields.cluster.drain_settings import Cordon
 from modelplane.api.fields.pods.pod_keys import PodPart
+from modelplane.api.rejected import Rejected
 from modelplane.scheduler import (
     CacheFootprint,
     Capabilities,
@@ -12,7 +13,7 @@ from modelplane.scheduler import (
     Taint,
 )
 from modelplane.scheduler.filters import CLUSTER_FILTERS
-from modelplane.scheduler.verdict import Reason, Rejected
+from modelplane.scheduler.verdict import Reason
 
 UNFIT = Cluster(
     "unfit",
@@ -35,7 +36,7 @@ DEMANDING = Deployment(
 )
 
 
-def test_the_reasons_of_the_filters_are_numbered_in_their_order() -> None:
-    verdicts = [rule(DEMANDING, UNFIT) for rule in CLUSTER_FILTERS]
-    reasons = [verdict.reason for verdict in verdicts if isinstance(verdict, Rejected)]
+def test_the_reasons_of_the_filters_are_in_their_order() -> None:
+    rejections = [rule(DEMANDING, UNFIT) for rule in CLUSTER_FILTERS]
+    reasons = [rejected.reason for rejected in rejections if isinstance(rejected, Rejected)]
     assert reasons == list(Reason)[: len(CLUSTER_FILTERS)]

@@ -164,7 +164,7 @@ def test_a_limit_keeps_replicas_away_that_would_cost_more_and_says_what_would_he
         "2 of 3 replicas placed; 2 clusters: 1 without a price in USD, which maxCostPerHour needs, "
         "1 above maxCostPerHour (a: 2.50 USD an hour, of which 0.00 are left)"
     )
-    assert [each.remedy for each in placement.diagnosis.refusals] == ["raise maxCostPerHour to 7.50", ""]
+    assert [each.why.remedy for each in placement.diagnosis.excluded] == ["raise maxCostPerHour to 7.50", ""]
 
 
 def test_replicas_that_stay_count_towards_the_limit() -> None:

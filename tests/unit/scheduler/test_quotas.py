@@ -62,8 +62,8 @@ def new(placement: Placement) -> int:
     return sum(not each.retained for each in placement.assignments)
 
 
-def refused(placement: Placement) -> set[tuple[Reason, str]]:
-    return {(each.reason, each.detail) for each in placement.diagnosis.refusals}
+def refused(placement: Placement) -> set[tuple[str, str]]:
+    return {(each.why.reason, each.why.detail) for each in placement.diagnosis.excluded}
 
 
 def test_a_replica_above_the_quota_is_refused_with_the_numbers_and_the_remedy() -> None:

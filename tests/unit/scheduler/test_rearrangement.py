@@ -85,7 +85,7 @@ def test_more_replicas_are_placed_where_they_fit_only_together() -> None:
     assert pools_of(schedule(fleet, wanted)) == ["a/large a/few"] * 2
     third = schedule(fleet, msgspec.structs.replace(wanted, replicas=3))
     assert (len(third.assignments), third.diagnosis.placed) == (2, 2)
-    assert [(each.cluster, each.pool) for each in third.diagnosis.refusals] == [("a", "large"), ("a", "few")]
+    assert [(each.cluster, each.pool) for each in third.diagnosis.excluded] == [("a", "large"), ("a", "few")]
 
 
 def test_a_limit_is_kept() -> None:

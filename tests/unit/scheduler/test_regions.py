@@ -86,7 +86,7 @@ def test_the_diagnosis_names_the_region_and_the_rule(say: Any) -> None:
         'replica "a" stays until a replacement is ready: InferenceCluster "us" may not serve it: '
         'it is in region "us", not in "ap", "eu"'
     )
-    assert {each.cluster: (each.detail, each.remedy) for each in diagnosis.refusals} == {
+    assert {each.cluster: (each.why.detail, each.why.remedy) for each in diagnosis.excluded} == {
         "us": (
             'it is in region "us", not in "ap", "eu"',
             'add "us" to the deployment\'s regions, if that is permitted',
@@ -104,8 +104,8 @@ def test_no_remedy_leaves_the_regions(say: Any) -> None:
 
 
 def test_the_diagnosis_names_the_regions_of_the_cache(say: Any) -> None:
-    refusals = schedule(say.fleet(US), say.deployment("1: 20Gi; cached-in eu")).diagnosis.refusals
-    assert [(each.detail, each.remedy) for each in refusals] == [
+    excluded = schedule(say.fleet(US), say.deployment("1: 20Gi; cached-in eu")).diagnosis.excluded
+    assert [(each.why.detail, each.why.remedy) for each in excluded] == [
         (
             'it is in region "us", not in "eu"',
             'add "us" to the cache\'s regions, if that is permitted',

@@ -82,7 +82,7 @@ def test_without_room_on_spot_they_go_on_demand_unless_they_are_to_wait() -> Non
     assert pools_of(schedule(fleet, deployment(3, Spot()))) == {"spot": 1, "fixed": 2}
     waiting = schedule(fleet, deployment(3, Spot(fallback=WAITS)))
     assert pools_of(waiting) == {"spot": 1}
-    assert {each.reason for each in waiting.diagnosis.refusals} == {
+    assert {each.why.reason for each in waiting.diagnosis.excluded} == {
         Reason.NOT_ON_DEMAND,
         Reason.NO_FREE_NODES,
     }

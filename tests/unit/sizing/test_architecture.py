@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from modelplane.api.user_error import UserError
 from modelplane.sizing.architecture import LayerKind, State, parse_architecture
-from modelplane.sizing.unsizable import Unsizable
 
 PLAIN = {"num_hidden_layers": 4, "hidden_size": 64, "num_attention_heads": 8}
 FULL, SLIDING, STATE, NOTHING = LayerKind
@@ -78,6 +78,6 @@ def test_null_is_the_same_as_absent() -> None:
     ],
 )
 def test_a_hostile_configuration_is_refused(content: bytes, problem: str) -> None:
-    with pytest.raises(Unsizable) as refused:
+    with pytest.raises(UserError) as refused:
         parse_architecture(content)
     assert problem in str(refused.value)

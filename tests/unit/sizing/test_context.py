@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from modelplane.api.user_error import UserError
 from modelplane.sizing import context
 from modelplane.sizing.architecture import parse_architecture
-from modelplane.sizing.unsizable import Unsizable
 
 PLAIN = {"num_hidden_layers": 4, "hidden_size": 64, "num_attention_heads": 8, "max_position_embeddings": 4096}
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 2048}
@@ -101,7 +101,7 @@ def test_changes_of_a_configuration(config: dict[str, Any], changes: dict[str, A
 
 @pytest.mark.parametrize("changes", ["", "[]", "{", '{"a": ' * 5000])
 def test_changes_that_are_no_object_are_refused(changes: str) -> None:
-    with pytest.raises(Unsizable, match="write a JSON object"):
+    with pytest.raises(UserError, match="write a JSON object"):
         context.replace_settings(json.dumps(PLAIN).encode(), changes)
 
 
@@ -115,5 +115,5 @@ def test_changes_that_are_no_object_are_refused(changes: str) -> None:
     ],
 )
 def test_a_hostile_embedding_is_refused(rope: dict[str, Any]) -> None:
-    with pytest.raises(Unsizable):
+    with pytest.raises(UserError):
         parse_architecture(json.dumps(PLAIN | {"rope_scaling": rope}).encode())

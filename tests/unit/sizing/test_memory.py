@@ -7,9 +7,11 @@ import pytest
 
 from modelplane.api.inference_class import InferenceClass, InferenceClassSpec
 from modelplane.api.meta import ObjectMeta
+from modelplane.api.rejected import Rejected
 from modelplane.api.schema.decode import convert
+from modelplane.api.user_error import UserError
 from modelplane.sizing.architecture import parse_architecture
-from modelplane.sizing.hardware import Node, Refused, Served, describe_node, plan_service
+from modelplane.sizing.hardware import Node, Served, describe_node, plan_service
 from modelplane.sizing.loaded_weights import PRECISIONS, sum_weights
 from modelplane.sizing.memory import (
     GIB,
@@ -21,7 +23,6 @@ from modelplane.sizing.memory import (
     compute_state_bytes,
 )
 from modelplane.sizing.splits import Split, find_best_split, find_rejections
-from modelplane.sizing.unsizable import Unsizable
 from support.checkpoint_shapes import CHECKPOINTS
 
 L4 = Node("l4", "NVIDIA L4", 8, 23034 * 2**20, (8, 9))
@@ -40,7 +41,7 @@ def test_an_l4_serves_qwen3_8b_with_16384_tokens_and_not_with_all() -> None:
     one = L4._replace(devices=1)
     assert isinstance(plan_service(model("Qwen/Qwen3-8B"), one, Load(16384)), Served)
     refused = plan_service(model("Qwen/Qwen3-8B"), one, Load(40960), most_nodes=1)
-    assert refused == Refused(one, "TP 1 needs 25.2 GiB of each device, which has 22.5 GiB")
+    assert refused == Rejected(subject="TP 1", detail="needs 25.2 GiB of each device, which has 22.5 GiB")
 
 
 def test_eight_h200_have_room_for_about_710000_tokens_of_deepseek_v3() -> None:
@@ -93,21 +94,21 @@ def test_quantization_changes_matrices_of_layers_only(to: str, gigabytes: float)
 
 
 def test_a_quantized_checkpoint_is_not_quantized_again() -> None:
-    with pytest.raises(Unsizable, match="quantized already"):
+    with pytest.raises(UserError, match="quantized already"):
         model("Qwen/Qwen3-8B-AWQ", "fp8")
 
 
 def test_a_gpu_without_the_format_is_refused() -> None:
     t4 = Node("t4", "Tesla T4", 8, 16 * GIB, (7, 5))
     refused = plan_service(model("Qwen/Qwen3-0.6B"), t4, Load(1024))
-    assert refused == Refused(t4, "BF16 needs compute capability 8.0, and the device has 7.5")
+    assert refused == Rejected(subject="BF16", detail="needs compute capability 8.0, and the device has 7.5")
     assert isinstance(plan_service(model("Qwen/Qwen3-8B-AWQ"), t4, Load(1024)), Served)
 
 
 def test_partitions_of_a_gpu_do_not_work_together() -> None:
     mig = H200._replace(memory=10 * GIB, is_partition=True)
-    assert plan_service(model("Qwen/Qwen3-8B"), mig, Load(1024)) == Refused(
-        mig, "TP 1 needs 19.2 GiB of each device, which has 10.0 GiB"
+    assert plan_service(model("Qwen/Qwen3-8B"), mig, Load(1024)) == Rejected(
+        subject="TP 1", detail="needs 19.2 GiB of each device, which has 10.0 GiB"
     )
 
 

@@ -9,10 +9,11 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import CollectorRegistry
 
+from modelplane.api.user_error import UserError
 from modelplane.telemetry import metrics, server
 from modelplane.telemetry.event_loop import Unanswered
 from modelplane.telemetry.metric_definitions import Program, Sample
-from modelplane.telemetry.server import CannotListen, Check, Server
+from modelplane.telemetry.server import Check, Server
 from support.telemetry import fetch, well
 
 REGISTRY = metrics.build_registry(Program.GATEWAY)
@@ -159,7 +160,7 @@ def test_a_closed_server_answers_no_more() -> None:
 
 
 def test_an_address_in_use_is_said_with_what_to_do() -> None:
-    with serving() as running, pytest.raises(CannotListen) as refusal:
+    with serving() as running, pytest.raises(UserError) as refusal:
         server.serve(running.address, alive=well, ready=well, registry=REGISTRY)
     assert str(refusal.value) == (
         f'cannot serve health and metrics at "{running.address}": Address already in use: '
@@ -171,7 +172,7 @@ def test_an_address_in_use_is_said_with_what_to_do() -> None:
     "address", ["", "8080", ":8080", "localhost:", "localhost:http", "localhost:65536", "localhost:²"]
 )
 def test_an_address_that_is_none_is_said_with_examples(address: str) -> None:
-    with pytest.raises(CannotListen) as refusal:
+    with pytest.raises(UserError) as refusal:
         server.serve(address, alive=well, ready=well, registry=REGISTRY)
     assert str(refusal.value) == (
         f'"{address}" is no address to serve health and metrics at: '
@@ -180,7 +181,7 @@ def test_an_address_that_is_none_is_said_with_examples(address: str) -> None:
 
 
 def test_a_host_that_cannot_be_one_is_said() -> None:
-    with pytest.raises(CannotListen, match=r'cannot serve health and metrics at "no\.\.where:8080": '):
+    with pytest.raises(UserError, match=r'cannot serve health and metrics at "no\.\.where:8080": '):
         server.serve("no..where:8080", alive=well, ready=well, registry=REGISTRY)
 
 

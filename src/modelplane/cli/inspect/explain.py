@@ -53,17 +53,13 @@ def explain(
     is invalid.
     """
     from modelplane.offline.files import output as documents
-    from modelplane.offline.plan.fleet_of_files import Unplannable
 
     kind, called = _parse_target(name)
-    try:
-        files = _files(fleet, live, kind)
-        objects = files.store.list_kind(kind.api_version, kind.name)
-        report, well, tell = _EXPLAIN[kind.name](
-            files, object_names.find_one(objects, kind.name, called, namespace)
-        )
-    except Unplannable as error:
-        raise UserError(str(error)) from error
+    files = _files(fleet, live, kind)
+    objects = files.store.list_kind(kind.api_version, kind.name)
+    report, well, tell = _EXPLAIN[kind.name](
+        files, object_names.find_one(objects, kind.name, called, namespace)
+    )
     if output == "json":
         click.echo(documents.to_json(report))
     else:

@@ -158,7 +158,7 @@ def _list_targets(live: Live) -> None:
         if not has_processes:
             raise
         # The logs of processes can be read without an API server.
-        click.echo(f"Objects: not listed, because {error.message}")
+        click.echo(f"Objects: not listed, because {error}")
         return
     click.echo("Objects:" if names else "Objects: none")
     for name in names[:_MAX_LISTED]:

@@ -9,12 +9,10 @@ import click
 
 from modelplane.cli.errors import UserError
 from modelplane.cli.live import Live, add_live_options
-from modelplane.host.errors import LocalError
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
 
-    from modelplane.mcp.fleet import Reader
 
 _DEFAULT: Final = "127.0.0.1:8791"
 _SHORTEST_TOKEN: Final = 20
@@ -108,18 +106,11 @@ def _server(live: Live, *, docs_only: bool) -> "MCPServer":
     from modelplane.mcp.documentation_tools import DocumentationTools
     from modelplane.mcp.fleet import Fleet
     from modelplane.mcp.fleet_tools import FleetTools
-    from modelplane.mcp.refusal import Refused
     from modelplane.mcp.server import build_server
     from modelplane.mcp.size_tool import SizeTool
-
-    def connect() -> "Reader":
-        try:
-            return live.open_client()
-        except (UserError, LocalError) as error:
-            raise Refused(str(error)) from error
 
     documentation = DocumentationTools(documentation_tools.load_pages(), documentation_tools.WEIGHTS)
     if docs_only:
         return build_server(documentation, documentation_tools.load_skills(), None, None)
-    fleet = Fleet(connect)
+    fleet = Fleet(live.open_client)
     return build_server(documentation, documentation_tools.load_skills(), FleetTools(fleet), SizeTool(fleet))

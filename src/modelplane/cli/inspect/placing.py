@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from modelplane.offline.plan.placements import Deployment, Explanation, Plan, RefusalReport
+    from modelplane.offline.plan.placements import Deployment, ExclusionReport, Explanation, Plan
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -59,7 +59,7 @@ def print_standby(deployments: "Sequence[Deployment]") -> None:
             click.echo(f"\n{deployment.name}: standby: {deployment.standby}")
 
 
-def print_refusals(title: str, refusals: "Sequence[RefusalReport]", *, everything: bool) -> None:
+def print_refusals(title: str, refusals: "Sequence[ExclusionReport]", *, everything: bool) -> None:
     """Print the refusals of a deployment; of many, those closest to a fit."""
     from modelplane.cli import tables
     from modelplane.offline.plan import placement_tables

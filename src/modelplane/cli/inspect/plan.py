@@ -81,12 +81,8 @@ def _live_fleet(live: Live) -> "tuple[Object, ...]":
 
 def _planned(fleet_objects: "tuple[Object, ...]", given: "tuple[Object, ...]", *, live: bool) -> "Plan":
     from modelplane.offline.plan import placements
-    from modelplane.offline.plan.fleet_of_files import Unplannable
 
-    try:
-        return placements.plan_manifests(fleet_objects, given, live=live)
-    except Unplannable as error:
-        raise UserError(str(error)) from error
+    return placements.plan_manifests(fleet_objects, given, live=live)
 
 
 def _tell(result: "Plan", output: str, *, everything: bool) -> None:

@@ -2,7 +2,6 @@
 
 import click
 
-from modelplane.cli.errors import UserError
 from modelplane.cli.manifest_files import MANIFESTS, add_output_option, load
 from modelplane.cli.options import add_gateway_address_option
 
@@ -36,10 +35,7 @@ def render(
     from modelplane.offline.render import rendering
 
     owners, children, others = load((owner,), observed, required)
-    try:
-        rendered, with_status = rendering.render(owners, children, others, gateway_address)
-    except rendering.NotRendered as error:
-        raise UserError(str(error)) from error
+    rendered, with_status = rendering.render(owners, children, others, gateway_address)
     if output == "json":
         click.echo(documents.to_json(rendered))
     else:

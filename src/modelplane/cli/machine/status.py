@@ -51,7 +51,7 @@ def status(home: Path | None, output: str) -> None:
         try:
             counts, closed = asyncio.run(_objects(place))
         except UserError as error:
-            problems.append(error.message)
+            problems.append(str(error))
     problems += [
         f"cluster {name} is stopped: `modelplane up` starts it"
         for name in lifecycle.list_held(place, settings.load(place).clusters)

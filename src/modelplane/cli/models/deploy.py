@@ -71,13 +71,9 @@ def _read_settings(asked: Asked) -> "ModelSettings":
     from modelplane.cli.models.model_argument import choose_context, read_checkpoint
     from modelplane.offline.models.engine_containers import Engine
     from modelplane.offline.models.model_manifests import ModelSettings, make_name
-    from modelplane.sizing.unsizable import Unsizable
 
-    try:
-        checkpoint = read_checkpoint(asked.model, asked.revision)
-        model = build_model(checkpoint, asked.quantization)
-    except Unsizable as error:
-        raise UserError(str(error)) from error
+    checkpoint = read_checkpoint(asked.model, asked.revision)
+    model = build_model(checkpoint, asked.quantization)
     called = asked.name or make_name(asked.models_name)
     return ModelSettings(
         model=model,
@@ -117,12 +113,11 @@ def _propose(
     from modelplane.api.schema.decode import InvalidObject
     from modelplane.controllers.fleet_resources import NEEDED_TO_PLAN
     from modelplane.offline.models.proposals import propose
-    from modelplane.offline.plan.fleet_of_files import Unplannable
 
     objects = load(fleet)[0] if fleet else read_fleet(live, NEEDED_TO_PLAN)
     try:
         proposed = propose(settings, needed, objects, use_cache=use_cache, live=not fleet)
-    except (Unplannable, InvalidObject) as error:
+    except InvalidObject as error:
         raise UserError(str(error)) from error
     if proposed.best:
         _validate(proposed.best.manifests)

@@ -18,7 +18,7 @@ def is_folder(model: str) -> bool:
 
 
 def read_checkpoint(model: str, revision: str) -> "Checkpoint":
-    """Return the checkpoint of a folder or of the hub. Raises ``Unsizable``."""
+    """Return the checkpoint of a folder or of the hub. Raises ``UserError``."""
     from modelplane.checkpoints import checkpoint
     from modelplane.checkpoints.folder import Folder
     from modelplane.checkpoints.hub import Hub

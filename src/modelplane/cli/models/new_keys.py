@@ -41,14 +41,18 @@ def rotate_hashes(
     """
     before = hashes[-1]
     if expires is None and not is_valid(before, now):
-        return Rejected("the key has expired: say with --expires how long the new one is valid")
+        return Rejected(
+            subject="the key",
+            detail="has expired",
+            remedy="say with --expires how long the new one is valid",
+        )
     end = now + overlap
     old = [KeyHash(sha256=hash_.sha256, expires=_earlier(hash_, end)) for hash_ in hashes]
     kept = [hash_ for hash_ in old if is_valid(hash_, now)]
     if len(kept) >= MAX_HASHES:
         return Rejected(
-            f"{len(kept)} keys that it replaced are still valid: rotate it again later, or end them at once "
-            "with --overlap 0s"
+            detail=f"{len(kept)} keys that it replaced are still valid",
+            remedy="rotate it again later, or end them at once with --overlap 0s",
         )
     return (*kept, hash_key(key, expires or before.expires))
 

@@ -77,18 +77,14 @@ def size(  # noqa: PLR0913  an argument for each option
     from modelplane.offline.files import output as documents
     from modelplane.offline.models import size_report
     from modelplane.sizing.memory import Load
-    from modelplane.sizing.unsizable import Unsizable
 
-    try:
-        checkpoint = read_checkpoint(model, revision)
-        checkpoint_model = build_model(checkpoint, quantization)
-        length = choose_context(checkpoint.name, checkpoint_model, context)
-        sequences = Load(length, concurrency, _ELEMENTS[kv_cache_dtype])
-        result = size_report.size(
-            checkpoint.name, checkpoint_model, sequences, _hardware(checkpoint_model, sequences, fleet)
-        )
-    except Unsizable as error:
-        raise UserError(str(error)) from error
+    checkpoint = read_checkpoint(model, revision)
+    checkpoint_model = build_model(checkpoint, quantization)
+    length = choose_context(checkpoint.name, checkpoint_model, context)
+    sequences = Load(length, concurrency, _ELEMENTS[kv_cache_dtype])
+    result = size_report.size(
+        checkpoint.name, checkpoint_model, sequences, _hardware(checkpoint_model, sequences, fleet)
+    )
     if output == "json":
         click.echo(documents.to_json(result))
     else:

@@ -61,8 +61,7 @@ def run_steps(server: Server, do: "Callable[[Client, Report, Deadline], Awaitabl
     """Do something on an API server, with a line for each step; raise its errors as ``UserError``."""
     import asyncio
 
-    from modelplane.install.steps.api_server_choice import NoCluster, connect
-    from modelplane.install.steps.refusals import Refused
+    from modelplane.install.steps.api_server_choice import connect
     from modelplane.install.steps.waiting import Deadline, NotInTime
     from modelplane.kube.errors import KubernetesError
 
@@ -77,8 +76,6 @@ def run_steps(server: Server, do: "Callable[[Client, Report, Deadline], Awaitabl
 
     try:
         asyncio.run(run())
-    except (Refused, NoCluster) as error:
-        raise UserError(str(error)) from error
     except (NotInTime, KubernetesError) as error:
         raise UserError(f"{error}\n{_GOES_ON}") from error
     except KeyboardInterrupt:

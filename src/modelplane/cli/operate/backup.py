@@ -29,7 +29,6 @@ def backup(file: Path, *, passphrase_file: Path | None, live: Live) -> None:
     from modelplane.api.listing import number_of
     from modelplane.backup.saving import Saver
     from modelplane.backup.sealing import read_passphrase
-    from modelplane.install.steps.refusals import Refused
 
     async def do(client: "Client") -> "Saved":
         passphrase = read_passphrase(passphrase_file) if passphrase_file else None
@@ -37,8 +36,6 @@ def backup(file: Path, *, passphrase_file: Path | None, live: Live) -> None:
 
     try:
         saved = read(live, "the fleet", do)
-    except Refused as error:
-        raise UserError(str(error)) from error
     except FileExistsError as error:
         raise UserError(f"{file} exists, and a backup replaces no file: name another one") from error
     except FileNotFoundError as error:

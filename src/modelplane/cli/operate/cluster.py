@@ -144,8 +144,8 @@ def _show(proposal: "Proposal", address: "Address", lifetime: str) -> None:
     for section in build_preview(proposal, str(address.fields.get("server", "")), lifetime):
         click.echo("".join(f"# {line}".rstrip() + "\n" for line in section.lines), nl=False)
         click.echo("".join(f"---\n{to_yaml(item)}" for item in section.objects), nl=False)
-    if proposal.refusal:
-        raise UserError(proposal.refusal)
+    if rejected := proposal.rejected:
+        raise UserError(rejected.message)
 
 
 async def _register(

@@ -163,7 +163,6 @@ def _is_blocked(cluster: "Object") -> bool:
 def _plan(live: Live, name: str, pool: str) -> "Plan":
     from modelplane.controllers import fleet_resources
     from modelplane.offline.plan.drains import drain_plan
-    from modelplane.offline.plan.fleet_of_files import Unplannable
 
     resources = (
         fleet_resources.INFERENCE_CLUSTERS,
@@ -173,10 +172,7 @@ def _plan(live: Live, name: str, pool: str) -> "Plan":
         fleet_resources.DEVICE_QUOTAS,
     )
 
-    try:
-        return drain_plan(read_fleet(live, resources), name, pool)
-    except Unplannable as error:
-        raise UserError(str(error)) from error
+    return drain_plan(read_fleet(live, resources), name, pool)
 
 
 def _tell(result: "Plan", *, everything: bool, output: str) -> None:

@@ -14,6 +14,7 @@ from typing import Final
 
 from modelplane.api.listing import listing
 from modelplane.api.meta import GROUP
+from modelplane.cli.errors import UserError
 from modelplane.cli.inference_clusters import ClusterUnreachable, InferenceClusters
 from modelplane.compose.workload_kinds import has_pods
 from modelplane.controllers import fleet_resources
@@ -21,7 +22,6 @@ from modelplane.controllers.fleet_resources import resource_of
 from modelplane.crossplane.function import remote
 from modelplane.crossplane.function.companions import provider_config_name
 from modelplane.crossplane.function.economy import PROVIDERS_FINALIZER
-from modelplane.install.steps.refusals import Refused
 from modelplane.install.steps.waiting import Deadline
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
@@ -72,16 +72,16 @@ class Cleaner:
         self._namespace = namespace
 
     async def find(self, only: Collection[str] = ()) -> Leftovers:
-        """Find the leftovers on these clusters, or on all. Raise ``Refused`` for a namespace in use."""
+        """Find the leftovers on these clusters, or on all. Raise ``UserError`` for a namespace in use."""
         namespace = await self._client.get(resources.NAMESPACES, self._namespace)
         if namespace is not None and "deletionTimestamp" not in namespace["metadata"]:
-            raise Refused(
+            raise UserError(
                 f'namespace "{self._namespace}" is not being deleted: delete it, or the ModelDeployments and '
                 "ModelCaches in it, and nothing is left"
             )
         namespaces = await self._names()
         if unknown := sorted(set(only) - set(namespaces.values())):
-            raise Refused(f"there is no InferenceCluster {listing(unknown)}")
+            raise UserError(f"there is no InferenceCluster {listing(unknown)}")
         items, doubts = [], []
         for held in await self._held():
             config = held["spec"]["providerConfigRef"]["name"]

@@ -74,7 +74,6 @@ def build(what: str, folder: Path, version_text: str, prefix: str | None, runtim
     The function's image holds this Python and its dependencies, for this machine's architecture.
     """
     from modelplane.crossplane.package import building, package_contents
-    from modelplane.crossplane.package.errors import PackageError
     from modelplane.crossplane.package.metadata import PackageKind
     from modelplane.crossplane.package.package_addresses import Registry, Version
     from modelplane.crossplane.package.python.runtime import from_this_python
@@ -95,8 +94,6 @@ def build(what: str, folder: Path, version_text: str, prefix: str | None, runtim
             took = time.monotonic() - started
             click.echo(f"{built.path}: {built.address}:{version.tag}, {_size(built.size)}, {took:.1f} s")
             click.echo(f"  {built.digest}")
-    except PackageError as error:
-        raise UserError(str(error)) from error
     except OSError as error:
         raise UserError(f"cannot build a package: {error.filename or folder}: {error.strerror}") from error
 
@@ -106,13 +103,9 @@ def build(what: str, folder: Path, version_text: str, prefix: str | None, runtim
 @add_output_option("text", "Lines to read, or a JSON document.")
 def inspect(file: Path, output: str) -> None:
     """Verify every digest in the package FILE, and print its contents."""
-    from modelplane.crossplane.package.errors import PackageError
     from modelplane.crossplane.package.images import inspection
 
-    try:
-        report = inspection.inspect(file)
-    except PackageError as error:
-        raise UserError(str(error)) from error
+    report = inspection.inspect(file)
     if output == "json":
         click.echo(json.dumps(report.json(), indent=2))
     else:
@@ -133,7 +126,6 @@ def push(
     By default the tag is the one in the FILE. The account is the one that `docker login` or `podman login`
     stored. A registry on this machine (localhost, 127.0.0.1) is reached by HTTP, every other one by HTTPS.
     """
-    from modelplane.crossplane.package.errors import PackageError
     from modelplane.crossplane.package.package_addresses import Target
     from modelplane.crossplane.package.registry import accounts, publishing, repository
 
@@ -144,8 +136,6 @@ def push(
         account = _given(username) if username else accounts.stored(target.host)
         with repository.opened(target, account) as opened:
             pushed = publishing.push(files, target, opened, _say_blob, replace=replace)
-    except PackageError as error:
-        raise UserError(str(error)) from error
     except OSError as error:
         raise UserError(f"cannot read a package: {error.filename}: {error.strerror}") from error
     done = f"pushed, {_size(pushed.uploaded)} uploaded" if pushed.is_new else "there already"

@@ -40,8 +40,7 @@ def restore(file: Path, *, passphrase_file: Path | None, dry_run: bool, timeout_
     from modelplane.backup.restoring import Restorer
     from modelplane.backup.sealing import read_passphrase
     from modelplane.cli.tables import clean_text
-    from modelplane.install.steps.refusals import Refused
-    from modelplane.install.steps.waiting import Deadline, NotInTime
+    from modelplane.install.steps.waiting import Deadline
 
     if live.find_local_home() is not None:
         raise UserError(_LOCAL)
@@ -58,7 +57,7 @@ def restore(file: Path, *, passphrase_file: Path | None, dry_run: bool, timeout_
         restored = write_changes(live, "a backup", do)
     except Damaged as error:
         raise UserError(f"{file} is not a whole backup: {clean_text(str(error))}") from error
-    except (Refused, NotInTime) as error:
+    except UserError as error:
         raise UserError(clean_text(str(error))) from error
     _tell(restored, dry_run=dry_run)
 

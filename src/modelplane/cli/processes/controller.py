@@ -120,8 +120,8 @@ async def _run(options: _Options) -> None:
             metrics.set_leading(True)
             await manager.run()
 
-        def find_problem() -> str:
-            return (election.problem if election else "") or manager.problem
+        def find_problem() -> str | None:
+            return (election.problem if election else None) or manager.problem
 
         stack.enter_context(traces.export_spans("modelplane-controller"))
         loop = asyncio.get_running_loop()

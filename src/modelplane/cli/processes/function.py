@@ -85,32 +85,29 @@ def function(
     from modelplane.crossplane.function import server
     from modelplane.telemetry import metrics, traces
     from modelplane.telemetry.metric_definitions import Program
-    from modelplane.telemetry.server import CannotListen, serve
+    from modelplane.telemetry.server import serve
 
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    try:
-        with ExitStack() as running:
-            running.enter_context(traces.export_spans("modelplane-function"))
-            creds = None if insecure or tls_certs_dir is None else server.credentials(tls_certs_dir)
-            running.enter_context(
-                server.serving(
-                    address or (_HERE if creds is None else _ANYWHERE),
-                    creds,
-                    max_receive_bytes=max_receive_mb << 20,
-                    options=Options(
-                        image=gateway["gateway_image"],
-                        gateways=gateway["gateway_replicas"],
-                        gateway_service_type=gateway["gateway_service_type"],
-                    ),
-                )
+    with ExitStack() as running:
+        running.enter_context(traces.export_spans("modelplane-function"))
+        creds = None if insecure or tls_certs_dir is None else server.credentials(tls_certs_dir)
+        running.enter_context(
+            server.serving(
+                address or (_HERE if creds is None else _ANYWHERE),
+                creds,
+                max_receive_bytes=max_receive_mb << 20,
+                options=Options(
+                    image=gateway["gateway_image"],
+                    gateways=gateway["gateway_replicas"],
+                    gateway_service_type=gateway["gateway_service_type"],
+                ),
             )
-            if metrics_address:
-                registry = metrics.build_registry(Program.FUNCTION)
-                running.enter_context(
-                    serve(metrics_address, alive=lambda: "", ready=lambda: "", registry=registry)
-                )
-            stop.wait()
-    except (server.CannotServe, CannotListen) as error:
-        raise UserError(str(error)) from error
+        )
+        if metrics_address:
+            registry = metrics.build_registry(Program.FUNCTION)
+            running.enter_context(
+                serve(metrics_address, alive=lambda: None, ready=lambda: None, registry=registry)
+            )
+        stop.wait()

@@ -5,8 +5,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from modelplane.cli.errors import UserError
-
 if TYPE_CHECKING:
     from modelplane.telemetry.metric_definitions import Program, Sample
 
@@ -15,7 +13,7 @@ if TYPE_CHECKING:
 def serve_health(
     address: str | None,
     program: "Program",
-    ready: Callable[[], str],
+    ready: Callable[[], str | None],
     observe: "Callable[[], Iterable[Sample]]" = tuple,
 ) -> Iterator[None]:
     """Serve health and metrics inside the block, if an address is given.
@@ -29,9 +27,5 @@ def serve_health(
 
     loop = asyncio.get_running_loop()
     registry = metrics.build_registry(program, observe)
-    try:
-        served = server.serve(address, alive=event_loop.watch_loop(loop), ready=ready, registry=registry)
-    except server.CannotListen as error:
-        raise UserError(str(error)) from error
-    with served:
+    with server.serve(address, alive=event_loop.watch_loop(loop), ready=ready, registry=registry):
         yield

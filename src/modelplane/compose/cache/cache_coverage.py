@@ -4,6 +4,7 @@ A cluster matches the clusterSelector, is in the regions of the cache and of a d
 has volumes that many pods may mount.
 """
 
+from modelplane import scheduler
 from modelplane.api.conditions.reasons import ModelCacheCondition as Type
 from modelplane.api.conditions.reasons import ModelCacheReason as Reason
 from modelplane.api.fields.requests.regions import describe_place, format_regions
@@ -14,28 +15,26 @@ from modelplane.compose.conditions import Condition, false, true
 from modelplane.gateway.region_routing import RegionRule
 
 
-class OutsideRegions(Rejected, frozen=True):
-    """The reason why a cache must not be staged on a cluster of another region."""
-
-
 def uncovered(cache: ModelCache, cluster: InferenceCluster, regions: RegionRule | None) -> Rejected | None:
     """Return why a cache does not cover a cluster; None if it does."""
     if cluster.metadata.deletion_timestamp:
-        return Rejected("the cluster is being deleted")
+        return Rejected(detail="the cluster is being deleted")
     selector = cache.spec.cluster_selector
     if selector and not selector.match_labels.items() <= cluster.metadata.labels.items():
-        return Rejected("the cluster does not match clusterSelector")
+        return Rejected(detail="the cluster does not match clusterSelector")
     own = cache.spec.regions
     if own and cluster.find_region() not in own:
-        return OutsideRegions(
-            f"the cluster is {describe_place(cluster.find_region())}, not in {format_regions(own)}"
+        place = describe_place(cluster.find_region())
+        return Rejected(
+            scheduler.Reason.OUTSIDE_REGIONS, detail=f"the cluster is {place}, not in {format_regions(own)}"
         )
     if regions and cluster.find_region() not in regions.regions:
-        return OutsideRegions(f"the cluster is {describe_place(cluster.find_region())}, and {regions}")
+        place = describe_place(cluster.find_region())
+        return Rejected(scheduler.Reason.OUTSIDE_REGIONS, detail=f"the cluster is {place}, and {regions}")
     storage = cluster.status.cache
     if storage and storage.storage_class_name:
         return None
-    return Rejected("the cluster reports no StorageClass for caches")
+    return Rejected(detail="the cluster reports no StorageClass for caches")
 
 
 def covered(cache: ModelCache, clusters: int, regions: RegionRule | None) -> Condition:

@@ -99,8 +99,8 @@ def artifact_of(child: Object) -> str:
     return next((str(entry["value"]) for entry in environment if entry["name"] == "ARTIFACT"), "")
 
 
-def last_word(attempts: Iterable[Object]) -> str:
-    """Return the problem of the newest pod of a Job; empty if it has none."""
+def last_word(attempts: Iterable[Object]) -> str | None:
+    """Return the problem of the newest pod of a Job; None if it has none."""
     by_age = sorted(attempts, key=_age)
     return pod_problems.trouble(by_age[-1:])
 

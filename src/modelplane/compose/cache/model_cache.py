@@ -12,6 +12,7 @@ reads it.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from modelplane import scheduler
 from modelplane.api import labels
 from modelplane.api.conditions.reasons import ModelCacheCondition as Type
 from modelplane.api.conditions.reasons import ModelCacheReason as Reason
@@ -210,8 +211,8 @@ def _site(
         yield replace(last, message=f"cannot observe the cluster: {unknown.cause}")
         return
     if not uncovered:
-        if closed := _closed(request, entry.name):
-            yield replace(last, message=closed)
+        if rejected := _check_namespace(request, entry.name):
+            yield replace(last, message=rejected.message)
             return
         yield _twin(request, entry.name) or _on_cluster(request, source, auth, entry, cluster)
         return
@@ -219,7 +220,7 @@ def _site(
         return
     if not cluster.metadata.deletion_timestamp:
         until = "the ModelCache or the InferenceCluster is deleted"
-        if isinstance(uncovered, cache_coverage.OutsideRegions):
+        if uncovered.reason is scheduler.Reason.OUTSIDE_REGIONS:
             # The weights stay, and a download ends.
             last = replace(last, children=(Keep(f"pvc-{entry.name}"),))
         yield replace(last, message=f"{uncovered.message}: the weights stay until {until}")
@@ -230,12 +231,12 @@ def _site(
         yield replace(last, message=f"{uncovered.message}, with the weights on it", children=())
 
 
-def _closed(request: CacheRequest, cluster: str) -> str:
-    """Return why nothing may be written into the namespace on a cluster; empty if it may."""
+def _check_namespace(request: CacheRequest, cluster: str) -> Rejected | None:
+    """Return why nothing may be written into the namespace on a cluster; None if it may."""
     if unknown := request.unknown(cluster_namespace.key(cluster)):
-        return f'cannot read Namespace "{request.owner.metadata.namespace}": {unknown.cause}'
-    rejected = cluster_namespace.rejected(request, cluster)
-    return rejected.message if rejected else ""
+        namespace = request.owner.metadata.namespace
+        return Rejected(detail=f'cannot read Namespace "{namespace}": {unknown.cause}')
+    return cluster_namespace.rejected(request, cluster)
 
 
 def _readers(request: CacheRequest, cluster: str) -> list[str]:
@@ -340,7 +341,7 @@ def _progress(
     )
     if claim.get("status", {}).get("phase") == "Lost":
         return CachePhase.FAILED, f"{named} has lost its volume: delete it, and it is created again"
-    word = hydration.last_word(request.found(f"pods-{name}")) if job is not None else ""
+    word = hydration.last_word(request.found(f"pods-{name}")) if job is not None else None
     if job is not None and is_true(job, "Failed"):
         told = word or condition_of(job, "Failed").get("message", "it failed")
         message = f'{told}; to try again, correct the cause and delete Job "{job["metadata"]["name"]}" there'
@@ -349,7 +350,7 @@ def _progress(
     causes = (
         (auth.unknown, f"cannot read {auth.named}: {auth.unknown}"),
         (auth.missing and job is None, f"waiting for {auth.named}"),
-        (word, word),
+        (word, word or ""),
         (not source.size_gib, f"asking {source.name} for its size"),
         (not claim, "its volume is being created"),
         (not has_volume, f"{named} is not bound to a volume yet"),

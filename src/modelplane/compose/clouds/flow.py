@@ -158,11 +158,11 @@ def _without_account(recipe: Recipe, cluster: Any, message: str, unknown: Unknow
     return false(Type.PROVISIONED, Reason.WAITING_FOR_ACCOUNT, message)
 
 
-def _problem(request: Request[Any, Any], child: Desired) -> str:
-    """Return the provider's error about a child; empty if it reports none."""
+def _problem(request: Request[Any, Any], child: Desired) -> str | None:
+    """Return the provider's error about a child; None if it reports none."""
     synced = condition_of(request.observed.get(child.key, {}), SYNCED)
     if synced.get("status") != "False":
-        return ""
+        return None
     # The same error has the same text, although each request to a cloud has an id of its own.
     said = _OF_ONE_REQUEST.sub("", str(synced.get("message") or synced.get("reason"))).rstrip(", \r\n")
     return f"{_named(child)}: {said}"

@@ -45,7 +45,7 @@ def desired(
     """
     problems = list(_problems(recipe, cluster, classes))
     if problems:
-        return Rejected(in_order(problems, separator="; "))
+        return Rejected(detail=in_order(problems, separator="; "))
     kind = kind_of(recipe.type)
     settings = msgspec.to_builtins(getattr(cluster.spec.cluster, recipe.settings))
     pools = [_pool(recipe, pool, classes[pool.class_name]) for pool in cluster.spec.node_pools]
@@ -58,7 +58,11 @@ def desired(
     try:
         decode_as(recipe.type, manifest)
     except InvalidObject as error:
-        return Rejected(f"{recipe.kind} does not take {error.path}: {error.cause}: correct it in nodePools")
+        return Rejected(
+            subject=str(recipe.kind),
+            detail=f"does not take {error.path}: {error.cause}",
+            remedy="correct it in nodePools",
+        )
     return Desired(recipe.key, manifest, when_condition(READY))
 
 
@@ -116,8 +120,8 @@ def _size(recipe: Recipe, pool: NodePool) -> dict[str, int]:
     return {**size, "minNodeCount": fewest, "maxNodeCount": most}
 
 
-def progress(cluster: Object | None, recipe: Recipe, name: str) -> str:
-    """Return why a cluster is not ready yet; empty if it is."""
+def progress(cluster: Object | None, recipe: Recipe, name: str) -> str | None:
+    """Return why a cluster is not ready yet; None if it is."""
     what = f'{recipe.kind} "{name}" in namespace "{SYSTEM_NAMESPACE}"'
     if cluster is None:
         return f"{what} is being created"
@@ -125,7 +129,7 @@ def progress(cluster: Object | None, recipe: Recipe, name: str) -> str:
         condition["type"]: condition for condition in cluster.get("status", {}).get("conditions") or ()
     }
     if conditions.get(READY, {}).get("status") == "True":
-        return ""
+        return None
     found = (conditions.get(type_, {}) for type_ in (CloudClusterCondition.PROVISIONED, READY, SYNCED))
     said = next((item["message"] for item in found if item.get("message")), "it is not ready yet")
     return f"{what}: {said}"

@@ -91,7 +91,7 @@ def _listed(source: Source, provisioned: Object | None) -> KubeconfigReference |
             type_ = _IDENTITIES[SecretType(each["type"])]
             identity = IdentityReference(type_, each["name"], each["key"], namespace)
     if kubeconfig is None:
-        return Rejected(f"a cluster of source {source} has no kubeconfig yet")
+        return Rejected(subject=f"a cluster of source {source}", detail="has no kubeconfig yet")
     namespace = kubeconfig.get("namespace") or SYSTEM_NAMESPACE
     return KubeconfigReference(kubeconfig["name"], kubeconfig["key"], namespace, identity)
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from modelplane.api import labels
+from modelplane.api.conditions.reasons import ModelReplicaReason as Reason
 from modelplane.api.meta import Object
 from modelplane.api.rejected import Rejected
 from modelplane.compose.composition import Request, Requirement
@@ -54,8 +55,10 @@ def terminating(request: Request[Any, Any], cluster: str) -> Rejected | None:
         if "deletionTimestamp" in found["metadata"]:
             name = found["metadata"]["name"]
             return Rejected(
-                f'Namespace "{name}" on cluster "{cluster}" is being deleted, and nothing can be written '
-                f"there until it is gone: see `kubectl describe namespace {name}` for what holds it"
+                Reason.NAMESPACE_TERMINATING,
+                f'Namespace "{name}" on cluster "{cluster}"',
+                "is being deleted, and nothing can be written there until it is gone",
+                f"see `kubectl describe namespace {name}` for what holds it",
             )
     return None
 
@@ -68,7 +71,9 @@ def rejected(request: Request[Any, Any], cluster: str) -> Rejected | None:
         if not is_ours(found) and found["metadata"].get("uid") not in same:
             label = next(f"{key}={value}" for key, value in OURS.items())
             return Rejected(
-                f'Namespace "{name}" on cluster "{cluster}" is not Modelplane\'s, and nothing is written '
-                f"there: let the cluster's administrator run `kubectl label namespace {name} {label}`"
+                Reason.NAMESPACE_NOT_LABELED,
+                f'Namespace "{name}" on cluster "{cluster}"',
+                "is not Modelplane's, and nothing is written there",
+                f"let the cluster's administrator run `kubectl label namespace {name} {label}`",
             )
     return None

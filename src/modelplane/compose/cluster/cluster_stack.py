@@ -196,14 +196,14 @@ def is_ready(stack: Object | None) -> bool:
     return stack is not None and when_condition(READY)(stack)
 
 
-def report(stack: Object) -> str:
-    """Return what a stack says of itself; empty if all of it is ready."""
+def report(stack: Object) -> str | None:
+    """Return what a stack says of itself; None if all of it is ready."""
     installed = condition_of(stack, ServingStackCondition.INSTALLED)
     synced = condition_of(stack, SYNCED)
     # What could not be written is the cause of all else.
     refused = synced if synced.get("status") == "False" else {}
     if installed.get("reason") == ServingStackReason.COMPONENTS_READY and not refused:
-        return ""
+        return None
     found = (refused, installed, condition_of(stack, READY))
     said = next((str(item["message"]) for item in found if item.get("message")), "it is being created")
     return f'ServingStack "{stack["metadata"]["name"]}" in namespace "{SYSTEM_NAMESPACE}": {said}'
@@ -215,11 +215,13 @@ def lacks(capabilities: Mapping[str, bool]) -> str:
     return in_order(absent, separator="; ")
 
 
-def lacks_backend(cluster: InferenceCluster, capabilities: Mapping[str, bool], stack: Object | None) -> str:
-    """Return what the backend of a cluster lacks there and no stack installs; empty if it lacks nothing."""
+def lacks_backend(
+    cluster: InferenceCluster, capabilities: Mapping[str, bool], stack: Object | None
+) -> str | None:
+    """Return what the backend of a cluster lacks there and no stack installs; None if it lacks nothing."""
     if cluster.spec.serving_stack.backend is not ServingBackend.KSERVE or _has_kserve(stack):
-        return ""
-    return "" if capabilities.get(LLM_INFERENCE_SERVICE.capability, False) else _REMEDY_OF_KSERVE
+        return None
+    return None if capabilities.get(LLM_INFERENCE_SERVICE.capability, False) else _REMEDY_OF_KSERVE
 
 
 def _has_kserve(stack: Object | None) -> bool:

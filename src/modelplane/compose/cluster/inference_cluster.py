@@ -131,7 +131,7 @@ def _creating(request: ClusterRequest, desired: Desired) -> Condition | None:
     """Return a condition while a cluster of a cloud is not ready; None once it is."""
     recipe = provisioned.recipe_of(request.owner.spec.cluster)
     observed = request.observed.get(desired.key)
-    said = provisioned.progress(observed, recipe, request.owner.metadata.name) if recipe else ""
+    said = provisioned.progress(observed, recipe, request.owner.metadata.name) if recipe else None
     return false(Type.CLUSTER_READY, Reason.PROVISIONING, said) if said else None
 
 
@@ -186,7 +186,7 @@ def _backend(request: ClusterRequest) -> Condition:
     )
     could = any(condition.status == "True" for condition in known)
     if stack is not None and not cluster_stack.is_ready(stack) and not could:
-        return false(Type.BACKEND_READY, Reason.INSTALLING, said)
+        return false(Type.BACKEND_READY, Reason.INSTALLING, said or "")
     if request.facts.gateway_answer and not could:
         message = (
             f"its gateway does not answer at {_gateway_address(request)}: {request.facts.gateway_answer}"
@@ -196,10 +196,10 @@ def _backend(request: ClusterRequest) -> Condition:
     return true(Type.BACKEND_READY, Reason.BACKEND_HEALTHY, f"{message}; {said}" if said else message)
 
 
-def _without_stack(request: ClusterRequest) -> str:
-    """Return what a cluster without a gateway lacks, by name; empty if it gets a serving stack."""
+def _without_stack(request: ClusterRequest) -> str | None:
+    """Return what a cluster without a gateway lacks, by name; None if it gets a serving stack."""
     if request.owner.spec.serving_stack.profile is not ServingProfile.NONE or _gateway_address(request):
-        return ""
+        return None
     found = _capabilities(request)
     lacks = cluster_stack.lacks(found) if found else ""
     install = "nothing is installed with profile None: install a gateway, or set another profile"

@@ -39,19 +39,19 @@ _LONGEST = 256
 _UNREACHABLE = " is unreachable: "
 
 
-def connection_error(text: str) -> str:
-    """Return the connection error in an error message; empty if there is none.
+def connection_error(text: str) -> str | None:
+    """Return the connection error in an error message; None if there is none.
 
     The same failure gives the same text, whichever request met it.
     """
     if any(answer in text for answer in _ANSWERS):
-        return ""
+        return None
     if request := _REQUEST.search(text):
         error = _CHANGING.sub("", request["error"])
         host = request["server"].partition("://")[2]
         return (error if host in error else f"{request['server']}: {error}")[:_LONGEST]
     dialed = _DIAL.search(text)
-    return _CHANGING.sub("", dialed[0])[:_LONGEST] if dialed else ""
+    return _CHANGING.sub("", dialed[0])[:_LONGEST] if dialed else None
 
 
 def report(cluster: str, silence: Silence) -> str:

@@ -68,7 +68,9 @@ def template_accepted(request: DeploymentRequest, placement: scheduler.Placement
         if cluster["metadata"]["name"] in names
     )
     refusing = {
-        cluster.name: parts for cluster in found if (parts := scheduler.list_refused_parts(template, cluster))
+        cluster.name: rejected.detail
+        for cluster in found
+        if (rejected := scheduler.check_pod_keys(template, cluster))
     }
     if refusing:
         name, parts = min(refusing.items())

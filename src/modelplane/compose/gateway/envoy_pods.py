@@ -42,12 +42,12 @@ def address(request: GatewayRequest) -> str | Rejected:
     """Return the address of Envoy for clients once it accepts requests, or why it has none."""
     observed = request.observed
     if SERVICE not in observed or DEPLOYMENT not in observed:
-        return Rejected("waiting for the Service and the Deployment of Envoy")
+        return Rejected(detail="waiting for the Service and the Deployment of Envoy")
     for key in (DEPLOYMENT, PUBLISHER):
         # A gateway that serves goes on with its configuration while nothing publishes another.
         is_needed = key == DEPLOYMENT or not _serves(request.owner)
         if is_needed and not is_available(observed.get(key, {})):
-            return Rejected(_unavailable(key, observed.get(key, {})))
+            return _reject_unavailable(key, observed.get(key, {}))
     return find_address(observed[SERVICE], tls=request.owner.spec.tls is not None)
 
 
@@ -55,8 +55,8 @@ def _serves(gateway: InferenceGateway) -> bool:
     return gateway.status.backend is Backend.ENVOY
 
 
-def _unavailable(key: str, deployment: Object) -> str:
+def _reject_unavailable(key: str, deployment: Object) -> Rejected:
     name = deployment.get("metadata", {}).get("name", "")
     said = condition_of(deployment, "Available").get("message", "")
     title = f'{_READY[key]} (Deployment "{name}") are not available' if name else f"waiting for {_READY[key]}"
-    return f"{title}: {said}" if said else title
+    return Rejected(detail=f"{title}: {said}" if said else title)

@@ -72,10 +72,10 @@ def destinations_of(found: tuple[Object, ...], *, is_local: bool) -> Destination
     )
 
 
-def unspoken(found: tuple[Object, ...]) -> str:
-    """Return a message while a gateway has no backend in its status yet; empty otherwise."""
+def unspoken(found: tuple[Object, ...]) -> str | None:
+    """Return a message while a gateway has no backend in its status yet; None otherwise."""
     if not found or proxy(found):
-        return ""
+        return None
     return f'InferenceGateway "{DEFAULT_NAME}" has no status.backend yet'
 
 

@@ -222,28 +222,29 @@ def _found(request: GatewayRequest) -> tuple[Object | None, str]:
     return (None if "deletionTimestamp" in found["metadata"] else found), ""
 
 
-def _no_installer(request: GatewayRequest) -> str:
-    """Return why charts cannot be installed on the control plane's cluster; empty if they can."""
+def _check_installer(request: GatewayRequest) -> Rejected | None:
+    """Return why charts cannot be installed on the control plane's cluster; None if they can."""
+    secret = f'Secret "{INSTALLER}" in namespace "{SYSTEM_NAMESPACE}"'
     if unknown := request.unknown(INSTALLER_KEY):
-        return f'cannot read Secret "{INSTALLER}" in namespace "{SYSTEM_NAMESPACE}": {unknown.cause}'
+        return Rejected(detail=f"cannot read {secret}: {unknown.cause}")
     if request.found(INSTALLER_KEY):
-        return ""
-    return (
-        f'there is no Secret "{INSTALLER}" in namespace "{SYSTEM_NAMESPACE}" with the kubeconfig of an '
-        "identity that may install charts on this cluster: create it with the commands that "
-        "`modelplane install --inference-cluster --installer` prints"
+        return None
+    return Rejected(
+        detail=f"there is no {secret} with the kubeconfig of an identity that may install charts on this "
+        "cluster",
+        remedy="create it with the commands that `modelplane install --inference-cluster --installer` prints",
     )
 
 
 def _installed(row: Implementation, request: GatewayRequest, address: str) -> _Front:
-    if _by_controllers(request) and (why := _no_installer(request)):
+    if _by_controllers(request) and (rejected := _check_installer(request)):
         if stack_gateway.KEY not in request.observed:
-            return _Front(row.title, ignored=why)
-        return _Front(row.title, address=address, problem=f"what is installed stays as it is: {why}")
-    if why := row.refused(request.owner):
+            return _Front(row.title, ignored=rejected.message)
+        return _kept(row, address, rejected)
+    if rejected := row.check_version(request.owner):
         if row.key not in request.observed:
-            return _Front(row.title, problem=why)
-        return _Front(row.title, address=address, problem=f"what is installed stays as it is: {why}")
+            return _Front(row.title, problem=rejected.message)
+        return _kept(row, address, rejected)
     has_definitions = bool(request.found(DEFINED.key))
     desired = tuple(installed_gateway.children(row, request, has_definitions=has_definitions))
     unready = [child for child in desired if not child.ready(request.observed.get(child.key, {}))]
@@ -254,10 +255,15 @@ def _installed(row: Implementation, request: GatewayRequest, address: str) -> _F
     ]
     waiting = f"waiting for {listing(child.key for child in unready)}" if unready else ""
     told = (releases.progress(request.observed.get(child.key, {})) for child in unready)
-    if progress := next(filter(None, told), ""):
+    if progress := next(filter(None, told), None):
         waiting = f"{waiting} ({progress})"
     problem = in_order(problems, separator="; ")
     return _Front(row.title, desired, address, problem, waiting, is_settled=not unready and bool(address))
+
+
+def _kept(row: Implementation, address: str, rejected: Rejected) -> _Front:
+    problem = f"what is installed stays as it is: {rejected.message}"
+    return _Front(row.title, address=address, problem=problem)
 
 
 def _children(request: GatewayRequest, front: _Front) -> tuple[Desired | Keep, ...]:

@@ -14,6 +14,7 @@ from modelplane.api.clouds.serving_stack import Versions
 from modelplane.api.fields.cluster.stack_components import ComponentName
 from modelplane.api.inference_gateway import Backend, InferenceGateway, LoadBalancer
 from modelplane.api.meta import SYSTEM_NAMESPACE, Object
+from modelplane.api.rejected import Rejected
 from modelplane.compose import releases
 from modelplane.compose.composition import Desired
 from modelplane.compose.gateway.gateway_facts import GatewayRequest
@@ -70,14 +71,16 @@ class Implementation:
     oldest: tuple[int, int, int] = (0, 0, 0)
     """The first version of its chart that routes as the routes of services say."""
 
-    def refused(self, gateway: InferenceGateway) -> str:
-        """Return why the version of a gateway is not installed, with the remedy; empty if it is."""
+    def check_version(self, gateway: InferenceGateway) -> Rejected | None:
+        """Return why the version of a gateway is not installed; None if it is."""
         version, oldest = self.version(gateway), ".".join(map(str, self.oldest))
         if _numbers(version) >= self.oldest:
-            return ""
-        return (
-            f"chart {self.chart.name} {version} sends requests to the wrong endpoints, because it tells "
-            f"backends apart by Service and port only: set a version of {oldest} or later"
+            return None
+        return Rejected(
+            subject=f"chart {self.chart.name} {version}",
+            detail="sends requests to the wrong endpoints, because it tells backends apart by Service and "
+            "port only",
+            remedy=f"set a version of {oldest} or later",
         )
 
 

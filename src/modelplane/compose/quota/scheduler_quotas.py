@@ -76,12 +76,11 @@ def reason(diagnosis: scheduler.Diagnosis) -> Reason:
         return Reason.PREEMPTED
     if known := _BLOCKS.get(diagnosis.block):
         return known
-    if diagnosis.refusals and all(
-        refusal.reason is scheduler.Reason.PODS_NOT_ACCEPTED for refusal in diagnosis.refusals
-    ):
+    reasons = {exclusion.why.reason for exclusion in diagnosis.excluded}
+    if reasons == {scheduler.Reason.PODS_NOT_ACCEPTED}:
         return Reason.POD_NOT_ACCEPTED
-    is_refused = any(refusal.reason is scheduler.Reason.OVER_QUOTA for refusal in diagnosis.refusals)
-    return Reason.QUOTA_EXCEEDED if is_refused else Reason.INSUFFICIENT_CAPACITY
+    over_quota = scheduler.Reason.OVER_QUOTA in reasons
+    return Reason.QUOTA_EXCEEDED if over_quota else Reason.INSUFFICIENT_CAPACITY
 
 
 def _named(found: Mapping[str, Any]) -> frozenset[str] | None:

@@ -39,15 +39,15 @@ def kept(replica: ModelReplica) -> dict[str, Any]:
     return {"engineFailures": [msgspec.to_builtins(failure) for failure in known]} if known else {}
 
 
-def trouble(request: ReplicaRequest, engine: str) -> str:
-    """Return the problem of an engine's pods, after its last failure if it is a gang; empty if none."""
+def trouble(request: ReplicaRequest, engine: str) -> str | None:
+    """Return the problem of an engine's pods, after its last failure if it is a gang; None if none."""
     found = request.found(pods_of(engine))
     last = next((failure for failure in _failures(request) if failure.engine == engine), None)
     if last is None:
         return pod_problems.trouble(found)
     times = "once" if last.failures == 1 else f"{last.failures} times"
     told = f"{last.message}; failed {times}, and all pods of the engine are replaced each time"
-    present = "" if any(map(pod_problems.failure, found)) else pod_problems.trouble(found)
+    present = None if any(map(pod_problems.failure, found)) else pod_problems.trouble(found)
     return f"{present}; before, {told}" if present else told
 
 

@@ -30,13 +30,13 @@ from modelplane.compose.gateway.gateway_keys import ReplicaLink, link
 from modelplane.compose.readiness import exists, is_behind, is_ready, when_condition
 from modelplane.compose.replica import endpoint_manifests, gang_failures, pod_device_health, pod_policy
 from modelplane.compose.replica.backends.picker_workload import picker_name
-from modelplane.compose.replica.backends.replica_plan import Refused, plan
+from modelplane.compose.replica.backends.replica_plan import plan
 from modelplane.compose.replica.backends.replica_routes import ROUTE_KEY, ingress_objects, picks
 from modelplane.compose.replica.backends.superseded import superseded
 from modelplane.compose.replica.backends.table import (
     backend_of,
     marks_of,
-    other_backend,
+    reject_other_backend,
     workload_key,
     workload_keys,
 )
@@ -107,12 +107,12 @@ def compose(request: ReplicaRequest) -> Composition | Blocked:
     if blocked := _unreadable(request):
         return blocked
     if not request.found(CLUSTER_KEY):
-        message = f'there is no InferenceCluster "{replica.spec.cluster_name}"'
+        detail = f'there is no InferenceCluster "{replica.spec.cluster_name}"'
         # Objects that were observed on it may be gone.
-        return _kept(request, Refused(Reason.WAITING_FOR_CLUSTER, message), running={})
+        return _kept(request, Rejected(Reason.WAITING_FOR_CLUSTER, detail=detail), running={})
     cluster = decoded_cluster(request.found(CLUSTER_KEY)[0])
     planned = _planned(request, cluster)
-    if isinstance(planned, Refused):
+    if isinstance(planned, Rejected):
         return _kept(request, planned, _running(request))
     copied, workloads = planned
     linked = link(request, cluster, request.observed.get(ROUTE_KEY))
@@ -244,7 +244,7 @@ def _unreadable(request: ReplicaRequest) -> Blocked | None:
     return None
 
 
-def _kept(request: ReplicaRequest, why: Refused, running: Mapping[str, Object | None]) -> Composition:
+def _kept(request: ReplicaRequest, why: Rejected, running: Mapping[str, Object | None]) -> Composition:
     """Keep every child, and report why; a serving replica keeps its endpoint."""
     owner = request.owner
     if running and not _is_absent(request):
@@ -291,37 +291,34 @@ def _running(request: ReplicaRequest) -> dict[str, Object | None]:
 
 def _planned(
     request: ReplicaRequest, cluster: InferenceCluster
-) -> tuple[Copies, tuple[Workload, ...]] | Refused:
+) -> tuple[Copies, tuple[Workload, ...]] | Rejected:
     """Return the copies and the workloads of a replica, or the first reason against them."""
-    if refused := _closed(request):
-        return refused
-    if moved := other_backend(request.owner, request.observed):
-        return Refused(Reason.UNSUPPORTED_TOPOLOGY, moved)
-    if rejected := pod_policy.rejected(request.owner, cluster.metadata.name, cluster.spec):
-        return Refused(Reason.POD_NOT_ACCEPTED, rejected.message)
+    rejected = (
+        _closed(request)
+        or reject_other_backend(request.owner, request.observed)
+        or pod_policy.rejected(request.owner, cluster.metadata.name, cluster.spec)
+    )
+    if rejected:
+        return rejected
     copied = copies(request, cluster)
     if isinstance(copied, Rejected):
-        return Refused(Reason.REFERENCE_NOT_FOUND, copied.message)
+        return copied
     planned = plan(request.owner, cluster, copied.names)
-    if isinstance(planned, Refused):
+    if isinstance(planned, Rejected):
         return planned
     return _not_staged(request) or (copied, planned)
 
 
-def _closed(request: ReplicaRequest) -> Refused | None:
+def _closed(request: ReplicaRequest) -> Rejected | None:
     """Return why nothing may be written into the namespace on the cluster; None if it may."""
     cluster, namespace = request.owner.spec.cluster_name, request.owner.metadata.namespace
     if unknown := request.unknown(cluster_namespace.key(cluster)):
-        message = f'cannot read Namespace "{namespace}" on cluster "{cluster}": {unknown.cause}'
-        return Refused(Reason.WAITING_FOR_CLUSTER, message)
-    if rejected := cluster_namespace.rejected(request, cluster):
-        return Refused(Reason.NAMESPACE_NOT_LABELED, rejected.message)
-    if rejected := cluster_namespace.terminating(request, cluster):
-        return Refused(Reason.NAMESPACE_TERMINATING, rejected.message)
-    return None
+        detail = f'cannot read Namespace "{namespace}" on cluster "{cluster}": {unknown.cause}'
+        return Rejected(Reason.WAITING_FOR_CLUSTER, detail=detail)
+    return cluster_namespace.rejected(request, cluster) or cluster_namespace.terminating(request, cluster)
 
 
-def _not_staged(request: ReplicaRequest) -> Refused | None:
+def _not_staged(request: ReplicaRequest) -> Rejected | None:
     """Return why the weights are not staged; None once they are, or once a workload exists."""
     replica = request.owner
     reference = replica.spec.model_cache_ref
@@ -329,17 +326,20 @@ def _not_staged(request: ReplicaRequest) -> Refused | None:
         return None
     named = f'ModelCache "{reference.name}"'
     if not request.found("cache"):
-        return Refused(Reason.WAITING_FOR_CACHE, f"there is no {named} in the namespace: create it")
+        detail = f"there is no {named} in the namespace"
+        return Rejected(Reason.WAITING_FOR_CACHE, detail=detail, remedy="create it")
     clusters = decode_as(ModelCache, request.found("cache")[0]).status.clusters
     state = next((cluster for cluster in clusters if cluster.name == replica.spec.cluster_name), None)
     where = f'cluster "{replica.spec.cluster_name}"'
     if state is None:
-        message = f"{named} does not cover {where}: its status says which it does, and why"
-        return Refused(Reason.WAITING_FOR_CACHE, message)
+        detail = f"does not cover {where}: its status says which it does, and why"
+        return Rejected(Reason.WAITING_FOR_CACHE, named, detail)
     if state.phase is CachePhase.READY:
         return None
-    message = f"{named} is {state.phase or CachePhase.PENDING} on {where}"
-    return Refused(Reason.WAITING_FOR_CACHE, f"{message}: {state.message}" if state.message else message)
+    detail = f"is {state.phase or CachePhase.PENDING} on {where}"
+    return Rejected(
+        Reason.WAITING_FOR_CACHE, named, f"{detail}: {state.message}" if state.message else detail
+    )
 
 
 def _children(

@@ -9,6 +9,7 @@ counts them.
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from modelplane.api.conditions.reasons import ModelReplicaReason as Reason
 from modelplane.api.fields.pods.engines import MemberPods
 from modelplane.api.fields.pods.pod_keys import (
     REFUSED_VARIABLES,
@@ -51,7 +52,7 @@ def _parts(member: MemberPods) -> Iterator[PodPart]:
 def rejected(replica: ModelReplica, name: str, cluster: "InferenceClusterSpec") -> Rejected | None:
     """Return what a cluster with this name refuses, of labels, annotations and variables; None if nothing."""
     found = "; ".join(_rejections(replica, name, cluster))
-    return Rejected(found) if found else None
+    return Rejected(Reason.POD_NOT_ACCEPTED, detail=found) if found else None
 
 
 def _rejections(replica: ModelReplica, name: str, cluster: "InferenceClusterSpec") -> Iterator[str]:

@@ -39,15 +39,15 @@ def has_ended(pod: Object) -> bool:
     return pod.get("status", {}).get("phase") in ("Failed", "Succeeded")
 
 
-def trouble(pods: Iterable[Object]) -> str:
-    """Return the first problem among the pods, by name; empty if there is none."""
+def trouble(pods: Iterable[Object]) -> str | None:
+    """Return the first problem among the pods, by name; None if there is none."""
     for pod in sorted(pods, key=lambda pod: str(pod["metadata"]["name"])):
         if pod["metadata"].get("deletionTimestamp"):
             continue
         problem = _unscheduled(pod) or _unstarted(pod)
         if problem:
             return f'pod "{pod["metadata"]["name"]}": {problem}'
-    return ""
+    return None
 
 
 def failure(pod: Object) -> tuple[str, str] | None:
@@ -63,45 +63,45 @@ def failure(pod: Object) -> tuple[str, str] | None:
     return None
 
 
-def unmade(workload: Object) -> str:
-    """Return why a workload has no pods; empty if it does not report a cause."""
+def unmade(workload: Object) -> str | None:
+    """Return why a workload has no pods; None if it does not report a cause."""
     failure = condition_of(workload, "ReplicaFailure")
     if failure.get("status") == "True":
         return str(failure.get("message") or failure.get("reason") or "its pods are rejected")
     ready = condition_of(workload, READY)
     conditions = (ready, *(workload.get("status", {}).get("conditions") or ()))
-    if told := next(filter(None, (_refusal(workload, condition) for condition in conditions)), ""):
+    if told := next(filter(None, (_refusal(workload, condition) for condition in conditions)), None):
         return told
     if workload.get("status"):
-        return ""
+        return None
     named = f'{workload["kind"]} "{workload["metadata"]["name"]}"'
     return f"{named} waits for its controller: check that it runs on the cluster"
 
 
-def _refusal(workload: Object, condition: Mapping[str, Any]) -> str:
-    """Return what a condition of a workload reports as false; empty if that is ordinary while it starts."""
+def _refusal(workload: Object, condition: Mapping[str, Any]) -> str | None:
+    """Return what a condition of a workload reports as false; None if that is ordinary while it starts."""
     seen = condition.get("observedGeneration")
     current = seen is None or seen >= workload["metadata"].get("generation", 0)
     if condition.get("status") != "False" or condition["type"] in _ORDINARY_CONDITIONS or not current:
-        return ""
+        return None
     reason, message = condition.get("reason", ""), condition.get("message", "")
     if condition["type"] == _PROGRESS and workload.get("kind") != DEPLOYMENT.kind:
-        return ""
+        return None
     return ": ".join(filter(None, (reason, message)))
 
 
-def _unscheduled(pod: Object) -> str:
+def _unscheduled(pod: Object) -> str | None:
     scheduled = condition_of(pod, "PodScheduled")
     if scheduled.get("status") != "False":
-        return ""
+        return None
     return str(scheduled.get("message") or scheduled.get("reason") or "not scheduled")
 
 
-def _unstarted(pod: Object) -> str:
+def _unstarted(pod: Object) -> str | None:
     for container in _containers(pod):
         if problem := _problem(container):
             return problem
-    return ""
+    return None
 
 
 def _containers(pod: Object) -> tuple[Object, ...]:
@@ -109,7 +109,7 @@ def _containers(pod: Object) -> tuple[Object, ...]:
     return (*status.get("containerStatuses", ()), *status.get("initContainerStatuses", ()))
 
 
-def _problem(container: Object) -> str:
+def _problem(container: Object) -> str | None:
     waiting = container.get("state", {}).get("waiting", {})
     reason = waiting.get("reason", "")
     name = container["name"]
@@ -122,22 +122,22 @@ def _problem(container: Object) -> str:
         return ended
     # Without this, the cause would be lost whenever an engine starts once more.
     again = "running" in container.get("state", {}) and not container.get("ready")
-    before = _ended(name, container.get("lastState", {})) if again else ""
-    return f"started again after {before}" if before else ""
+    before = _ended(name, container.get("lastState", {})) if again else None
+    return f"started again after {before}" if before else None
 
 
-def _ended(name: str, state: Object) -> str:
+def _ended(name: str, state: Object) -> str | None:
     """Return how a container failed, with the cause if its log has one in the last lines."""
     terminated = state.get("terminated", {})
     if terminated.get("exitCode", 0) == 0:
-        return ""
+        return None
     cause = _cause(terminated.get("message", "").splitlines())
     what = "the engine" if name in _ENGINES else f'container "{name}"'
     why = f" ({terminated['reason']})" if terminated.get("reason", _ERROR) != _ERROR else ""
     return f"{what} exited with status {terminated['exitCode']}{why}" + (f": {cause}" if cause else "")
 
 
-def _cause(lines: Sequence[str]) -> str:
-    """Return the last of the lines of a log that says something; empty if none does."""
+def _cause(lines: Sequence[str]) -> str | None:
+    """Return the last of the lines of a log that says something; None if none does."""
     said = (_PROCESS.sub("", line).strip() for line in reversed(lines))
-    return next((line for line in said if line and not line.startswith(_EMPTY)), "")
+    return next((line for line in said if line and not line.startswith(_EMPTY)), None)

@@ -44,7 +44,7 @@ def readiness(request: ReplicaRequest, workloads: Mapping[str, Object | None]) -
     # Some gateways answer 500 without a picker, whatever the pool says of failure.
     message = f"no endpoint picker is running on {where}"
     troubles = [pod_problems.trouble(request.found(PICKER_PODS))]
-    return _starting(message, [*troubles, pod_problems.unmade(picker) if picker is not None else ""])
+    return _starting(message, [*troubles, pod_problems.unmade(picker) if picker is not None else None])
 
 
 def _idle(request: ReplicaRequest, workloads: Mapping[str, Object | None]) -> list[str]:
@@ -66,6 +66,6 @@ def _serves_alone(workload: Object | None, engine: PlacedEngine) -> bool:
     return row.ready.serves(workload, "prefill" if engine.phase is Phase.PREFILL else "primary")
 
 
-def _starting(message: str, troubles: Iterable[str] = ()) -> Condition:
-    trouble = next(filter(None, troubles), "")
+def _starting(message: str, troubles: Iterable[str | None] = ()) -> Condition:
+    trouble = next(filter(None, troubles), None)
     return false(Type.MODEL_READY, Reason.MODEL_STARTING, f"{message}: {trouble}" if trouble else message)

@@ -89,9 +89,9 @@ def _eviction(request: ReplicaRequest, *, serves: bool) -> ReplicaEviction | Non
     return found or (None if serves else request.owner.status.eviction)
 
 
-def _node_of(pod: Mapping[str, Any]) -> str:
-    """Return the node that a pod runs on; empty for one that waits, or has ended."""
-    return "" if has_ended(pod) else str(pod.get("spec", {}).get("nodeName", ""))
+def _node_of(pod: Mapping[str, Any]) -> str | None:
+    """Return the node that a pod runs on; None for one that waits, or has ended."""
+    return None if has_ended(pod) else pod.get("spec", {}).get("nodeName")
 
 
 def _notices(request: ReplicaRequest) -> Mapping[str, ReplicaEviction]:

@@ -16,6 +16,7 @@ from modelplane.api.inference_gateway import Backend
 from modelplane.api.meta import Object
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_service import ModelService
+from modelplane.api.rejected import Rejected
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.deployment import standby
@@ -39,11 +40,11 @@ class LeftOut(msgspec.Struct, frozen=True):
     """Entries of the service whose budget is spent."""
 
     @property
-    def problem(self) -> str:
-        """The cause for which endpoints get no requests; empty if none is left out."""
+    def rejected(self) -> Rejected | None:
+        """The cause for which endpoints get no requests; None if none is left out."""
         if rule := self.admitted.rule:
-            return self.admitted.problem or str(rule)
-        return tier_budgets.SPENT if self.closed else ""
+            return self.admitted.rejected or Rejected(detail=str(rule))
+        return Rejected(detail=tier_budgets.SPENT) if self.closed else None
 
 
 _NONE: Final = LeftOut()
@@ -98,8 +99,8 @@ def _without_endpoint(request: ServiceRequest, left_out: LeftOut) -> str:
     if why := _problem(request):
         return f"requests get 503 at once: {why}"
     limits = settings(request, has_endpoints=False, left_out=left_out).hold
-    if limits is None and (problem := left_out.problem):
-        return f"requests get 503 at once: {problem}"
+    if limits is None and (rejected := left_out.rejected):
+        return f"requests get 503 at once: {rejected.message}"
     if limits is None:
         return (
             "requests get 503 at once, because no ModelDeployment of the namespace has the labels that it "

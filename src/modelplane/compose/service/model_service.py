@@ -271,7 +271,7 @@ def _resolved(
     cannot = "; ".join(
         text
         for names, text in (
-            (admitted.outside, admitted.problem),
+            (admitted.outside, admitted.rejected.message if admitted.rejected else ""),
             (unusable, f"the url of {_named(unusable)} cannot be used"),
             (refused, f"{_named(refused)} gets no requests: see its conditions"),
         )
@@ -302,7 +302,7 @@ def _unless_refused(routing: Condition, matched: tuple[Selected, ...], refused: 
 def _awaited(admitted: Admitted) -> Condition:
     """Return the condition of a service whose requests wait for replicas that are scaled to zero."""
     message = "every ModelDeployment that it selects is scaled to zero, so it has no endpoint now"
-    message = f"{message}; {admitted.problem}" if admitted.problem else message
+    message = f"{message}; {admitted.rejected.message}" if admitted.rejected else message
     return true(Type.ENDPOINTS_RESOLVED, Reason.RESOLVED, message)
 
 
@@ -334,7 +334,7 @@ def _routing(
     if not matched:
         return false(type_, Reason.CONFIGURING, "no endpoint to route to")
     if not all(item is not None and accepted(item) for item in observed):
-        why = next((said for item in observed if item is not None and (said := refusal(item))), "")
+        why = next((said for item in observed if item is not None and (said := refusal(item))), None)
         waiting = "the gateway has not accepted the HTTPRoute yet"
         message = f"the gateway rejects the HTTPRoute: {why}" if why else waiting
         return false(type_, Reason.CONFIGURING, message)

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from modelplane.api.clouds.serving_stack import StackStorage
 from modelplane.api.meta import Object
+from modelplane.api.rejected import Rejected
 from modelplane.compose.composition import Desired
 from modelplane.compose.readiness import exists
 from modelplane.compose.serving_stack.component import Plan
@@ -20,18 +21,22 @@ _FIXED = ("parameters", "volumeBindingMode")
 """Fields that Kubernetes does not change. The provisioner of a StorageClass of ours never does."""
 
 
-def problem(plan: Plan) -> str:
-    """Return why the StorageClass cannot be written; empty if it can."""
+def check(plan: Plan) -> Rejected | None:
+    """Return why the StorageClass cannot be written; None if it can."""
     storage = plan.stack.spec.storage_class
     if storage is None:
-        return "storageClass of the stack is empty: only clusters of clouds have one, once it is known"
+        return Rejected(
+            subject="storageClass of the stack",
+            detail="is empty: only clusters of clouds have one, once it is known",
+        )
     observed = plan.request.observed.get(KEY)
     wanted = _manifest(storage)
     if observed is None or all(observed.get(field, {}) == wanted.get(field, {}) for field in _FIXED):
-        return ""
-    return (
-        f'StorageClass "{storage.name}" has other parameters, which Kubernetes does not change: delete it on '
-        "the cluster, and it is made anew. Volumes stay as they are"
+        return None
+    return Rejected(
+        subject=f'StorageClass "{storage.name}"',
+        detail="has other parameters, which Kubernetes does not change",
+        remedy="delete it on the cluster, and it is made anew. Volumes stay as they are",
     )
 
 

@@ -54,7 +54,7 @@ CLOUD_COMPONENTS = (
         "The StorageClass for ModelCaches, on GKE, EKS, AKS and Nebius.",
         objects=cache_storage.objects,
         object_keys=(cache_storage.KEY,),
-        problem=cache_storage.problem,
+        check=cache_storage.check,
         in_standard=False,
         optional=True,
     ),

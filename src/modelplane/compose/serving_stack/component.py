@@ -7,6 +7,7 @@ import msgspec
 
 from modelplane.api.clouds.serving_stack import ServingStack, Versions
 from modelplane.api.fields.cluster.stack_components import ComponentName, ComponentSettings, ComponentState
+from modelplane.api.rejected import Rejected
 from modelplane.compose.composition import Desired
 from modelplane.compose.releases import Chart
 from modelplane.compose.serving_stack.stack_facts import StackRequest
@@ -54,8 +55,8 @@ def composed_before(stack: ServingStack) -> frozenset[str]:
     return frozenset(component.name for component in stack.status.components if component.state in _COMPOSED)
 
 
-def _no_problem(_plan: Plan) -> str:
-    return ""
+def _accept(_plan: Plan) -> None:
+    return None
 
 
 def _no_values(_plan: Plan) -> Values:
@@ -80,10 +81,10 @@ class Component(msgspec.Struct, frozen=True):
     """Keys of all objects that it may have."""
     confirmed_by: str = ""
     """Key of a child of another component, whose status tells that the controller of the chart works."""
-    problem: Callable[[Plan], str] = _no_problem
-    """Returns why its objects cannot be written, with the remedy; empty if they can."""
-    stays: Callable[[Plan], str] = _no_problem
-    """Returns why it cannot be uninstalled yet, with the remedy; empty if it can."""
+    check: Callable[[Plan], Rejected | None] = _accept
+    """Returns why its objects cannot be written; None if they can."""
+    check_removal: Callable[[Plan], Rejected | None] = _accept
+    """Returns why it cannot be uninstalled yet; None if it can."""
     part_of: ComponentName | None = None
     """The component whose chart it configures."""
     after: tuple[ComponentName, ...] = ()

@@ -14,6 +14,7 @@ from modelplane.api.fields.cluster.stack_components import (
 )
 from modelplane.api.listing import format_subject, listing
 from modelplane.api.names import child_name
+from modelplane.api.rejected import Rejected
 from modelplane.compose import releases
 from modelplane.compose.composition import Desired, Keep
 from modelplane.compose.readiness import condition_of, holds
@@ -67,9 +68,9 @@ def is_installed(row: Component, plan: Plan) -> bool:
 def outcome(row: Component, plan: Plan, before: Mapping[ComponentName, Outcome]) -> Outcome:
     """Return what becomes of a component; ``before`` has those that come before it."""
     settings = plan.settings.get(row.name) or ComponentSettings(name=row.name)
-    if problem := _invalid(settings) or row.problem(plan):
-        waiting = Outcome(row, ComponentState.WAITING, False, problem, is_invalid=True)
-        return _kept(row, problem) if is_installed(row, plan) else waiting
+    if rejected := _check(settings) or row.check(plan):
+        waiting = Outcome(row, ComponentState.WAITING, False, rejected.message, is_invalid=True)
+        return _kept(row, rejected.message) if is_installed(row, plan) else waiting
     if row.part_of is not None:
         return _part(row, before.get(row.part_of))
     if not is_installed(row, plan):
@@ -96,8 +97,8 @@ def uninstalling(row: Component, plan: Plan) -> Outcome:
         for component in plan.rows
         if row.name in component.after and component.name in plan.chosen and is_installed(component, plan)
     ]
-    if not needing_it and (why := row.stays(plan)):
-        return _kept(row, f"it stays: {why}")
+    if not needing_it and (rejected := row.check_removal(plan)):
+        return _kept(row, f"it stays: {rejected.message}")
     if not needing_it:
         return Outcome(row, ComponentState.UNINSTALLING, False, "enabled is false")
     needing = format_subject("component", needing_it, "needs", "need")
@@ -110,14 +111,20 @@ def _kept(row: Component, message: str) -> Outcome:
     return Outcome(row, ComponentState.REFUSED, True, message, children=children)
 
 
-def _invalid(settings: ComponentSettings) -> str:
-    """Return what is wrong with the settings of a component; empty if nothing is."""
+def _check(settings: ComponentSettings) -> Rejected | None:
+    """Return what is wrong with the settings of a component; None if nothing is."""
     if _is_deeper(settings.values, MAX_DEPTH):
-        return f"its values have more than {MAX_DEPTH} levels: remove some"
+        return Rejected(
+            subject="its values", detail=f"have more than {MAX_DEPTH} levels", remedy="remove some"
+        )
     size = len(msgspec.json.encode(settings.values))
     if size > MAX_VALUES_BYTES:
-        return f"its values have {size} bytes, and at most {MAX_VALUES_BYTES} are accepted: remove some"
-    return ""
+        return Rejected(
+            subject="its values",
+            detail=f"have {size} bytes, and at most {MAX_VALUES_BYTES} are accepted",
+            remedy="remove some",
+        )
+    return None
 
 
 def _is_deeper(value: Any, levels: int) -> bool:
@@ -168,25 +175,25 @@ def _installed(row: Component, plan: Plan, settings: ComponentSettings) -> Outco
     children = [*_release(row, plan, settings, version), *(row.objects(plan) if row.objects else ())]
     unready = [child for child in children if not child.ready(observed.get(child.key, {}))]
     release = observed.get(str(row.name)) if row.chart else None
-    problem = releases.problem(release) if release is not None else ""
-    unconfirmed = "" if unready else _unconfirmed(row, plan)
-    state = ComponentState.INSTALLING if unready or unconfirmed else ComponentState.INSTALLED
-    message = problem or (_progress(row, plan, unready) if unready else unconfirmed)
+    problem = releases.problem(release) if release is not None else None
+    waiting = _progress(row, plan, unready) if unready else _unconfirmed(row, plan)
+    state = ComponentState.INSTALLING if waiting else ComponentState.INSTALLED
+    message = problem or waiting or ""
     if problem:
         state = ComponentState.FAILED
     return Outcome(row, state, not unready, message, version, tuple(children))
 
 
-def _unconfirmed(row: Component, plan: Plan) -> str:
-    """Return what is awaited of a controller whose pods run; empty if a status of its own confirms it."""
+def _unconfirmed(row: Component, plan: Plan) -> str | None:
+    """Return what is awaited of a controller whose pods run; None if a status of its own confirms it."""
     confirming = next(
         (component for component in plan.rows if row.confirmed_by in component.object_keys), None
     )
     if confirming is None or confirming.name not in plan.chosen or _is_left_alone(confirming, plan):
-        return ""
+        return None
     child = plan.request.observed.get(row.confirmed_by)
     if child is not None and holds(child, cluster_gateway.ACCEPTED):
-        return ""
+        return None
     if child is None:
         return f"its pods run; waiting for {row.confirmed_by}, by which its controller confirms that"
     named = f'{child["kind"]} "{child["metadata"]["name"]}"'
@@ -211,7 +218,7 @@ def _release(row: Component, plan: Plan, settings: ComponentSettings, version: s
     for part in plan.parts_of(row):
         values = releases.merged(values, part.values(plan))
         own = plan.settings.get(part.name)
-        values = releases.merged(values, own.values if own and not _invalid(own) else {})
+        values = releases.merged(values, own.values if own and not _check(own) else {})
     return (
         releases.release(
             str(row.name),

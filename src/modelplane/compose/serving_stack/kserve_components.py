@@ -6,6 +6,7 @@ Source: KServe, "LLMInferenceService Installation", and the charts of its versio
 from typing import Final
 
 from modelplane.api.fields.cluster.stack_components import ComponentName as Name
+from modelplane.api.rejected import Rejected
 from modelplane.compose import releases
 from modelplane.compose.releases import Chart
 from modelplane.compose.serving_stack.component import Component, Plan, Values, composed_before
@@ -41,20 +42,20 @@ def _has_definitions(plan: Plan) -> bool:
     release = plan.request.observed.get(str(Name.KSERVE))
     if release is None:
         return Name.KSERVE in composed_before(plan.stack)
-    if _REFUSED in releases.problem(release):
+    if _REFUSED in (releases.problem(release) or ""):
         return False
     given = release["spec"].get("forProvider", {}).get("values", {})
     return given.get("kserve", {}).get("llmisvc", {}).get(_SWITCH) is not False
 
 
-def _stays(plan: Plan) -> str:
-    """Return why KServe cannot be uninstalled yet; empty if it can."""
+def _check_removal(plan: Plan) -> Rejected | None:
+    """Return why KServe cannot be uninstalled yet; None if it can."""
     if not _has_definitions(plan):
-        return ""
-    return (
-        "Helm would delete the definitions of InferencePools with it, and every InferencePool: run "
-        f"`kubectl annotate crd {' '.join(_DEFINITIONS)} helm.sh/resource-policy=keep` on the cluster, then "
-        f"set kserve.llmisvc.{_SWITCH}: false in the values of this component"
+        return None
+    return Rejected(
+        detail="Helm would delete the definitions of InferencePools with it, and every InferencePool",
+        remedy=f"run `kubectl annotate crd {' '.join(_DEFINITIONS)} helm.sh/resource-policy=keep` on the "
+        f"cluster, then set kserve.llmisvc.{_SWITCH}: false in the values of this component",
     )
 
 
@@ -79,7 +80,7 @@ KSERVE_COMPONENTS: Final = (
         lambda _versions: _VERSION,
         _NAMESPACE,
         _controller,
-        stays=_stays,
+        check_removal=_check_removal,
         after=(Name.CERT_MANAGER, Name.ENVOY_GATEWAY, Name.LEADER_WORKER_SET, Name.KSERVE_CRDS),
         in_standard=False,
         optional=True,

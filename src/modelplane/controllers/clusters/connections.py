@@ -48,8 +48,8 @@ class Clusters:
         self._problems: dict[str, str] = {}
         self._without: dict[str, float] = {}
         """Time at which each cluster was first found without a connection, on the event loop's clock."""
-        self._expiring: dict[str, str] = {}
-        self._installers: dict[str, str] = {}
+        self._expiring: dict[str, str | None] = {}
+        self._installers: dict[str, str | None] = {}
         self._turn = asyncio.Semaphore(_OPENED_AT_A_TIME)
         self._opening: set[asyncio.Task[None]] = set()
         self._closing: set[asyncio.Task[None]] = set()
@@ -87,10 +87,10 @@ class Clusters:
         """Return a cluster's credential if it is known to expire."""
         access = self._accesses.get(name)
         lifetime = access.claims.lifetime if access and access.claims else None
-        installer = self._installers.get(name, "")
+        installer = self._installers.get(name) or ""
         if lifetime is None:
             return Credential("", installer=installer) if installer else None
-        return Credential(timestamps.format_at(lifetime.expires), self._expiring.get(name, ""), installer)
+        return Credential(timestamps.format_at(lifetime.expires), self._expiring.get(name) or "", installer)
 
     def lost(self, name: str) -> str:
         """Return the cause if a cluster has been silent, or without a connection, for minutes; else empty.
@@ -195,15 +195,15 @@ class Clusters:
             self._problems[name] = why
             self._on_problem(name)
 
-    def report_expiry(self, name: str, why: str) -> None:
-        """Report why nothing replaces a cluster's credential before it expires; empty if something does."""
-        if self._expiring.get(name, "") != why:
+    def report_expiry(self, name: str, why: str | None) -> None:
+        """Report why nothing replaces a cluster's credential before it expires; None if something does."""
+        if self._expiring.get(name) != why:
             self._expiring[name] = why
             self._on_problem(name)
 
-    def report_installer(self, name: str, why: str) -> None:
-        """Report why nothing replaces the credential that installs charts; empty if something does."""
-        if self._installers.get(name, "") != why:
+    def report_installer(self, name: str, why: str | None) -> None:
+        """Report why nothing replaces the credential that installs charts; None if something does."""
+        if self._installers.get(name) != why:
             self._installers[name] = why
             self._on_problem(name)
 

@@ -64,8 +64,8 @@ class Health:
         return timestamps.format_ago(asyncio.get_running_loop().time() - min(began)) if began else ""
 
     @staticmethod
-    def silence_of(informer: Informer) -> str:
-        """Return the cause if a copy is unreliable; empty otherwise."""
+    def silence_of(informer: Informer) -> str | None:
+        """Return the cause if a copy is unreliable; None otherwise."""
         return _silent(informer, _PATIENCE_S)
 
     def _silence(self, patience_s: float) -> str:
@@ -73,7 +73,7 @@ class Health:
         return next(filter(None, problems), "")
 
 
-def _silent(informer: Informer, patience_s: float) -> str:
-    """Return the cause if a copy has not been updated for so long; empty otherwise."""
+def _silent(informer: Informer, patience_s: float) -> str | None:
+    """Return the cause if a copy has not been updated for so long; None otherwise."""
     now = asyncio.get_running_loop().time()
-    return informer.problem if informer.problem and now - informer.problem_since > patience_s else ""
+    return informer.problem if informer.problem and now - informer.problem_since > patience_s else None

@@ -45,11 +45,11 @@ class GatewayAnswers(Runnable):
         self._clusters = clusters
         self._find = find
         self._changed = changed
-        self._said: dict[str, str] = {}
+        self._said: dict[str, str | None] = {}
         self._turn = asyncio.Semaphore(_AT_A_TIME)
 
     def of(self, cluster: str) -> str | None:
-        """Return why a cluster's gateway does not answer; empty if it does, None if it is not asked."""
+        """Return why a cluster's gateway does not answer; None if it does, or if it is not asked."""
         return self._said.get(cluster, _NOT_YET) if self._address(cluster) else None
 
     async def run(self) -> None:
@@ -65,16 +65,16 @@ class GatewayAnswers(Runnable):
         said = dict(zip(asked, await asyncio.gather(*map(self._ask, asked.values())), strict=True))
         before, self._said = self._said, said
         for name, each in said.items():
-            if before.get(name) != each:
+            if name not in before or before[name] != each:
                 self._changed(OwnerKey(_CLUSTER, "", name))
 
-    def _address(self, cluster: str) -> str:
-        """Return the address of the gateway that the stack of a cluster has made; empty if it has none."""
+    def _address(self, cluster: str) -> str | None:
+        """Return the address of the gateway that the stack of a cluster has made; None if it has none."""
         found = self._find(cluster_gateway.requirement(cluster))
         ours = () if isinstance(found, Unknown) else filter(cluster_gateway.is_ours, found)
-        return next(map(cluster_gateway.plain_address, ours), "")
+        return next(map(cluster_gateway.plain_address, ours), None)
 
-    async def _ask(self, address: str) -> str:
+    async def _ask(self, address: str) -> str | None:
         async with self._turn:
             return await _ask(address)
 
@@ -84,8 +84,8 @@ def _serves(cluster: Mapping[str, Any]) -> bool:
     return is_true(cluster, InferenceClusterCondition.BACKEND_READY)
 
 
-async def _ask(address: str) -> str:
-    """Return why a gateway does not answer the request; empty if it does."""
+async def _ask(address: str) -> str | None:
+    """Return why a gateway does not answer the request; None if it does."""
     try:
         # A cluster tells its address, and is not trusted.
         parts = urlsplit(f"//{address}")
@@ -97,7 +97,7 @@ async def _ask(address: str) -> str:
     except (OSError, ValueError, OverflowError) as error:
         return f"{error}" or type(error).__name__
     if status == str(cluster_gateway.ANSWER_STATUS):
-        return ""
+        return None
     answer = status or "nothing of HTTP"
     return (
         f"it answers {answer} to {cluster_gateway.ANSWER_PATH}, not {cluster_gateway.ANSWER_STATUS} "
@@ -105,8 +105,8 @@ async def _ask(address: str) -> str:
     )
 
 
-async def _status(host: str, port: int, authority: str) -> str:
-    """Return the status of the answer; empty if it is not one of HTTP."""
+async def _status(host: str, port: int, authority: str) -> str | None:
+    """Return the status of the answer; None if it is not one of HTTP."""
     reader, writer = await asyncio.open_connection(host, port, limit=_LONGEST_LINE)
     try:
         request = (
@@ -120,4 +120,4 @@ async def _status(host: str, port: int, authority: str) -> str:
         with suppress(OSError):
             await writer.wait_closed()
     is_status = len(words) > 1 and words[0].startswith("HTTP/1.") and words[1].isdigit()
-    return words[1] if is_status else ""
+    return words[1] if is_status else None

@@ -137,15 +137,15 @@ class Watches:
         """Return the copies that hold the required objects; none if the kind is not watched."""
         return self._informers_of(resource, _slot(resource, requirement))
 
-    def refusal(self, resource: Resource, namespace: str = "") -> str:
-        """Return the cause if a kind, or one namespace's objects of it, may not be read; else empty."""
+    def refusal(self, resource: Resource, namespace: str = "") -> str | None:
+        """Return the cause if a kind, or one namespace's objects of it, may not be read; else None."""
         return next(
             (
                 cause
                 for (refused, place), cause in self._refused.items()
                 if refused == resource and (not namespace or place in ("", namespace))
             ),
-            "",
+            None,
         )
 
     def _informers_of(self, resource: Resource, slot: str) -> tuple[Informer, ...]:

@@ -203,7 +203,7 @@ class Autoscaling(Runnable):
             await self._recorder.record(change.autoscaler, event)
         scaled.tell(decision.replicas, change.ready, decision.limited, change.counts, now)
 
-    async def _write(self, deployment: Object, replicas: int) -> str:
+    async def _write(self, deployment: Object, replicas: int) -> str | None:
         """Ask for replicas; return why that cannot be written, and empty if it was."""
         name, namespace = deployment["metadata"]["name"], deployment["metadata"]["namespace"]
         body = {"spec": {"replicas": replicas}}
@@ -212,7 +212,7 @@ class Autoscaling(Runnable):
         except errors.KubernetesError as error:
             _log.warning("cannot scale ModelDeployment %s/%s: %s", namespace, name, error)
             return f"cannot write the number of replicas: {error}"
-        return ""
+        return None
 
 
 def _settings(autoscaler: InferenceAutoscaler, bounds: Bounds) -> Settings:

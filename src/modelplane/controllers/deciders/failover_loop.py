@@ -164,11 +164,11 @@ class Failover(Runnable):
             return Witness()
         return Witness(Evidence.BAD, f"its API server does not answer: {connection.problem}")
 
-    async def _own(self) -> str:
-        """Return why the control plane cannot judge clusters; empty if it can."""
-        stale = next((informer.problem for informer in self._informers.values() if informer.problem), "")
+    async def _own(self) -> str | None:
+        """Return why the control plane cannot judge clusters; None if it can."""
+        stale = next((informer.problem for informer in self._informers.values() if informer.problem), None)
         silence = stale or await _silence(self._client)
-        return f"its own API server does not answer in time: {silence}" if silence else ""
+        return f"its own API server does not answer in time: {silence}" if silence else None
 
     def _tell(self, before: Memory | None, deployments: Mapping[str, ModelDeployment]) -> None:
         old, new = before or Memory(), self._memory or Memory()
@@ -209,13 +209,13 @@ def _moves(
             yield Move(name, metadata.uid, settings.after_s, count, replaced, metadata.namespace)
 
 
-async def _silence(client: Client) -> str:
-    """Return why an API server does not answer; empty if it does, also with a refusal."""
+async def _silence(client: Client) -> str | None:
+    """Return why an API server does not answer; None if it does, also with a refusal."""
     try:
         async with asyncio.timeout(_ANSWER_S):
             await client.get_raw("/version")
     except (errors.Unreachable, TimeoutError) as error:
         return str(error) or f"no answer within {_ANSWER_S:g} s"
     except errors.KubernetesError:
-        return ""
-    return ""
+        return None
+    return None

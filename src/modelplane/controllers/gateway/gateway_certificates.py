@@ -17,6 +17,7 @@ from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.kinds import kind_of
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.api.names import child_name
+from modelplane.api.rejected import Rejected
 from modelplane.compose.composition import Unknown
 from modelplane.gateway.mutual_tls import CLIENT_NAME, Identity, Pair, Validity, build_bundle, must_issue
 from modelplane.kube.client import Client
@@ -47,8 +48,8 @@ class Issuing(Protocol):
     def issued(self, by: Pair, name: str, *, serves: bool, now: datetime) -> Pair:
         """Return a new certificate of an authority for a DNS name."""
 
-    def problem(self, pair: Pair, now: datetime) -> str:
-        """Return why a pair is no authority; empty if it is one."""
+    def check_authority(self, pair: Pair, now: datetime) -> Rejected | None:
+        """Return why a pair is not an authority; None if it is one."""
 
     def validity(self, pair: Pair, name: str = "") -> Validity | None:
         """Return the time for which a pair is valid; None if it is damaged, or not for the name."""
@@ -163,11 +164,12 @@ class Certificates:
             self._remember(await self._client.create(_manifest(AUTHORITY, _content(made))))
             return made, ""
         pair = _pair(secret)
-        problem = issuing.problem(pair, now) if pair else f"it has no {_CHAIN} and {_KEY}"
-        if pair is None or problem:
+        missing = Rejected(detail=f"it has no {_CHAIN} and {_KEY}")
+        rejected = issuing.check_authority(pair, now) if pair else missing
+        if pair is None or rejected:
             where = f'Secret "{AUTHORITY}" in namespace "{SYSTEM_NAMESPACE}"'
             remedy = "correct it, or delete it to get a new authority"
-            return None, f"cannot issue certificates: {where}: {problem}: {remedy}"
+            return None, f"cannot issue certificates: {where}: {(rejected or missing).message}: {remedy}"
         valid = issuing.validity(pair)
         is_ours = _OURS.items() <= (secret["metadata"].get("labels") or {}).items()
         if is_ours and valid is not None and valid.is_due(now):

@@ -33,7 +33,7 @@ from modelplane.gateway.endpoint_share import EndpointShare
 from modelplane.gateway.envoy.envoy_files import render_files
 from modelplane.gateway.envoy.envoy_routes import count_endpoints, list_possible_files
 from modelplane.gateway.envoy.file_names import TLS
-from modelplane.gateway.gateway_api.http_routes import build_workload_routes, find_unsupported, is_attached
+from modelplane.gateway.gateway_api.http_routes import build_workload_routes, check_supported, is_attached
 from modelplane.gateway.mutual_tls import Identity
 from modelplane.gateway.route_table import Front, Listener, Table
 from modelplane.gateway.tokens import GatewayKeys
@@ -299,8 +299,9 @@ class GatewayController(Runnable):
             return None
         http_routes = connection.objects(resources.HTTP_ROUTES)
         for route in http_routes:
-            if is_attached(route) and (problem := find_unsupported(route)):
-                problems[f"HTTPRoute {build_key(route)} of cluster {connection.name} is not served"] = problem
+            if is_attached(route) and (rejected := check_supported(route)):
+                title = f"HTTPRoute {build_key(route)} of cluster {connection.name} is not served"
+                problems[title] = rejected.message
         routes = build_workload_routes(
             http_routes,
             connection.objects(resources.SERVICES),

@@ -117,10 +117,10 @@ class GatewayManager:
         return State(objects=objects, expiries=self._certificates.expiries)
 
     @property
-    def problem(self) -> str:
-        """The cause if the control plane cannot be watched; empty otherwise."""
+    def problem(self) -> str | None:
+        """The cause if the control plane cannot be watched; None otherwise."""
         informers = (self._definitions.informer, *self._informers.values())
-        return next((informer.problem for informer in informers if informer.problem), "")
+        return next((informer.problem for informer in informers if informer.problem), None)
 
     async def run(self) -> None:
         """Run until cancelled; raises ``NotOurs`` while Crossplane does not own the definitions."""

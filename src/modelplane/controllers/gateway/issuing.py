@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from modelplane.api.rejected import Rejected
 from modelplane.gateway.mutual_tls import Pair, Validity
 from modelplane.host import certificate_authority, certificates
 
@@ -52,26 +53,27 @@ def issued(by: Pair, name: str, *, serves: bool, now: datetime) -> Pair:
     return Pair(_pem(certificate), _key_pem(key))
 
 
-def problem(pair: Pair, now: datetime) -> str:
-    """Return why a pair is no authority; empty if it is one."""
-    if why := certificates.find_problem(pair.chain.encode(), pair.key.encode()):
-        return why
+def check_authority(pair: Pair, now: datetime) -> Rejected | None:
+    """Return why a pair is not an authority; None if it is one."""
+    if rejected := certificates.check_pair(pair.chain.encode(), pair.key.encode()):
+        return rejected
     certificate = x509.load_pem_x509_certificate(pair.chain.encode())
     try:
         is_authority = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
     except x509.ExtensionNotFound:
         is_authority = False
     if not is_authority:
-        return "its certificate is not that of an authority (basicConstraints CA)"
+        return Rejected(detail="its certificate is not that of an authority (basicConstraints CA)")
     if now >= certificate.not_valid_after_utc:
-        return f"its certificate expired at {certificate.not_valid_after_utc:%Y-%m-%dT%H:%M:%SZ}"
-    return ""
+        expired = f"{certificate.not_valid_after_utc:%Y-%m-%dT%H:%M:%SZ}"
+        return Rejected(detail=f"its certificate expired at {expired}")
+    return None
 
 
 @lru_cache(maxsize=4096)
 def validity(pair: Pair, name: str = "") -> Validity | None:
     """Return the time for which a pair is valid; None if it is damaged, or not for the name."""
-    if certificates.find_problem(pair.chain.encode(), pair.key.encode()):
+    if certificates.check_pair(pair.chain.encode(), pair.key.encode()):
         return None
     certificate = x509.load_pem_x509_certificate(pair.chain.encode())
     if name and name not in _names(certificate):

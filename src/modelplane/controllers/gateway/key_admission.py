@@ -96,8 +96,8 @@ class Admission:
             rate_limits=self._spec.rate_limit_service,
         )
 
-    def _look(self) -> str:
-        """Read the settings; return why they are unknown, else empty. The last ones that were known stay."""
+    def _look(self) -> str | None:
+        """Read the settings; return why they are unknown, else None. The last ones that were known stay."""
         gateway = self._gateways.get(DEFAULT_NAME)
         try:
             if gateway is not None:
@@ -108,9 +108,9 @@ class Admission:
             if str(error) != self._problem:
                 _log.warning("the gateway keeps its authentication and grants: %s", error)
             self._problem = str(error)
-            return ""
+            return None
         self._problem = ""
-        return ""
+        return None
 
     def _published(self) -> KeyFile | None:
         """Return the keys that were in force before this process began; None if the gateway was open."""

@@ -41,7 +41,7 @@ class Certificates:
         self._now = now
         self._known: dict[str, Certificate] = {}
         """The last valid certificate of each Secret that is asked for."""
-        self._checked: dict[str, tuple[Certificate, str]] = {}
+        self._checked: dict[str, tuple[Certificate, Rejected | None]] = {}
         """The certificate of each Secret that was checked last, and its problem."""
         self._names: frozenset[str] = frozenset()
         self._is_read = False
@@ -107,11 +107,11 @@ class Certificates:
         found = _found(name, self._secret(name))
         if isinstance(found, Rejected):
             return found
-        checked, problem = self._checked.get(name, (None, ""))
+        checked, rejected = self._checked.get(name, (None, None))
         if found != checked:
-            problem = await asyncio.to_thread(_problem, found)
-            self._checked[name] = found, problem
-        return Rejected(problem) if problem else found
+            rejected = await asyncio.to_thread(_check, found)
+            self._checked[name] = found, rejected
+        return rejected or found
 
     def _expired(self, served: Certificate) -> tuple[str, ...]:
         """Return the problem of a certificate that has expired; clients refuse it, and nothing else does."""
@@ -149,10 +149,13 @@ def _found(name: str, secret: Object | None) -> Certificate | Rejected:
     """Return the certificate in a Secret, not checked yet."""
     if secret is None:
         return Rejected(
-            "it does not exist: create it, or check the Certificate of cert-manager that writes it"
+            detail="it does not exist",
+            remedy="create it, or check the Certificate of cert-manager that writes it",
         )
     if secret.get("type") != _TYPE:
-        return Rejected(f"its type is {secret.get('type', 'Opaque')}: name one of type {_TYPE}")
+        return Rejected(
+            detail=f"its type is {secret.get('type', 'Opaque')}", remedy=f"name one of type {_TYPE}"
+        )
     data = secret.get("data") or {}
     try:
         chain, key = (base64.b64decode(data.get(part, ""), validate=True).decode() for part in (_CHAIN, _KEY))
@@ -161,6 +164,6 @@ def _found(name: str, secret: Object | None) -> Certificate | Rejected:
     return Certificate(name, chain, key)
 
 
-def _problem(found: Certificate) -> str:
-    problem = certificates.find_problem(found.chain.encode(), found.key.encode())
-    return problem and f"{problem}: write both into {_CHAIN} and {_KEY}"
+def _check(found: Certificate) -> Rejected | None:
+    rejected = certificates.check_pair(found.chain.encode(), found.key.encode())
+    return rejected and Rejected(detail=rejected.detail, remedy=f"write both into {_CHAIN} and {_KEY}")

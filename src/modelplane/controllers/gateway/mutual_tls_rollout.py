@@ -192,8 +192,8 @@ class MutualTls(Runnable):
         # Without the field, the default counts.
         drain = timedelta(seconds=(wanted or MutualTLS()).drain_seconds)
         following = step(state, seen, drain, now)
-        said = describe_waiting(following, seen, drain)
-        return Link(following, pair, issued.authorities, issued.problem, said)
+        waiting = describe_waiting(following, seen, drain) or ""
+        return Link(following, pair, issued.authorities, issued.problem, waiting)
 
     def _in_use(self) -> dict[str, frozenset[Protocol]]:
         """Return the protocols of the endpoints of each cluster's replicas, by the cluster's name."""

@@ -45,21 +45,21 @@ class Failures:
         for is_change in (True, False):
             self._failed.pop((release, is_change), None)
 
-    def message(self, release: ReleaseId) -> str:
-        """Return the failure of the last change of a release; empty if it did not fail."""
+    def message(self, release: ReleaseId) -> str | None:
+        """Return the failure of the last change of a release; None if it did not fail."""
         known = self._failed.get((release, True))
-        return known.message if known else ""
+        return known.message if known else None
 
     def blocking(
         self, release: ReleaseId, action: Action, digest: str, retries: int | None, now: float
-    ) -> str:
-        """Return the failure after which it is too early for an action; empty if it is due."""
+    ) -> str | None:
+        """Return the failure after which it is too early for an action; None if it is due."""
         known = self._failed.get((release, action in _CHANGES))
         if known is None or known.digest != digest:
-            return ""
+            return None
         if action in _CHANGES and retries is not None and known.attempts > retries:
             return f"{known.message}; not tried again after {known.attempts} attempts (spec.rollbackLimit)"
-        return known.message if now < known.not_before else ""
+        return known.message if now < known.not_before else None
 
     def pause_s(self, now: float) -> float:
         """Return the time until the next attempt."""

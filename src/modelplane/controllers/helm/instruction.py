@@ -97,34 +97,32 @@ class Instruction:
         return hashlib.sha256(msgspec.json.encode(parts, order="deterministic")).hexdigest()[:16]
 
 
-class _Refused(Exception):
-    """A field is not accepted; the message names it, with the remedy."""
-
-
 def instruction_of(release: Mapping[str, Any]) -> Instruction | Rejected:
     """Return the instruction of a Release, or why it is not carried out."""
     try:
         return _instruction(release["metadata"], release["spec"])
-    except _Refused as refused:
-        return Rejected(f'Release "{release["metadata"]["name"]}" is not carried out: {refused}')
+    except ValueError as error:
+        name = release["metadata"]["name"]
+        return Rejected(subject=f'Release "{name}"', detail=f"is not carried out: {error}")
 
 
 def _instruction(metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> Instruction:
+    """Return the instruction. Raises ValueError for a field that is not accepted, with its name."""
     wanted = spec["forProvider"]
     _only(spec, _SPEC, "spec")
     _only(wanted, _FOR_PROVIDER, "spec.forProvider")
     if spec.get("managementPolicies", ["*"]) != ["*"]:
-        raise _Refused("spec.managementPolicies must be [*]")
+        raise ValueError("spec.managementPolicies must be [*]")
     name = metadata.get("annotations", {}).get(labels.EXTERNAL_NAME, metadata["name"])
     if len(name) > _LONGEST_NAME:
-        raise _Refused(f'the name "{name}" is longer than {_LONGEST_NAME} characters')
+        raise ValueError(f'the name "{name}" is longer than {_LONGEST_NAME} characters')
     namespace = wanted.get("namespace", "default")
     _match(DNS_LABEL, name, "the name of the release")
     _match(DNS_LABEL, namespace, "spec.forProvider.namespace")
     chart, repository = _chart(wanted["chart"], plain=bool(wanted.get("plainHTTP")))
     values = wanted.get("values", {})
     if len(msgspec.json.encode(values)) > LARGEST_VALUES:
-        raise _Refused(f"spec.forProvider.values is larger than {LARGEST_VALUES // 1024} KiB")
+        raise ValueError(f"spec.forProvider.values is larger than {LARGEST_VALUES // 1024} KiB")
     return Instruction(
         ReleaseId(namespace, name),
         chart,
@@ -146,12 +144,14 @@ def _instruction(metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> Instru
 
 def _only(given: Mapping[str, Any], known: set[str], path: str) -> None:
     if unknown := sorted(given.keys() - known):
-        raise _Refused(f"{path}.{unknown[0]} needs provider-helm: remove it, or run Modelplane on Crossplane")
+        raise ValueError(
+            f"{path}.{unknown[0]} needs provider-helm: remove it, or run Modelplane on Crossplane"
+        )
 
 
 def _match(pattern: str, value: Any, what: str) -> None:
     if not isinstance(value, str) or len(value) > 63 or not re.fullmatch(pattern, value):
-        raise _Refused(f"{what} is not valid: {str(value)[:64]!a}")
+        raise ValueError(f"{what} is not valid: {str(value)[:64]!a}")
 
 
 def _chart(chart: Mapping[str, Any], *, plain: bool) -> tuple[str, str]:
@@ -159,11 +159,11 @@ def _chart(chart: Mapping[str, Any], *, plain: bool) -> tuple[str, str]:
     _only(chart, {"name", "repository", "version"}, "spec.forProvider.chart")
     name, repository = str(chart.get("name", "")), str(chart.get("repository", ""))
     if not _CHART_NAME.fullmatch(name):
-        raise _Refused(f"spec.forProvider.chart.name is not the name of a chart: {name[:64]!a}")
+        raise ValueError(f"spec.forProvider.chart.name is not the name of a chart: {name[:64]!a}")
     _match(VERSION, chart.get("version"), "spec.forProvider.chart.version, which must name one version,")
     scheme, is_local = _address(repository)
     if (plain or scheme == "http") and not is_local:
-        raise _Refused(
+        raise ValueError(
             f"{repository[:128]!a} would be read without TLS, which is accepted on a loopback address only"
         )
     return (f"{repository.rstrip('/')}/{name}", "") if scheme == "oci" else (name, repository)
@@ -183,7 +183,7 @@ def _address(repository: str) -> tuple[str, bool]:
     except ValueError:
         usable = False
     if not usable or not repository.isprintable() or " " in repository:
-        raise _Refused(
+        raise ValueError(
             f"spec.forProvider.chart.repository is not an oci:// or https:// address: {repository[:128]!a}"
         )
     return parts.scheme, is_loopback(parts.hostname or "")
@@ -193,10 +193,10 @@ def _sources(wanted: Mapping[str, Any]) -> Iterator[ValuesSource]:
     for item in wanted.get("valuesFrom", ()):
         reference = item.get("secretKeyRef")
         if reference is None or item.keys() - {"secretKeyRef"}:
-            raise _Refused("spec.forProvider.valuesFrom must name Secrets: use secretKeyRef")
+            raise ValueError("spec.forProvider.valuesFrom must name Secrets: use secretKeyRef")
         key = reference.get("key", "values.yaml")
         if not re.fullmatch(SECRET_KEY, key):
-            raise _Refused(f"spec.forProvider.valuesFrom names key {key[:64]!a}, which is none of a Secret")
+            raise ValueError(f"spec.forProvider.valuesFrom names key {key[:64]!a}, which is none of a Secret")
         yield ValuesSource(reference["name"], key, bool(reference.get("optional")))
 
 
@@ -208,7 +208,7 @@ def _seconds(duration: str) -> int:
     hours, minutes, seconds = (int(part or 0) for part in match.groups()) if match else (0, 0, 0)
     total = hours * 3600 + minutes * 60 + seconds
     if not 0 < total <= LONGEST_WAIT_S:
-        raise _Refused(
+        raise ValueError(
             f"spec.forProvider.waitTimeout must be from 1s to {LONGEST_WAIT_S // 60}m: {duration[:32]!a}"
         )
     return total

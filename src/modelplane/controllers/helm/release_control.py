@@ -43,7 +43,9 @@ class Releases(Runnable):
         manifest = ownership.stamp(owner, child)
         instruction = instruction_of(manifest)
         if not _LABEL_VALUE.fullmatch(child.key):
-            instruction = Rejected(f'key "{child.key}" of a Release is not the value of a label')
+            instruction = Rejected(
+                subject=f'key "{child.key}" of a Release', detail="is not the value of a label"
+            )
         uid, name = owner["metadata"]["uid"], _name_of(owner)
         wanted = Wanted(uid, name, child.key, manifest, instruction, child.installer)
         self._of(child.cluster).want(wanted)

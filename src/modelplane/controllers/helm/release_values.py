@@ -42,19 +42,23 @@ def _values(source: ValuesSource, secret: Object | None) -> Mapping[str, Any] | 
         if source.optional:
             return {}
         lacks = f'has no key "{source.key}"' if secret else "does not exist"
-        return Rejected(f"{where}, which has values, {lacks}")
+        return Rejected(subject=f"{where}, which has values,", detail=lacks)
     if len(encoded) > 2 * LARGEST_VALUES:
-        return Rejected(f'key "{source.key}" of {where} is larger than {LARGEST_VALUES // 1024} KiB')
+        return Rejected(
+            subject=f'key "{source.key}" of {where}', detail=f"is larger than {LARGEST_VALUES // 1024} KiB"
+        )
     try:
         text = base64.b64decode(encoded)
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, LOADER)):
-            return Rejected(f'key "{source.key}" of {where} has aliases: write the values out')
+            return Rejected(
+                subject=f'key "{source.key}" of {where}', detail="has aliases", remedy="write the values out"
+            )
         read = yaml.load(text, LOADER)  # noqa: S506 - a safe loader
     except (binascii.Error, yaml.YAMLError, ValueError, RecursionError):
         read = None
     if not isinstance(read, Mapping):
         # Not the parser's message, which quotes the text.
-        return Rejected(f'key "{source.key}" of {where} is not a YAML object with values')
+        return Rejected(subject=f'key "{source.key}" of {where}', detail="is not a YAML object with values")
     return read
 
 

@@ -15,6 +15,6 @@ def silence(composed: Mapping[str, Object]) -> Silence | None:
     found = [
         Silence(cause, str(condition_of(item, SYNCED).get("lastTransitionTime", "")))
         for item in composed.values()
-        if remote.is_remote(item) and (cause := connection_error(remote.problem(item)))
+        if remote.is_remote(item) and (cause := connection_error(remote.problem(item) or ""))
     ]
     return min(found, key=lambda each: (each.since, each.cause), default=None)

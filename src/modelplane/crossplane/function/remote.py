@@ -58,10 +58,10 @@ def there(item: Object) -> Object | None:
     return found if isinstance(found, Mapping) and "metadata" in found else None
 
 
-def problem(item: Object) -> str:
-    """Return the provider's error in writing to the cluster; empty if there is none."""
+def problem(item: Object) -> str | None:
+    """Return the provider's error in writing to the cluster; None if there is none."""
     said = condition_of(item, SYNCED)
-    return str(said.get("message") or said.get("reason")) if said.get("status") == "False" else ""
+    return str(said.get("message") or said.get("reason")) if said.get("status") == "False" else None
 
 
 class Connection(NamedTuple):
@@ -155,11 +155,8 @@ def seen(item: Object | None) -> tuple[Object, ...] | Unknown:
     """Return the objects that an observing Object found."""
     if item is None:
         return Unknown("it has not been observed yet")
-    cause = problem(item)
-    if _ABSENT.search(cause):
-        return ()
-    if cause:
-        return Unknown(cause)
+    if cause := problem(item):
+        return () if _ABSENT.search(cause) else Unknown(cause)
     found = there(item)
     return Unknown("it has not been observed yet") if found is None else (found,)
 

@@ -16,6 +16,7 @@ from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 from google.protobuf.message import DecodeError
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
+from modelplane.api.user_error import UserError
 from modelplane.crossplane.function.messages import RunFunctionRequest
 from modelplane.crossplane.function.runner import Runner
 from modelplane.install.installation_options import Options
@@ -29,15 +30,11 @@ _GRACE_S = 5.0
 _SERVICE = fnv1.DESCRIPTOR.services_by_name["FunctionRunnerService"].full_name
 
 
-class CannotServe(Exception):
-    """An address or a certificate cannot be used; the message is a sentence."""
-
-
 def credentials(directory: Path) -> grpc.ServerCredentials:
     """Return the server's certificate, and the authority that it accepts callers from.
 
     The directory has ``tls.crt``, ``tls.key`` and ``ca.crt``, as Crossplane mounts it.
-    Raises ``CannotServe``.
+    Raises ``UserError``.
     """
     from crossplane.function.runtime import load_credentials  # noqa: PLC0415 - it imports much more
 
@@ -46,7 +43,7 @@ def credentials(directory: Path) -> grpc.ServerCredentials:
     except OSError as error:
         name = Path(error.filename or directory).name
         message = f"cannot read {name} of the certificates in {directory}: {error.strerror}"
-        raise CannotServe(f"{message}: Crossplane mounts them, or say --insecure") from error
+        raise UserError(f"{message}: Crossplane mounts them, or say --insecure") from error
 
 
 def _handler(runner: Runner) -> grpc.GenericRpcHandler:
@@ -76,7 +73,7 @@ def serving(
     """Serve at an address until the block ends; without encryption if there are no credentials.
 
     ``options`` are those of the gateway's pods.
-    Raises ``CannotServe``.
+    Raises ``UserError``.
     """
     settings: list[tuple[str, Any]] = [
         ("grpc.max_receive_message_length", max_receive_bytes),
@@ -94,9 +91,7 @@ def serving(
         else:
             server.add_secure_port(address, creds)
     except (RuntimeError, ValueError) as error:
-        raise CannotServe(
-            f"cannot listen at {address}: it is taken, or no address of this machine"
-        ) from error
+        raise UserError(f"cannot listen at {address}: it is taken, or no address of this machine") from error
     server.start()
     for service in ("", _SERVICE):
         checks.set(service, health_pb2.HealthCheckResponse.SERVING)

@@ -3,6 +3,8 @@
 One class, because no caller branches on the cause: the message has the failure, its cause and the remedy.
 """
 
+from modelplane.api.user_error import UserError
 
-class PackageError(Exception):
+
+class PackageError(UserError):
     """A package cannot be built or read."""

@@ -58,8 +58,8 @@ def decide(evidence: Evidence, limits: Limits, *, left_s: float, problem: str = 
     return Decision(Outcome.ENDED, describe_answers(evidence))
 
 
-def _exceeded(new: Answers, old: Answers, limits: Limits) -> str:
-    """Return the limit that the new revision exceeds; empty if it exceeds none, or if that is unknown."""
+def _exceeded(new: Answers, old: Answers, limits: Limits) -> str | None:
+    """Return the limit that the new revision exceeds; None if it exceeds none, or if that is unknown."""
     is_same = old.count >= limits.least and old.error_rate >= new.error_rate
     return (
         _errors(new, old, limits.error_rate)
@@ -72,8 +72,8 @@ def _fails(new: Answers, limits: Limits) -> bool:
     return new.count >= limits.least and new.error_rate > limits.error_rate
 
 
-def _missing(evidence: Evidence, limits: Limits) -> str:
-    """Return what a decision for the new revision still needs; empty if nothing."""
+def _missing(evidence: Evidence, limits: Limits) -> str | None:
+    """Return what a decision for the new revision still needs; None if nothing."""
     new, old, least = evidence.new, evidence.old, limits.least
     if _fails(new, limits):
         return f"the old revision fails as much: {describe_answers(evidence)}"
@@ -82,7 +82,7 @@ def _missing(evidence: Evidence, limits: Limits) -> str:
     if limits.latency_ratio is not None and min(new.timed, old.timed) < least:
         of, there = ("new", new.timed) if new.timed < least else ("old", old.timed)
         return f"a comparison of times needs {least:,} answers of the {of} revision, and there are {there:,}"
-    return ""
+    return None
 
 
 def describe_answers(evidence: Evidence) -> str:
@@ -105,14 +105,14 @@ def _errors(new: Answers, old: Answers, most: Fraction) -> str:
     )
 
 
-def _slow(new: Answers, old: Answers, limits: Limits) -> str:
-    """Return that the new revision is too slow; empty if it is not, or if that is unknown."""
+def _slow(new: Answers, old: Answers, limits: Limits) -> str | None:
+    """Return that the new revision is too slow; None if it is not, or if that is unknown."""
     most, took, before = limits.latency_ratio, new.mean_ms, old.mean_ms
     if most is None or took is None or before is None or min(new.timed, old.timed) < limits.least:
-        return ""
+        return None
     # Times are whole milliseconds: below one, a ratio tells nothing.
     if took <= most * max(before, Fraction(1)):
-        return ""
+        return None
     return (
         f"an answer of the new revision takes {round(took):,} ms on average, more than {float(most):g} times "
         f"the {round(before):,} ms of the old revision"

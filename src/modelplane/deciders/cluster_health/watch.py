@@ -25,13 +25,13 @@ class Located(msgspec.Struct, frozen=True):
     region: str = ""
 
 
-def explain_pause(clusters: Mapping[str, Located], own_problem: str) -> str:
-    """Return why nothing may be replaced; empty if it may, or if no cluster is lost."""
+def explain_pause(clusters: Mapping[str, Located], own_problem: str | None) -> str | None:
+    """Return why nothing may be replaced; None if it may, or if no cluster is lost."""
     counted = {
         name: located for name, located in clusters.items() if located.standing.state is not State.GONE
     }
     if not any(located.standing.state is State.LOST for located in counted.values()):
-        return ""
+        return None
     if own_problem:
         return f"the control plane cannot judge clusters: {own_problem}"
     if not any(located.standing.state in _ANSWERS for located in counted.values()):
@@ -46,7 +46,7 @@ def explain_pause(clusters: Mapping[str, Located], own_problem: str) -> str:
     also = [name for name in outside if name in silent]
     if len(also) * 3 > len(outside):
         return f"{len(also)} of the {len(outside)} clusters outside {exempt} do not answer either"
-    return ""
+    return None
 
 
 STALL_S: Final = 30.0
@@ -65,7 +65,7 @@ class Observation(msgspec.Struct, frozen=True):
 
     clusters: Mapping[str, ClusterSeen]
     moves: tuple[Move, ...] = ()
-    own_problem: str = ""
+    own_problem: str | None = None
 
 
 class Watched(msgspec.Struct, frozen=True):

@@ -8,6 +8,7 @@ The scheme of the URL decides about TLS, on any port; the certificate is checked
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from modelplane.api.conditions.reasons import ModelEndpointReason as Reason
 from modelplane.api.labels import SERVICE_NAME
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
@@ -35,7 +36,10 @@ def find_address(gateway: Mapping[str, Any]) -> str:
 def build_backend(endpoint: ModelEndpoint, target: Target) -> dict[str, Manifest] | Rejected:
     """Return the objects that represent an endpoint at the gateway, by key."""
     if _unverifiable(target):
-        return Rejected("with https its host must be a name, for which the certificate is checked")
+        return Rejected(
+            Reason.INVALID_URL,
+            detail="with https its host must be a name, for which the certificate is checked",
+        )
     name = name_backend(endpoint.metadata.name)
     service, slice_ = _address(name, endpoint.metadata.namespace, target)
     objects = {"service": service, "endpointslice": slice_}

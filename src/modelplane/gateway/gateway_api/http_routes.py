@@ -3,7 +3,7 @@
 This is the part of the Gateway API that replicas use: rules that match a path
 prefix and a token, replace the prefix, and divide requests among Services by
 weight, or send them to an InferencePool. A route that uses more is not served at
-all, because serving half of it would be wrong; ``find_unsupported`` names the field.
+all, because serving half of it would be wrong; ``check_supported`` names the field.
 """
 
 from collections import defaultdict
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from modelplane.api.meta import GATEWAY_NAME, SYSTEM_NAMESPACE, Object
+from modelplane.api.rejected import Rejected
 from modelplane.gateway.gateway_api import inference_pools
 from modelplane.gateway.route_table import Backend, EndpointPicker, Route, Token
 from modelplane.gateway.tokens import HEADERS
@@ -68,7 +69,7 @@ class _Cluster:
     def find_pool(self, namespace: str, name: str) -> tuple[inference_pools.Hosts, EndpointPicker | None]:
         """Return the ready pods of an InferencePool and its picker; no pods if it cannot be served."""
         pool = self._pools.get((namespace, name))
-        if pool is None or inference_pools.find_unsupported(pool):
+        if pool is None or inference_pools.check_supported(pool):
             return (), None
         reference = pool["spec"]["endpointPickerRef"]
         port = reference["port"]["number"]
@@ -95,7 +96,7 @@ def build_workload_routes(
     those of ``pools``.
     """
     cluster = _Cluster(services, endpoint_slices, pools, pods, address_of)
-    ours = (route for route in http_routes if is_attached(route) and not find_unsupported(route))
+    ours = (route for route in http_routes if is_attached(route) and not check_supported(route))
     return tuple(
         route
         for http_route in sorted(ours, key=_precedence)
@@ -115,40 +116,44 @@ def is_attached(http_route: Object) -> bool:
     )
 
 
-def find_unsupported(http_route: Object) -> str:
-    """Return the first field of a route that this gateway does not support; empty if it supports all."""
+def check_supported(http_route: Object) -> Rejected | None:
+    """Return the first field of a route that this gateway does not support; None if it supports all."""
     spec = http_route["spec"]
     if spec.get("hostnames"):
-        return "spec.hostnames: requests are told apart by their path only"
+        return Rejected(
+            subject="spec.hostnames",
+            detail="is not supported, because requests are told apart by their path only",
+        )
     for number, rule in enumerate(spec.get("rules") or ()):
-        for problem in _problems(rule, http_route["metadata"]["namespace"]):
-            return f"spec.rules[{number}].{problem}"
-    return ""
+        for field, fault in _find_faults(rule, http_route["metadata"]["namespace"]):
+            return Rejected(subject=f"spec.rules[{number}].{field}", detail=fault)
+    return None
 
 
-def _problems(rule: Object, namespace: str) -> Iterator[str]:
+def _find_faults(rule: Object, namespace: str) -> Iterator[tuple[str, str]]:
+    """Yield each field of a rule that is not supported, and why."""
     for field in sorted(rule.keys() - _RULE_FIELDS):
-        yield f"{field}: not supported"
+        yield field, "is not supported"
     if not all(map(_is_supported, rule.get("matches") or ())):
-        yield "matches: only a path of type PathPrefix is supported"
+        yield "matches", "has more than a path of type PathPrefix, which alone is supported"
     for filter_ in rule.get("filters") or ():
         if _removes_tokens(filter_):
             continue
         rewrite = filter_.get("urlRewrite", {})
         if "replacePrefixMatch" not in rewrite.get("path", {}) or rewrite.keys() - {"path"}:
-            yield "filters: only URLRewrite with replacePrefixMatch is supported"
+            yield "filters", "has more than URLRewrite with replacePrefixMatch, which alone is supported"
     if any(value not in ("0s", "0") for value in (rule.get("timeouts") or {}).values()):
-        yield "timeouts: only 0s is supported, because a stream lasts as long as the model speaks"
+        yield "timeouts", "must be 0s, because a stream lasts as long as the model speaks"
     references = rule.get("backendRefs") or ()
     for reference in references:
         is_pool = inference_pools.is_pool(reference)
         kind = reference.get("kind", "Service")
         if (kind != "Service" and not is_pool) or reference.get("filters"):
-            yield "backendRefs: only Services and InferencePools without filters are supported"
+            yield "backendRefs", "must name Services and InferencePools without filters"
         if is_pool and len(references) > 1:
-            yield f'backendRefs: InferencePool "{reference["name"]}" must be the only backend of its rule'
+            yield "backendRefs", f'must name no other backend than InferencePool "{reference["name"]}"'
         if reference.get("namespace", namespace) != namespace:
-            yield f'backendRefs: {kind} "{reference["name"]}" is in another namespace'
+            yield "backendRefs", f'names {kind} "{reference["name"]}" of another namespace'
 
 
 def _is_supported(match: Object) -> bool:

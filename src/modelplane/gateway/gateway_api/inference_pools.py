@@ -6,6 +6,7 @@ Source: Gateway API Inference Extension v1, ``InferencePool``.
 from collections.abc import Callable, Iterable
 
 from modelplane.api.meta import Object
+from modelplane.api.rejected import Rejected
 
 GROUP = "inference.networking.k8s.io"
 KIND = "InferencePool"
@@ -46,12 +47,14 @@ def _is_ready(pod: Object) -> bool:
     return not is_ending and bool(status.get("podIP")) and conditions.get("Ready") == "True"
 
 
-def find_unsupported(pool: Object) -> str:
-    """Return the field of a pool that this gateway does not support; empty if it supports all."""
+def check_supported(pool: Object) -> Rejected | None:
+    """Return the field of a pool that this gateway does not support; None if it supports all."""
     reference = pool["spec"]["endpointPickerRef"]
     if reference.get("group") or reference.get("kind", "Service") != "Service":
-        return "spec.endpointPickerRef: only a Service is supported"
-    return "" if "port" in reference else "spec.endpointPickerRef.port: a picker needs one"
+        return Rejected(subject="spec.endpointPickerRef", detail="must name a Service")
+    if "port" not in reference:
+        return Rejected(subject="spec.endpointPickerRef.port", detail="is missing")
+    return None
 
 
 def is_fail_open(pool: Object) -> bool:

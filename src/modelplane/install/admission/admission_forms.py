@@ -50,8 +50,8 @@ ANY: Final = None
 Form: TypeAlias = "Mapping[str, Form] | OneOf | Each | Unchanged | None"
 
 
-def build_condition(path: str, form: Form, depth: int = 0) -> str:
-    """Return the CEL expression that holds if the value at a path, which exists, has a form; empty for any.
+def build_condition(path: str, form: Form, depth: int = 0) -> str | None:
+    """Return the CEL expression that holds if the value at a path, which exists, has a form; None for any.
 
     ``depth`` is the number of the first free variable.
     """
@@ -63,9 +63,9 @@ def build_condition(path: str, form: Form, depth: int = 0) -> str:
         return f"(oldObject != null && {before} == optional.of({path}))"
     if isinstance(form, Each):
         inner = build_condition(variable, form.item, depth + 1)
-        return f"{path}.all({variable}, {inner})" if inner else ""
+        return f"{path}.all({variable}, {inner})" if inner else None
     if form is ANY:
-        return ""
+        return None
     return " && ".join(holds for _, holds in build_fields(path, form, depth))
 
 

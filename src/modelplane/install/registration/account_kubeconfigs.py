@@ -14,8 +14,8 @@ from typing import Any, Final
 import yaml
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.api.user_error import UserError
 from modelplane.compose.cluster.cluster_kubeconfig import subject_of
-from modelplane.install.steps.refusals import Refused
 from modelplane.kube import errors, kubeconfig_secret
 from modelplane.kube.client import Client
 from modelplane.kube.resources import NAMESPACES, Object
@@ -46,7 +46,7 @@ class Address:
 
     @classmethod
     def from_file(cls, path: Path, context: str) -> "Address":
-        """Read the cluster of a context, or of the current one. Raises ``Refused``."""
+        """Read the cluster of a context, or of the current one. Raises ``UserError``."""
         try:
             content = yaml.load(path.read_bytes(), kubeconfig_secret.LOADER)  # noqa: S506  a safe loader
             chosen = context or content["current-context"]
@@ -59,14 +59,14 @@ class Address:
                 authority = (path.parent / named).read_bytes()
                 fields.setdefault("certificate-authority-data", base64.b64encode(authority).decode())
         except (OSError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
-            raise Refused(
+            raise UserError(
                 f'cannot read the cluster of the kubeconfig "{path}": name another with --kubeconfig or '
                 "--context"
             ) from error
         return cls(fields, f'kubeconfig "{path}"')
 
     def build_kubeconfig(self, token: str) -> str:
-        """Return a kubeconfig with a token. Raises ``Refused`` if the controllers would not accept it."""
+        """Return a kubeconfig with a token. Raises ``UserError`` if the controllers would not accept it."""
         content = {
             "apiVersion": "v1",
             "kind": "Config",
@@ -79,7 +79,7 @@ class Address:
         try:
             kubeconfig_secret.parse_kubeconfig(text.encode(), KEY, self.where)
         except ValueError as error:
-            raise Refused(str(error).removeprefix(f'key "{KEY}" of ')) from error
+            raise UserError(str(error).removeprefix(f'key "{KEY}" of ')) from error
         return text
 
     def is_of(self, kubeconfig: Mapping[str, Any]) -> bool:
@@ -117,9 +117,9 @@ async def is_accepted(kubeconfig: Mapping[str, Any]) -> bool:
 
 
 async def create_token(client: Client, account: str, lifetime_s: int) -> str:
-    """Return a new token of an account. Raises ``KubernetesError`` or ``Refused``."""
+    """Return a new token of an account. Raises ``KubernetesError`` or ``UserError``."""
     token = await client.create_token(account, SYSTEM_NAMESPACE, lifetime_s)
     claims = decode_claims(token)
     if claims is None or claims.subject != subject_of(account) or claims.lifetime is None:
-        raise Refused(f'the cluster answers no token of ServiceAccount "{account}" that expires')
+        raise UserError(f'the cluster answers no token of ServiceAccount "{account}" that expires')
     return token

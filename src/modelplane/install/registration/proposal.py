@@ -11,6 +11,7 @@ from modelplane.api.fields.cluster.usable_capacity import CapacitySource
 from modelplane.api.inference_cluster import InferenceCluster, InferenceClusterSpec
 from modelplane.api.listing import join_alternatives
 from modelplane.api.meta import SYSTEM_NAMESPACE, ObjectMeta
+from modelplane.api.rejected import Rejected
 from modelplane.api.schema.decode import encode
 from modelplane.catalogue.entries import Catalogue
 from modelplane.install import cluster_requirements
@@ -65,10 +66,10 @@ class Proposal:
         return (*_of_version(self.observed), *self.hardware.problems, *self.stack.problems)
 
     @property
-    def refusal(self) -> str:
-        """The problems as a message; empty if there are none."""
+    def rejected(self) -> Rejected | None:
+        """The problems as a message; None if there are none."""
         lines = "".join(f"\n  {problem}" for problem in self.problems)
-        return f"the cluster cannot be registered:{lines}" if lines else ""
+        return Rejected(subject="the cluster", detail=f"cannot be registered:{lines}") if lines else None
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from typing import Final
 from modelplane.api import labels
 from modelplane.api.clouds.cluster_origin import Source
 from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.api.user_error import UserError
 from modelplane.compose.cluster.cluster_kubeconfig import INSTALLER
 from modelplane.compose.definition_owner import crossplane_owns
 from modelplane.compose.readiness import condition_of, is_true
@@ -29,7 +30,6 @@ from modelplane.install.registration.account_kubeconfigs import (
 )
 from modelplane.install.registration.proposal import Proposal, build_secret, find_gained, find_kept
 from modelplane.install.steps.applying import OUTCOMES, apply
-from modelplane.install.steps.refusals import Refused
 from modelplane.install.steps.waiting import Deadline, Report
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
@@ -81,10 +81,10 @@ class Registration:
     async def register(self) -> bool:
         """Register the cluster; return True if anything was changed.
 
-        Raises ``Refused`` before anything is changed, ``NotInTime`` or ``KubernetesError`` after.
+        Raises ``UserError`` before anything is changed, ``NotInTime`` or ``KubernetesError`` after.
         """
-        if why := self.proposal.refusal:
-            raise Refused(why)
+        if rejected := self.proposal.rejected:
+            raise UserError(rejected.message)
         async with name_server(CONTROL_PLANE):
             known = await self._known()
             await self._check_secrets()
@@ -102,14 +102,14 @@ class Registration:
         return any(outcome != "unchanged" for outcome in self.outcomes)
 
     async def _known(self) -> Object | None:
-        """Return the InferenceCluster of the name. Raises ``Refused`` if it is of another cluster."""
+        """Return the InferenceCluster of the name. Raises ``UserError`` if it is of another cluster."""
         name, uid = self.proposal.name, self.proposal.observed.uid
         if not uid:
-            raise Refused(f"{self._cluster} answers no uid of namespace kube-system, which identifies it")
+            raise UserError(f"{self._cluster} answers no uid of namespace kube-system, which identifies it")
         by_name = {item["metadata"]["name"]: item for item in await self._registered()}
         for other, item in by_name.items():
             if other != name and _uid(item) == uid:
-                raise Refused(
+                raise UserError(
                     f'the cluster is registered as InferenceCluster "{other}" already: register it under '
                     "that name, or delete that InferenceCluster first"
                 )
@@ -117,45 +117,45 @@ class Registration:
         if cluster is None:
             return None
         if cluster["spec"]["cluster"].get("source") != Source.EXISTING:
-            raise Refused(f'InferenceCluster "{name}" is provisioned by Modelplane: choose another name')
+            raise UserError(f'InferenceCluster "{name}" is provisioned by Modelplane: choose another name')
         if _uid(cluster) not in ("", uid):
-            raise Refused(
+            raise UserError(
                 f'InferenceCluster "{name}" is another cluster, whose namespace kube-system has uid '
                 f"{_uid(cluster)} and not {uid}: choose another name, or another --kubeconfig or --context"
             )
         if cluster["spec"]["cluster"]["existing"]["secretRef"]["name"] != self.proposal.kubeconfig_secret:
-            raise Refused(
+            raise UserError(
                 f'InferenceCluster "{name}" was registered by hand, with another Secret than '
                 f'"{self.proposal.kubeconfig_secret}": change it by hand too, or choose another name'
             )
         return cluster
 
     async def _registered(self) -> Sequence[Object]:
-        """Return the InferenceClusters. Raises ``Refused`` where registration has no effect."""
+        """Return the InferenceClusters. Raises ``UserError`` where registration has no effect."""
         plane, name = self.sides.control_plane, f"{_CLUSTERS.plural}.{_CLUSTERS.group}"
         definition: Object | None = None
         with suppress(errors.Forbidden):  # platform teams need not read definitions
             definition = await plane.get(resources.CUSTOM_RESOURCE_DEFINITIONS, name)
         if definition and crossplane_owns(definition):
-            raise Refused(
+            raise UserError(
                 "Crossplane reconciles this fleet, and needs another identity on the cluster: follow "
                 '"By hand" in docs/how-to/register.md'
             )
         try:
             return (await plane.list(_CLUSTERS)).items
         except errors.NotFound as error:
-            raise Refused(
+            raise UserError(
                 "Modelplane is not installed on the control plane: run `modelplane install --apply`, or name "
                 "another with --control-plane"
             ) from error
 
     async def _check_secrets(self) -> None:
-        """Raise ``Refused`` if a Secret that would be written has a kubeconfig of another API server."""
+        """Raise ``UserError`` if a Secret that would be written has a kubeconfig of another API server."""
         for name in (self.proposal.kubeconfig_secret, self.proposal.installer_secret):
             secret = await self.sides.control_plane.get(resources.SECRETS, name, SYSTEM_NAMESPACE)
             content = read_stored(secret, KEY, name) if secret else None
             if secret is not None and not (content and self.sides.address.is_of(content)):
-                raise Refused(
+                raise UserError(
                     f'Secret "{name}" in namespace "{SYSTEM_NAMESPACE}" has a kubeconfig of another API '
                     "server, or none, and stays as it is: choose another name for the cluster, or delete the "
                     "Secret if the address of the cluster has changed"
@@ -257,9 +257,9 @@ class Registration:
         self._count(_CLUSTERS.kind, [outcome])
 
     async def _wait(self) -> None:
-        reported = ""
+        reported: str | None = None
 
-        async def held_up() -> str:
+        async def held_up() -> str | None:
             nonlocal reported
             what = await self._held_up()
             if what and what != reported:
@@ -270,13 +270,13 @@ class Registration:
         await self.deadline.wait_until_nothing(partial(held_up))
         self.report(f'InferenceCluster "{self.proposal.name}" is ready')
 
-    async def _held_up(self) -> str:
-        """Return which condition holds the cluster up; empty once it is ready."""
+    async def _held_up(self) -> str | None:
+        """Return which condition holds the cluster up; None once it is ready."""
         cluster = await self.sides.control_plane.get(_CLUSTERS, self.proposal.name)
         if cluster is None:
             return f'InferenceCluster "{self.proposal.name}" has been deleted'
         if is_true(cluster, "Ready"):
-            return ""
+            return None
         for type_ in _CONDITIONS:
             condition = condition_of(cluster, type_)
             if condition and condition["status"] != "True":

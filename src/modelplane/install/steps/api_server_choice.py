@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from modelplane.api.user_error import UserError
 from modelplane.controllers.fleet_resources import known
 from modelplane.kube.client import Client
 
@@ -10,7 +11,7 @@ _MANAGER = "modelplane-install"
 """The field manager of installations, apart from the controllers' own."""
 
 
-class NoCluster(Exception):
+class NoCluster(UserError):
     """There is no usable kubeconfig; the message has the remedy."""
 
 

@@ -12,6 +12,7 @@ from modelplane import __version__
 from modelplane.api.kinds import KINDS
 from modelplane.api.listing import listing
 from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.api.user_error import UserError
 from modelplane.compose.readiness import condition_of, is_true
 from modelplane.controllers.fleet_resources import resource_of, resource_of_kind
 from modelplane.install.installation_names import VERSION
@@ -19,7 +20,7 @@ from modelplane.install.installation_options import Options
 from modelplane.install.manifests import build_manifests
 from modelplane.install.steps import refusals
 from modelplane.install.steps.found import Found, get_identity, look
-from modelplane.install.steps.refusals import Check, Refused
+from modelplane.install.steps.refusals import Check
 from modelplane.install.steps.waiting import Deadline, Report
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
@@ -47,13 +48,13 @@ class Installer:
     async def install(self, options: Options, *, upgrade: bool, check: Check) -> None:
         """Install, or with ``upgrade`` bring an installation to this version.
 
-        Raises ``Refused`` before anything is changed, ``NotInTime`` or ``KubernetesError`` after.
+        Raises ``UserError`` before anything is changed, ``NotInTime`` or ``KubernetesError`` after.
         """
         found = await look(self.client)
-        if why := refusals.refuse_install(found, upgrade=upgrade):
-            raise Refused(why)
-        if why := refusals.refuse_objects(check(await self._stored(found))):
-            raise Refused(why)
+        if rejected := refusals.check_install(found, upgrade=upgrade):
+            raise UserError(rejected.message)
+        if rejected := refusals.check_objects(check(await self._stored(found))):
+            raise UserError(rejected.message)
         manifests = build_manifests(options)
         kinds = [manifest for manifest in manifests if manifest["kind"] == _DEFINITION]
         await self._apply("kinds", kinds)
@@ -80,7 +81,7 @@ class Installer:
         counts = (f"{outcomes.count(outcome)} {outcome}" for outcome in OUTCOMES if outcome in outcomes)
         self.report(f"{what}: {', '.join(counts)}")
 
-    async def _unserved(self, kinds: Sequence[Object]) -> str:
+    async def _unserved(self, kinds: Sequence[Object]) -> str | None:
         """Return which kinds the API server does not serve yet."""
         names = [kind["metadata"]["name"] for kind in kinds]
         definitions = [await self.client.get(resources.CUSTOM_RESOURCE_DEFINITIONS, name) for name in names]
@@ -89,9 +90,9 @@ class Installer:
             for name, definition in zip(names, definitions, strict=True)
             if not is_true(definition or {}, "Established")
         ]
-        return f"the API server does not serve {listing(waiting)} yet" if waiting else ""
+        return f"the API server does not serve {listing(waiting)} yet" if waiting else None
 
-    async def _unavailable(self, manifest: Object) -> str:
+    async def _unavailable(self, manifest: Object) -> str | None:
         name = manifest["metadata"]["name"]
         deployment = await self.client.get(resources.DEPLOYMENTS, name, SYSTEM_NAMESPACE)
         if deployment is None:
@@ -100,7 +101,7 @@ class Installer:
         labels = ",".join(f"{key}={value}" for key, value in chosen.items())
         pods = (await self.client.list(resources.PODS, SYSTEM_NAMESPACE, labels=labels)).items
         problem = find_unavailability(deployment, pods)
-        return f'Deployment "{name}": {problem}' if problem else ""
+        return f'Deployment "{name}": {problem}' if problem else None
 
     async def _remove(self, items: Sequence[Object]) -> None:
         for item in items:
@@ -133,8 +134,8 @@ def _own(item: Object) -> Object:
     return {**item, **parts}
 
 
-def find_unavailability(deployment: Object, pods: Iterable[Object]) -> str:
-    """Return why a Deployment is not available in its last written form; empty if it is.
+def find_unavailability(deployment: Object, pods: Iterable[Object]) -> str | None:
+    """Return why a Deployment is not available in its last written form; None if it is.
 
     One sentence, of the pod with the most specific cause: an image that cannot be pulled explains more than
     two missing replicas.
@@ -144,7 +145,7 @@ def find_unavailability(deployment: Object, pods: Iterable[Object]) -> str:
     seen = status.get("observedGeneration", 0) >= deployment["metadata"]["generation"]
     new, serving = status.get("updatedReplicas", 0), status.get("availableReplicas", 0)
     if seen and min(new, serving) >= replicas and status.get("replicas", 0) == new:
-        return ""
+        return None
     counted = f"{min(new, serving) if seen else 0} of {replicas} replicas are available"
     return ": ".join((counted, *_cause(deployment, pods)))
 

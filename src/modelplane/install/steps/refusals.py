@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from modelplane import __version__
 from modelplane.api.listing import listing
+from modelplane.api.rejected import Rejected
 from modelplane.cel.value_types.semver import SemverError, parse
 from modelplane.compose.definition_owner import owned_by_other
 from modelplane.install.installation_names import MANAGER
@@ -20,45 +21,55 @@ Check = Callable[[Sequence[Object]], Sequence[str]]
 """Returns the problems of stored objects with the kinds of this version, a sentence each."""
 
 
-class Refused(Exception):
-    """Nothing was changed; the message has the reason and the remedy."""
-
-
-def refuse_install(found: Found, *, upgrade: bool) -> str:
-    """Return why this version must not replace the installed one; empty if it may."""
-    if rejected := owned_by_other(found.definitions):
-        return rejected.message
+def check_install(found: Found, *, upgrade: bool) -> Rejected | None:
+    """Return why this version must not replace the installed one; None if it may."""
     return (
-        refuse_other_tool(found)
-        or _of_version(found.version, upgrade=upgrade)
-        or _of_stored_versions(found.definitions)
+        owned_by_other(found.definitions)
+        or check_tool(found)
+        or _check_version(found.version, upgrade=upgrade)
+        or _check_stored_versions(found.definitions)
     )
 
 
-def refuse_other_tool(found: Found) -> str:
-    """Return why an installation belongs to another tool; empty if it does not."""
+def check_tool(found: Found) -> Rejected | None:
+    """Return why an installation belongs to another tool; None if it does not."""
     if found.manager == MANAGER:
-        return ""
-    return f"Modelplane was installed there by {found.manager}: use that to change it"
+        return None
+    return Rejected(
+        subject="Modelplane",
+        detail=f"was installed there by {found.manager}",
+        remedy="use that to change it",
+    )
 
 
-def _of_version(installed: str, *, upgrade: bool) -> str:
+def _check_version(installed: str, *, upgrade: bool) -> Rejected | None:
     if not installed:
-        return "Modelplane is not installed there: leave out --upgrade" if upgrade else ""
+        missing = Rejected(
+            subject="Modelplane", detail="is not installed there", remedy="leave out --upgrade"
+        )
+        return missing if upgrade else None
     if not upgrade:
-        return f"Modelplane {installed} is installed there: say --upgrade to bring it to {__version__}"
-    if installed == __version__:
-        return ""
+        return Rejected(
+            subject=f"Modelplane {installed}",
+            detail="is installed there",
+            remedy=f"say --upgrade to bring it to {__version__}",
+        )
     try:
-        newer = parse(installed) > parse(__version__)
+        newer = installed != __version__ and parse(installed) > parse(__version__)
     except SemverError as error:
-        return f"cannot tell whether the version that is installed is older than {__version__}: {error}"
+        return Rejected(
+            detail=f"cannot tell whether the version that is installed is older than {__version__}: {error}"
+        )
     if newer:
-        return f"Modelplane {installed} is installed there, and this is {__version__}: use the newer one"
-    return ""
+        return Rejected(
+            subject=f"Modelplane {installed}",
+            detail=f"is installed there, and this is {__version__}",
+            remedy="use the newer one",
+        )
+    return None
 
 
-def _of_stored_versions(definitions: Iterable[Object]) -> str:
+def _check_stored_versions(definitions: Iterable[Object]) -> Rejected | None:
     """Return which kinds have objects of a version that this one does not know."""
     versions = {
         definition["metadata"]["name"]: {version["name"] for version in definition["spec"]["versions"]}
@@ -70,14 +81,22 @@ def _of_stored_versions(definitions: Iterable[Object]) -> str:
         for version in definition.get("status", {}).get("storedVersions") or ()
         if version not in versions[definition["metadata"]["name"]]
     ]
-    return f"objects may be stored as {listing(lost)}, which this version does not have" if lost else ""
+    if not lost:
+        return None
+    return Rejected(
+        subject="objects", detail=f"may be stored as {listing(lost)}, which this version does not have"
+    )
 
 
-def refuse_objects(problems: Sequence[str]) -> str:
-    """Return why stored objects block new kinds; empty if they do not."""
+def check_objects(problems: Sequence[str]) -> Rejected | None:
+    """Return why stored objects block new kinds; None if they do not."""
     if not problems:
-        return ""
+        return None
     shown = problems[:_MOST_PROBLEMS]
     more = [f"and {len(problems) - len(shown)} more"] if len(problems) > len(shown) else []
     lines = "".join(f"\n  {problem}" for problem in (*shown, *more))
-    return f"objects do not fit the kinds of {__version__}: change these first{lines}"
+    return Rejected(
+        subject="objects",
+        detail=f"do not fit the kinds of {__version__}",
+        remedy=f"change these first{lines}",
+    )

@@ -11,6 +11,8 @@ from functools import partial
 
 from modelplane.api.listing import listing
 from modelplane.api.meta import GATEWAY_NAMESPACE, SYSTEM_NAMESPACE
+from modelplane.api.rejected import Rejected
+from modelplane.api.user_error import UserError
 from modelplane.compose.definition_owner import crossplane_owns
 from modelplane.compose.readiness import condition_of
 from modelplane.controllers import fleet_resources
@@ -20,7 +22,6 @@ from modelplane.install.crossplane_gateway import PUBLISHER
 from modelplane.install.installation_names import CONTROLLER, INSTALLATION, PART_OF
 from modelplane.install.steps import refusals
 from modelplane.install.steps.found import PARTS, Found, list_metadata, look
-from modelplane.install.steps.refusals import Refused
 from modelplane.install.steps.waiting import Deadline, Report
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
@@ -71,12 +72,12 @@ class Uninstaller:
     async def uninstall(self, *, delete_models: bool) -> None:
         """Remove the installation, and with ``delete_models`` every model first.
 
-        Raises ``Refused`` before anything is changed, ``NotInTime`` or ``KubernetesError`` after.
+        Raises ``UserError`` before anything is changed, ``NotInTime`` or ``KubernetesError`` after.
         """
         found = await look(self.client)
         native = [definition for definition in found.definitions if not crossplane_owns(definition)]
-        if why := await self._refusal(found, native, delete_models=delete_models):
-            raise Refused(why)
+        if rejected := await self._check(found, native, delete_models=delete_models):
+            raise UserError(rejected.message)
         if delete_models:
             await self._delete_objects("models", _served(_MODELS, native))
             await self._delete_objects("descriptions of the fleet", _served(_FLEET, native))
@@ -87,19 +88,23 @@ class Uninstaller:
         await self._delete_definitions([definition for definition in native if _is_part(definition)])
         await self._delete_namespace(found)
 
-    async def _refusal(self, found: Found, native: Sequence[Object], *, delete_models: bool) -> str:
+    async def _check(self, found: Found, native: Sequence[Object], *, delete_models: bool) -> Rejected | None:
         if not found.objects:
-            return "Modelplane is not installed there"
-        if why := refusals.refuse_other_tool(found):
-            return why
+            return Rejected(subject="Modelplane", detail="is not installed there")
+        if rejected := refusals.check_tool(found):
+            return rejected
         if delete_models and len(native) < len(found.definitions):
-            return "Crossplane owns the models: delete them first, then leave out --delete-models"
+            remedy = "delete them first, then leave out --delete-models"
+            return Rejected(subject="Crossplane", detail="owns the models", remedy=remedy)
         if delete_models:
-            return ""
+            return None
         models = await self._objects(_served(_MODELS, native))
         if not models:
-            return ""
-        return f"there are models: {listing(map(_name, models))}: delete them first, or say --delete-models"
+            return None
+        return Rejected(
+            detail=f"there are models: {listing(map(_name, models))}",
+            remedy="delete them first, or say --delete-models",
+        )
 
     async def _objects(self, kinds: Iterable[Resource]) -> list[Object]:
         asked = [partial(self.client.list, kind) for kind in kinds]
@@ -111,13 +116,13 @@ class Uninstaller:
         await self.deadline.wait_until_nothing(partial(self._undeleted, kinds))
         self._counted(what, count)
 
-    async def _undeleted(self, kinds: Sequence[Resource]) -> str:
+    async def _undeleted(self, kinds: Sequence[Resource]) -> str | None:
         """Delete the objects that exist, and return what their deletion waits for."""
         items = await self._objects(kinds)
         for item in items:
             await self._delete(item)
         causes = listing(f"{_name(item)}, {_waits_for(item)}" for item in items)
-        return f"{causes}: their deletion completes only while {CONTROLLER} runs" if items else ""
+        return f"{causes}: their deletion completes only while {CONTROLLER} runs" if items else None
 
     def _counted(self, what: str, count: int) -> None:
         if count:
@@ -154,9 +159,9 @@ class Uninstaller:
         private = await self.client.list(resources.SECRETS, GATEWAY_NAMESPACE, labels=SELECTOR)
         return [*public.items, *private.items, *([lease] if lease else [])]
 
-    async def _running(self) -> str:
+    async def _running(self) -> str | None:
         pods = await list_metadata(self.client, resources.PODS, SYSTEM_NAMESPACE, labels=PARTS)
-        return f"{listing(map(_name, pods))} has not ended yet" if pods else ""
+        return f"{listing(map(_name, pods))} has not ended yet" if pods else None
 
     async def _delete_definitions(self, ours: Sequence[Object]) -> None:
         """Delete the kinds, unless that would delete objects with them."""
@@ -169,11 +174,11 @@ class Uninstaller:
         await self.deadline.wait_until_nothing(partial(self._defined, ours))
         self._counted("kinds", len(ours))
 
-    async def _defined(self, definitions: Sequence[Object]) -> str:
+    async def _defined(self, definitions: Sequence[Object]) -> str | None:
         names = [definition["metadata"]["name"] for definition in definitions]
         answers = [await self.client.get(resources.CUSTOM_RESOURCE_DEFINITIONS, name) for name in names]
         remaining = [name for name, definition in zip(names, answers, strict=True) if definition is not None]
-        return f"{listing(remaining)} is not gone yet" if remaining else ""
+        return f"{listing(remaining)} is not gone yet" if remaining else None
 
     async def _delete_namespace(self, found: Found) -> None:
         """Delete the namespace, unless it holds objects of users, such as a cluster's kubeconfig."""
@@ -194,9 +199,9 @@ class Uninstaller:
             if item["metadata"]["name"] not in _EVERYWHERE and "deletionTimestamp" not in item["metadata"]
         ]
 
-    async def _ending(self, namespace: str) -> str:
+    async def _ending(self, namespace: str) -> str | None:
         item = await self.client.get(resources.NAMESPACES, namespace)
-        return f"namespace {namespace} is not gone yet" if item else ""
+        return f"namespace {namespace} is not gone yet" if item else None
 
 
 def _served(kinds: Iterable[Resource], definitions: Iterable[Object]) -> tuple[Resource, ...]:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from modelplane.api.user_error import UserError
 from modelplane.kube import errors
 
 T = TypeVar("T")
@@ -16,7 +17,7 @@ Report = Callable[[str], None]
 """Called for each completed step."""
 
 
-class NotInTime(Exception):
+class NotInTime(UserError):
     """A wait that exceeded its limit; the message names what is missing."""
 
 
@@ -27,7 +28,7 @@ class Deadline:
         self._timeout_s = timeout_s
         self._end = asyncio.get_running_loop().time() + timeout_s
 
-    async def wait_until_nothing(self, missing: Callable[[], Awaitable[str]]) -> None:
+    async def wait_until_nothing(self, missing: Callable[[], Awaitable[str | None]]) -> None:
         """Return once nothing is missing any more; raise ``NotInTime`` with the last problem."""
         while what := await missing():
             if asyncio.get_running_loop().time() > self._end:

@@ -172,10 +172,10 @@ def _until_stopped(home: Home, cluster: str, names: Iterable[str], timeout_s: fl
         time.sleep(_POLL_S)
 
 
-def find_busy(home: Home) -> str:
-    """Return what the next command waits for; empty if no other command holds the home."""
+def find_busy(home: Home) -> str | None:
+    """Return what the next command waits for; None if no other command holds the home."""
     if locks.find_holder(home.turn) is None:
-        return ""
+        return None
     return f"Waiting for the other `modelplane up` or `down` in {home.root}"
 
 

@@ -131,10 +131,10 @@ def _anchor(heading: str, taken: Counter[str]) -> str:
     return name if taken[name] == 1 else f"{name}-{taken[name] - 1}"
 
 
-def _first_sentence(text: str) -> str:
+def _first_sentence(text: str) -> str | None:
     for block in re.split(r"\n\s*\n", text):
         if block.strip() and not block.lstrip().startswith(_NOT_PROSE):
             words = " ".join(clean_text(_LABEL.sub("", block.lstrip(), count=1)).split())
             match = _SENTENCE.match(words)
             return match[0] if match else words
-    return ""
+    return None

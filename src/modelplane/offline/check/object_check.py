@@ -19,7 +19,7 @@ from modelplane.api.namespaces import check_reserved
 from modelplane.api.schema.crd import build_schema
 from modelplane.offline.check import rules, structural
 from modelplane.offline.check.object_meta import MAX_ANNOTATIONS, build_metadata_schema
-from modelplane.offline.check.schema_check import Misfit, Validator, find_misfits
+from modelplane.offline.check.schema_check import Validator, Violation, find_violations
 from modelplane.offline.check.structural import Schema
 from modelplane.offline.files.diagnostics import Path, Severity, find_nearest, format_path, quote
 from modelplane.offline.files.tree import Node
@@ -57,12 +57,12 @@ def check(node: Node, kind: Kind) -> Iterator[Finding]:
         finding, meant = _unknown(kind, path, validator.schema, completed.value)
         wrong |= {finding.path, meant} - {()}
         yield finding
-    for misfit in find_misfits(validator, completed.value, node):
-        forgotten = misfit.missing and misfit.path in completed.empty
-        if not forgotten and _follows(misfit, wrong):
+    for violation in find_violations(validator, completed.value, node):
+        forgotten = violation.missing and violation.path in completed.empty
+        if not forgotten and _follows(violation, wrong):
             continue
-        wrong.add(misfit.path)
-        yield Finding(misfit.path, _NO_VALUE if forgotten else misfit.message, at_key=forgotten)
+        wrong.add(violation.path)
+        yield Finding(violation.path, _NO_VALUE if forgotten else violation.message, at_key=forgotten)
     yield from _repeated(completed.value, validator.schema, ())
     yield from _broken_rules(completed.value, validator.schema, (), frozenset(wrong))
     yield from _selectors(completed.value)
@@ -129,7 +129,7 @@ def _unknown(kind: Kind, path: Path, whole: Schema, value: Any) -> tuple[Finding
     beside = not structural.is_in_line(path[:-1], home[:-1])
     if beside and (steps > _NEAR or not _is_there(value, home[:-1])):
         home = ()
-    same_word = near.lower() == str(path[-1]).lower()
+    same_word = near is not None and near.lower() == str(path[-1]).lower()
     if near and (same_word or not home or steps > _NEAR):
         return Finding(path, f"unknown field; did you mean {near}?", at_key=True), (*path[:-1], near)
     if home:
@@ -179,14 +179,14 @@ def _own_positions(home: Path, path: Path) -> Path:
     return tuple(steps)
 
 
-def _follows(misfit: Misfit, wrong: set[Path]) -> bool:
-    """Return True if another problem explains a misfit already.
+def _follows(violation: Violation, wrong: set[Path]) -> bool:
+    """Return True if another problem explains a violation already.
 
     A field is not missing if another one was meant for it or belongs below it, and the form of a value is
     not unknown then.
     """
-    path = misfit.path
-    if misfit.missing or misfit.formless:
+    path = violation.path
+    if violation.missing or violation.formless:
         return any(other[: len(path)] == path for other in wrong)
     return path in wrong
 

@@ -27,7 +27,7 @@ _CHECKED: Final = frozenset(
 )
 
 
-class Misfit(msgspec.Struct, frozen=True):
+class Violation(msgspec.Struct, frozen=True):
     """A value that its schema does not allow."""
 
     path: Path
@@ -38,7 +38,7 @@ class Misfit(msgspec.Struct, frozen=True):
     """True if the value matches none of several allowed forms."""
 
 
-def find_misfits(validator: "Validator", value: Any, node: Node) -> Iterator[Misfit]:
+def find_violations(validator: "Validator", value: Any, node: Node) -> Iterator[Violation]:
     """Yield the problems of an object with its defaults. The node has the values as written."""
     for error in validator.iterate_errors(value):
         closest = _closest(error)
@@ -46,11 +46,11 @@ def find_misfits(validator: "Validator", value: Any, node: Node) -> Iterator[Mis
         schema = structural.find_schema(validator.schema, path)
         if isinstance(closest.kind, ValidationErrorKind.Required):
             path = (*path, closest.kind.property)
-            yield Misfit(
+            yield Violation(
                 path, _required(structural.find_schema(validator.schema, path)), True, closest is not error
             )
         else:
-            yield Misfit(path, _sentence(closest, schema, node.find(path)), formless=closest is not error)
+            yield Violation(path, _sentence(closest, schema, node.find(path)), formless=closest is not error)
 
 
 class Validator:
@@ -176,9 +176,9 @@ def _enum(kind: Any, value: Any, _schema: Schema, _node: Node | None) -> str:
     text = f"{quote(value)} is not one of {join_choices(options)}"
     from modelplane.offline.check import renamed_fields  # noqa: PLC0415  few values need it
 
-    near = renamed_fields.CLUSTER_SOURCES.get(str(value), "")
+    near = renamed_fields.CLUSTER_SOURCES.get(str(value))
     if near not in options:
-        near = find_nearest(value, map(str, options), 0.6) if isinstance(value, str) else ""
+        near = find_nearest(value, map(str, options), 0.6) if isinstance(value, str) else None
     return f"{text}; did you mean {near}?" if near else f"{text}: choose one"
 
 

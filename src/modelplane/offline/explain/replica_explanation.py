@@ -14,6 +14,7 @@ from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
 from modelplane.api.schema.decode import InvalidObject, decode_as
+from modelplane.api.user_error import UserError
 from modelplane.compose.deployment import fleet_snapshot
 from modelplane.compose.replica import endpoint_manifests
 from modelplane.offline.explain.service_explanation import list_endpoints
@@ -21,7 +22,7 @@ from modelplane.offline.explain.statuses import Said, explain_not_ready, read_co
 from modelplane.offline.files.diagnostics import ObjectName
 from modelplane.offline.files.output import Output, Report
 from modelplane.offline.plan import placements
-from modelplane.offline.plan.fleet_of_files import Files, Unplannable, is_assumed_silent
+from modelplane.offline.plan.fleet_of_files import Files, is_assumed_silent
 from modelplane.offline.plan.lost_claims import find_lost_claims
 from modelplane.offline.plan.placements import Replica
 
@@ -57,12 +58,12 @@ class ReplicaExplanation(Report, frozen=True, kw_only=True):
 
 
 def explain_replica(files: Files, replica: Object) -> ReplicaExplanation:
-    """Explain why a replica is on its cluster, and why it is ready or not. Raises ``Unplannable``."""
+    """Explain why a replica is on its cluster, and why it is ready or not. Raises ``UserError``."""
     try:
         decoded = decode_as(ModelReplica, replica)
         services = tuple(_services(files, decoded))
     except InvalidObject as error:
-        raise Unplannable(f"{error}: correct it") from error
+        raise UserError(f"{error}: correct it") from error
     metadata, cluster = decoded.metadata, decoded.spec.cluster_name
     owner = _owner(files, replica)
     endpoints = (item for item in _all(files, ModelEndpoint) if not endpoint_manifests.is_placeholder(item))
@@ -80,7 +81,7 @@ def explain_replica(files: Files, replica: Object) -> ReplicaExplanation:
         cluster=cluster,
         deployment=owner["metadata"]["name"] if owner else "",
         ready=not reason,
-        reason=reason,
+        reason=reason or "",
         conditions=() if is_assumed_silent(replica) else read_conditions(replica),
         placement=_placement(files, owner, metadata.name) if owner else None,
         endpoint=str(endpoint["spec"]["url"]) if endpoint else "",

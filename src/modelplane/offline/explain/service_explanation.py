@@ -20,6 +20,7 @@ from modelplane.api.model_service import ModelService
 from modelplane.api.namespaces import check_reserved
 from modelplane.api.rejected import Rejected
 from modelplane.api.schema.decode import InvalidObject, decode_as
+from modelplane.api.user_error import UserError
 from modelplane.compose import owner_status
 from modelplane.compose.composition import Blocked, Composition, Request
 from modelplane.compose.deployment import standby
@@ -37,7 +38,7 @@ from modelplane.gateway.services import MOST_ENDPOINTS, Target, find_target, sel
 from modelplane.offline.explain.statuses import Said, explain_not_ready, read_conditions
 from modelplane.offline.files.diagnostics import ObjectName
 from modelplane.offline.files.output import Output, Report
-from modelplane.offline.plan.fleet_of_files import NEVER, Files, Unplannable
+from modelplane.offline.plan.fleet_of_files import NEVER, Files
 from modelplane.offline.render.facts_of_files import find_facts
 from modelplane.offline.render.gateways import is_gateway_local
 
@@ -79,11 +80,11 @@ class ServiceExplanation(Report, frozen=True, kw_only=True):
 
 
 def explain_service(files: Files, service: Object) -> ServiceExplanation:
-    """Explain the readiness and the endpoints of a service. Raises ``Unplannable``."""
+    """Explain the readiness and the endpoints of a service. Raises ``UserError``."""
     try:
         return _explained(files, service)
     except InvalidObject as error:
-        raise Unplannable(f"{error}: correct it") from error
+        raise UserError(f"{error}: correct it") from error
 
 
 def _explained(files: Files, service: Object) -> ServiceExplanation:
@@ -101,7 +102,7 @@ def _explained(files: Files, service: Object) -> ServiceExplanation:
             name=decoded.metadata.name,
         ),
         ready=not reason,
-        reason=reason,
+        reason=reason or "",
         address=decoded.status.address or "",
         conditions=read_conditions(service),
         endpoints=tuple(sorted(list_endpoints(files, decoded), key=_order)),
@@ -204,24 +205,24 @@ def _reason(
     )
     if priority := service.spec.endpoints[entry].priority:
         matched = f"{matched}; of priority {priority}"
-    trouble = explain_not_ready(item) if item.get("status") else ""
+    trouble = explain_not_ready(item) if item.get("status") else None
     return f"{matched}; it is not ready: {trouble}" if trouble else matched
 
 
 def _target(endpoint: ModelEndpoint, destinations: Destinations | Blocked) -> Target | Rejected:
     """Return where an endpoint leads, or why nowhere."""
     if isinstance(destinations, Blocked):
-        return Rejected(destinations.cause)
+        return Rejected(detail=destinations.cause)
     return find_target(endpoint, destinations)
 
 
-def _leaving(metadata: Mapping[str, Any]) -> str:
-    """Return the reason why an endpoint gets no new requests any more; empty if it stays."""
+def _leaving(metadata: Mapping[str, Any]) -> str | None:
+    """Return the reason why an endpoint gets no new requests any more; None if it stays."""
     if metadata.get("deletionTimestamp"):
         return "it is being deleted"
     if labels.DRAINING in metadata.get("annotations", {}):
         return "its replica is about to go, so it gets no new requests"
-    return ""
+    return None
 
 
 def _unrouted(endpoint: ModelEndpoint, target: Target, routed: Collection[str]) -> str:

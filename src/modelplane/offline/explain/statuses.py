@@ -30,11 +30,11 @@ def read_conditions(item: Object) -> tuple[Said, ...]:
     return tuple(sorted(reported, key=lambda condition: condition.type == READY))
 
 
-def explain_not_ready(item: Object) -> str:
-    """Return the reason why an object is not ready, from its status; empty if it is ready."""
+def explain_not_ready(item: Object) -> str | None:
+    """Return the reason why an object is not ready, from its status; None if it is ready."""
     ready = condition_of(item, READY)
     if ready.get("status") == "True":
-        return ""
+        return None
     if not ready:
         return "it has no status yet"
     return str(ready.get("message") or ready.get("reason") or "its status does not say why")

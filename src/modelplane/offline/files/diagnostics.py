@@ -14,6 +14,7 @@ from yaml.error import MarkedYAMLError
 from yaml.reader import ReaderError
 
 from modelplane.api.listing import in_order
+from modelplane.api.user_error import UserError
 from modelplane.offline.files.output import Output
 
 if TYPE_CHECKING:
@@ -122,17 +123,17 @@ def format_path(path: Path) -> str:
     return text
 
 
-def find_nearest(name: str, words: Iterable[str], least: float = 0.7) -> str:
-    """Return the known name that was probably meant; empty if none is similar."""
+def find_nearest(name: str, words: Iterable[str], least: float = 0.7) -> str | None:
+    """Return the known name that was probably meant; None if none is similar."""
     if len(name) > _LONGEST_NAME:
-        return ""
+        return None
     by_form = {_form(word): word for word in words}
     if (form := _form(name)) in by_form:
         return by_form[form]
     import difflib  # noqa: PLC0415  most names are known
 
     matches = difflib.get_close_matches(form, by_form, n=1, cutoff=least)
-    return by_form[matches[0]] if matches else ""
+    return by_form[matches[0]] if matches else None
 
 
 def _form(name: str) -> str:
@@ -147,7 +148,7 @@ def join_choices(options: Sequence[Any]) -> str:
     return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
 
 
-class Unreadable(Exception):
+class Unreadable(UserError):
     """A document that cannot be read, and the position of the error."""
 
     def __init__(self, message: str, place: Place) -> None:

@@ -28,8 +28,8 @@ _READ: Final = (
 _IDENTIFIER: Final = "[A-Za-z_][A-Za-z0-9_]{0,31}"
 
 
-def _impossible(reading: re.Match[str]) -> str:
-    """Return the reason why no device has an attribute that a selector reads; empty if one may."""
+def _impossible(reading: re.Match[str]) -> str | None:
+    """Return the reason why no device has an attribute that a selector reads; None if one may."""
     what, domain, name = reading["of"], reading["domain"], reading["name"] or reading["key"] or ""
     if "/" in domain:
         driver, _, rest = domain.partition("/")
@@ -43,4 +43,4 @@ def _impossible(reading: re.Match[str]) -> str:
             f"no driver publishes {what} of {quote(domain)}, so pods would find no device: select by what "
             "the driver publishes, or by a Synthetic device"
         )
-    return ""
+    return None

@@ -32,11 +32,11 @@ def check(deployment: ModelDeployment) -> Iterator[Advice]:
 _HUB_ID: Final = r"[A-Za-z0-9_][-A-Za-z0-9_.]*/[A-Za-z0-9_][-A-Za-z0-9_.]*(:\S+)?"
 
 
-def _hub_model(container: Container) -> str:
-    """Return the model of the Hugging Face hub that an engine serves; empty if it is not from there."""
+def _hub_model(container: Container) -> str | None:
+    """Return the model of the Hugging Face hub that an engine serves; None if it is not from there."""
     named = model(container)
     if named is None:
         words = [*container.command, *container.args]
         served = words.index("serve") + 1 if "serve" in words else len(words)
         named = words[served] if served < len(words) else ""
-    return named if re.fullmatch(_HUB_ID, named) else ""
+    return named if re.fullmatch(_HUB_ID, named) else None

@@ -18,11 +18,11 @@ class _Device(msgspec.Struct, frozen=True):
     capacity: Mapping[str, str]
 
 
-def describe_missed_cards(selectors: Sequence[str]) -> str:
+def describe_missed_cards(selectors: Sequence[str]) -> str | None:
     """Return a sentence about the cards that selectors would match at their nominal size only, or nothing."""
     missed = [card for card in CARDS if card.is_verified and _is_missed(card, selectors)]
     if not missed:
-        return ""
+        return None
     sentences = [
         f"{card.product or card.vendor} (publishes {card.memory_mi}Mi, so ask for at most {card.floor_gi}Gi)"
         for card in missed

@@ -9,13 +9,14 @@ from modelplane.api.inference_class import InferenceClass
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Object
+from modelplane.api.rejected import Rejected
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.offline.models.engine_containers import Engine, choose_image
 from modelplane.offline.models.model_manifests import ModelSettings, build_manifests
 from modelplane.offline.models.size_report import PoolFit, find_pool_fits
 from modelplane.offline.plan.fleet_of_files import assemble
 from modelplane.offline.plan.placements import Plan, plan_manifests
-from modelplane.sizing.hardware import Refused, Served
+from modelplane.sizing.hardware import Served
 from modelplane.sizing.memory import Load
 
 MOST_PLANS: Final = 8
@@ -62,7 +63,7 @@ def propose(
     """Return the manifests for the best pool that has room, else those for the best pool.
 
     The cheapest pool is the best if pools have prices, else the one with the fewest devices. Raises
-    ``Unplannable``.
+    ``UserError``.
     """
     given = [*objects]
     stored = tuple(assemble(given, live=live).store)
@@ -91,11 +92,11 @@ def _divided(
     for fit in find_pool_fits(settings.model, load, _readable(objects)):
         cluster, storage = fit.cluster.metadata.name, fit.cluster.status.cache
         has_storage = bool(storage and storage.storage_class_name)
-        reason = _reason(settings, fit, has_cache=use_cache and has_storage)
-        if reason or isinstance(fit.result, Refused):
-            refusals.append(PoolRefusal(cluster, fit.pool, fit.result.node.name, reason))
+        result = _check_pool(settings, fit, has_cache=use_cache and has_storage)
+        if isinstance(result, Rejected):
+            refusals.append(PoolRefusal(cluster, fit.pool, fit.node.name, result.message))
         else:
-            served.append(_Candidate(cluster, fit.pool, fit.result, has_storage))
+            served.append(_Candidate(cluster, fit.pool, result, has_storage))
     currencies = Counter(
         candidate.served.node.currency for candidate in served if candidate.served.price is not None
     )
@@ -103,20 +104,24 @@ def _divided(
     return sorted(served, key=lambda candidate: _rank(candidate, currency)), tuple(refusals)
 
 
-def _reason(settings: ModelSettings, fit: PoolFit, *, has_cache: bool) -> str:
-    """Return why a pool cannot serve the model; empty if it can."""
+def _check_pool(settings: ModelSettings, fit: PoolFit, *, has_cache: bool) -> Served | Rejected:
+    """Return how a pool serves the model, or why the manifests cannot use it."""
     result = fit.result
-    if isinstance(result, Refused):
-        return result.reason
+    if isinstance(result, Rejected):
+        return result
     if any(pool.spot for pool in fit.cluster.spec.node_pools if pool.name == fit.pool):
-        return "its nodes are spot, which the manifests do not allow: add spec.placement.spot to them"
+        detail = "its nodes are spot, which the manifests do not allow"
+        return Rejected(detail=detail, remedy="add spec.placement.spot to them")
     if settings.claim and not has_cache:
-        return "a folder needs a ModelCache, and the cluster has no storage for caches: name a repository"
+        detail = "a folder needs a ModelCache, and the cluster has no storage for caches"
+        return Rejected(detail=detail, remedy="name a repository")
     if settings.engine is Engine.SGLANG and result.nodes > 1:
-        return f"it takes {result.nodes} nodes, for which only vLLM's manifests are known: use --engine vllm"
+        detail = f"it takes {result.nodes} nodes, for which only vLLM's manifests are known"
+        return Rejected(detail=detail, remedy="use --engine vllm")
     if not (settings.image or choose_image(settings.engine, result.node.driver)):
-        return f"no image of {settings.engine} is known for {result.node.driver}: give --image"
-    return ""
+        detail = f"no image of {settings.engine} is known for {result.node.driver}"
+        return Rejected(detail=detail, remedy="give --image")
+    return result
 
 
 def _rank(candidate: _Candidate, currency: str) -> tuple[object, ...]:

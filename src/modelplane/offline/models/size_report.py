@@ -11,10 +11,13 @@ from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Model as MetaModel
 from modelplane.api.meta import Object
+from modelplane.api.rejected import Rejected
 from modelplane.api.schema.decode import decode_as
+from modelplane.api.user_error import UserError
 from modelplane.offline.files.output import Output, Report
 from modelplane.sizing.architecture import Architecture, LayerKind
-from modelplane.sizing.hardware import Node, Refused, Served, describe_node, plan_service
+from modelplane.sizing.hardware import Node, Served, describe_node, plan_service
+from modelplane.sizing.loaded_weights import MAX_BYTES
 from modelplane.sizing.memory import (
     BATCHES,
     GIB,
@@ -29,7 +32,6 @@ from modelplane.sizing.memory import (
 )
 from modelplane.sizing.splits import PIPELINE_SIZES, TENSOR_SIZES, Split, find_best_split, find_rejections
 from modelplane.sizing.tensors import Role
-from modelplane.sizing.unsizable import MAX_BYTES, Unsizable
 
 M = TypeVar("M", bound=MetaModel)
 
@@ -128,11 +130,11 @@ class Size(Report, frozen=True, kw_only=True):
 
 
 def size(name: str, model: Model, load: Load, hardware: Iterable[HardwareSize]) -> Size:
-    """Return the size of a model. Raises ``Unsizable``."""
+    """Return the size of a model. Raises ``UserError``."""
     architecture, weights = model.architecture, model.weights
     cache = _cache(architecture, load)
     if cache.sequence_bytes * load.concurrency > MAX_BYTES:
-        raise Unsizable(
+        raise UserError(
             f"{load.concurrency:,} sequences of {load.context:,} tokens take more than a pebibyte: lower "
             "--context or --concurrency"
         )
@@ -217,7 +219,7 @@ def size_classes(model: Model, load: Load, classes: Iterable[InferenceClass]) ->
     """Yield how each class serves a model."""
     for class_ in classes:
         if (hardware := describe_node(class_)) is not None:
-            yield _row(plan_service(model, hardware, load))
+            yield _row(hardware, plan_service(model, hardware, load))
 
 
 class PoolFit(NamedTuple):
@@ -225,13 +227,14 @@ class PoolFit(NamedTuple):
 
     cluster: InferenceCluster
     pool: str
-    result: Served | Refused
+    node: Node
+    result: Served | Rejected
 
 
 def size_pools(model: Model, load: Load, objects: Iterable[Object]) -> Iterator[HardwareSize]:
     """Yield how each pool of a fleet serves a model. Raises ``InvalidObject``."""
     for fit in find_pool_fits(model, load, objects):
-        yield _row(fit.result, fit.cluster.metadata.name, fit.pool)
+        yield _row(fit.node, fit.result, fit.cluster.metadata.name, fit.pool)
 
 
 def find_pool_fits(model: Model, load: Load, objects: Iterable[Object]) -> Iterator[PoolFit]:
@@ -243,13 +246,16 @@ def find_pool_fits(model: Model, load: Load, objects: Iterable[Object]) -> Itera
             class_ = classes.get(pool.class_name)
             hardware = describe_node(class_, pool.pricing, spot=pool.spot) if class_ else None
             if hardware is None:
-                lacks = "has no device with memory" if class_ else "is not in --fleet: add its file"
-                missing = Node(pool.class_name, "", 0, 0)
-                refused = Refused(missing, f'InferenceClass "{pool.class_name}" {lacks}')
-                yield PoolFit(cluster, pool.name, refused)
+                named = f'InferenceClass "{pool.class_name}"'
+                rejected = (
+                    Rejected(subject=named, detail="has no device with memory")
+                    if class_
+                    else Rejected(subject=named, detail="is not in --fleet", remedy="add its file")
+                )
+                yield PoolFit(cluster, pool.name, Node(pool.class_name, "", 0, 0), rejected)
             else:
                 most = max(pool.node_count, pool.max_node_count or 0)
-                yield PoolFit(cluster, pool.name, plan_service(model, hardware, load, most))
+                yield PoolFit(cluster, pool.name, hardware, plan_service(model, hardware, load, most))
 
 
 def _decoded(objects: Iterable[Object], type_: type[M]) -> Iterator[M]:
@@ -259,8 +265,7 @@ def _decoded(objects: Iterable[Object], type_: type[M]) -> Iterator[M]:
             yield decode_as(type_, item)
 
 
-def _row(result: Served | Refused, cluster: str = "", pool: str = "") -> HardwareSize:
-    node = result.node
+def _row(node: Node, result: Served | Rejected, cluster: str = "", pool: str = "") -> HardwareSize:
     row = HardwareSize(
         inference_class=node.name,
         cluster=cluster,
@@ -276,8 +281,8 @@ def _row(result: Served | Refused, cluster: str = "", pool: str = "") -> Hardwar
         cost_per_hour="",
         reason="",
     )
-    if isinstance(result, Refused):
-        return replace(row, reason=result.reason)
+    if isinstance(result, Rejected):
+        return replace(row, reason=result.message)
     return replace(
         row,
         devices=result.split.gpus,

@@ -15,16 +15,17 @@ from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Object
 from modelplane.api.schema.decode import InvalidObject, decode_as
+from modelplane.api.user_error import UserError
 from modelplane.compose.deployment import fleet_snapshot
 from modelplane.offline.files.identities import add_version
-from modelplane.offline.plan.fleet_of_files import Files, Unplannable, assemble, take_snapshot
+from modelplane.offline.plan.fleet_of_files import Files, assemble, take_snapshot
 from modelplane.offline.plan.placements import Plan, plan
 
 _LIMITS: Final = {"maxMoving": MOST_MOVING, "maxMovingInFleet": MOST_MOVING}
 
 
 def drain_plan(objects: Iterable[Object], name: str, pool: str = "") -> Plan:
-    """Return the plan of a drain of a cluster, or of a pool of it. Raises ``Unplannable``."""
+    """Return the plan of a drain of a cluster, or of a pool of it. Raises ``UserError``."""
     kind = kind_of(InferenceCluster)
     files = assemble(objects, live=True)
     clusters = [
@@ -33,7 +34,7 @@ def drain_plan(objects: Iterable[Object], name: str, pool: str = "") -> Plan:
         if item["metadata"]["name"] == name
     ]
     if not clusters:
-        raise Unplannable(f'there is no InferenceCluster "{name}"')
+        raise UserError(f'there is no InferenceCluster "{name}"')
     tainted = _drained(clusters[0], pool)
     store = files.store.copy()
     store.add(tainted)
@@ -61,7 +62,7 @@ def _concerned(files: Files, tainted: Object) -> frozenset[str]:
     try:
         cluster = fleet_snapshot.described(decode_as(InferenceCluster, tainted))
     except InvalidObject as error:
-        raise Unplannable(f"{error}: correct it") from error
+        raise UserError(f"{error}: correct it") from error
     return frozenset(
         replica.deployment_uid
         for replica in take_snapshot(files).replicas

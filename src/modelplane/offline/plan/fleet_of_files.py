@@ -27,6 +27,7 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.namespaces import check_reserved
 from modelplane.api.schema.decode import InvalidObject, decode_as
+from modelplane.api.user_error import UserError
 from modelplane.cel import SelectorError
 from modelplane.compose import workload_kinds
 from modelplane.compose.cluster import inference_cluster
@@ -56,10 +57,6 @@ _READY: Final = {
     "reason": "Available",
     "lastTransitionTime": NEVER,
 }
-
-
-class Unplannable(Exception):
-    """Objects that prevent placement; the message says why, and the remedy."""
 
 
 class Files(msgspec.Struct, frozen=True):
@@ -196,7 +193,7 @@ def _published(cluster: Object, store: Store) -> Object:
         request = _request(cluster, InferenceCluster, inference_cluster.requirements, store, ClusterFacts())
         composition = inference_cluster.compose(request)
     except InvalidObject as error:
-        raise Unplannable(f"{error}: correct it") from error
+        raise UserError(f"{error}: correct it") from error
     status = {**composition.status, **_ASSUMED}
     missing = [
         condition
@@ -245,17 +242,17 @@ def _deployment_request(
 
 
 def place(files: Files, deployment: Object) -> Placed:
-    """Place a deployment; the next one is placed on the files of the result. Raises ``Unplannable``."""
+    """Place a deployment; the next one is placed on the files of the result. Raises ``UserError``."""
     store = files.store.copy()
     if rejected := check_reserved(deployment["metadata"]["namespace"]):
-        raise Unplannable(f'ModelDeployment "{deployment["metadata"]["name"]}": {rejected.message}')
+        raise UserError(f'ModelDeployment "{deployment["metadata"]["name"]}": {rejected.message}')
     try:
         observed = _children(deployment, store)
         decided = standby(_deployment_request(deployment, store, observed))
         placement = model_deployment.place(decided.request)
         composition = decided.joined(model_deployment.placed(decided.request, placement))
     except (InvalidObject, SelectorError) as error:
-        raise Unplannable(f"{error}: correct it") from error
+        raise UserError(f"{error}: correct it") from error
     dropped = {dropped_replica.replica for dropped_replica in placement.dropped}
     for replica in observed.values():
         if replica["metadata"]["name"] in dropped:
@@ -299,27 +296,27 @@ def _reported(deployment: Object, composition: Composition) -> Object:
 
 
 def find_other_places(files: Files, deployment: Object) -> scheduler.Alternatives:
-    """Return where one more replica of a deployment would fit. Raises ``Unplannable``."""
+    """Return where one more replica of a deployment would fit. Raises ``UserError``."""
     try:
         request = _deployment_request(deployment, files.store, _children(deployment, files.store))
         return scheduler.list_alternatives(*model_deployment.situation(request))
     except (InvalidObject, SelectorError) as error:
-        raise Unplannable(f"{error}: correct it") from error
+        raise UserError(f"{error}: correct it") from error
 
 
 def take_snapshot(files: Files) -> scheduler.Fleet:
-    """Return the fleet as the scheduler sees it. Raises ``Unplannable``."""
+    """Return the fleet as the scheduler sees it. Raises ``UserError``."""
     try:
         return scheduler.Fleet(
             tuple(map(fleet_snapshot.cluster, _of(files.store, InferenceCluster))),
             tuple(map(fleet_snapshot.replica, _of(files.store, ModelReplica))),
         )
     except InvalidObject as error:
-        raise Unplannable(f"{error}: correct it") from error
+        raise UserError(f"{error}: correct it") from error
 
 
-def find_missing_cache(deployment: Object, files: Files) -> str:
-    """Return the name of a deployment's ModelCache if the files do not hold it; empty otherwise."""
+def find_missing_cache(deployment: Object, files: Files) -> str | None:
+    """Return the name of a deployment's ModelCache if the files do not hold it; None otherwise."""
     source = decode_as(ModelDeployment, deployment)
     needed = model_deployment.requirements(source)
     missing = (
@@ -327,7 +324,7 @@ def find_missing_cache(deployment: Object, files: Files) -> str:
         for requirement in needed
         if requirement.key == "cache" and not files.store.find(requirement)
     )
-    return next(missing, "")
+    return next(missing, None)
 
 
 def _children(deployment: Object, store: Store) -> dict[str, Object]:

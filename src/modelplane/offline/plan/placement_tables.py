@@ -9,16 +9,16 @@ from typing import Final
 from modelplane.api.fields.pods.engines import Role
 from modelplane.offline.files.diagnostics import join_choices
 from modelplane.offline.plan.placements import (
-    RANKS,
     Alternative,
     Deployment,
     EngineReport,
+    ExclusionReport,
     MemberReport,
-    RefusalReport,
     Replica,
     find_used_pools,
 )
 from modelplane.offline.plan.pool_reports import Pool
+from modelplane.scheduler.verdict import RANKS
 
 Row = tuple[str, ...]
 """One row of a table."""
@@ -90,14 +90,14 @@ def _claims(member: MemberReport) -> str:
     return ", ".join(f"{claim.count} {claim.name}" for claim in member.claims) or "-"
 
 
-def select_closest(refusals: Sequence[RefusalReport], most: int) -> Sequence[RefusalReport]:
+def select_closest(refusals: Sequence[ExclusionReport], most: int) -> Sequence[ExclusionReport]:
     """Return at most `most` refusals, those closest to a fit first: by the latest rule."""
     if len(refusals) <= most:
         return refusals
     return sorted(refusals, key=lambda refusal: -RANKS[refusal.rule])[:most]
 
 
-def list_refusal_rows(refusals: Iterable[RefusalReport]) -> Iterator[Row]:
+def list_refusal_rows(refusals: Iterable[ExclusionReport]) -> Iterator[Row]:
     """Yield a row for each cluster and pool that refused."""
     for refusal in refusals:
         compared = refusal.detail or ", ".join(f"{value.name} is {value.value}" for value in refusal.compared)
@@ -117,11 +117,11 @@ def list_remedy_rows(deployment: Deployment) -> Iterator[Row]:
         yield (remedy.change, join_choices(remedy.clusters) if remedy.clusters else "-")
 
 
-def describe_cost(deployment: Deployment) -> str:
-    """Return what the replicas cost; empty if no pool has a price."""
+def describe_cost(deployment: Deployment) -> str | None:
+    """Return what the replicas cost; None if no pool has a price."""
     cost = deployment.cost
     if cost is None:
-        return ""
+        return None
     unpriced = f", and {cost.unpriced_replicas} without a known price" if cost.unpriced_replicas else ""
     return f"{deployment.name}: {cost.per_hour} {cost.currency} an hour{unpriced}"
 

@@ -97,7 +97,7 @@ class Compared(Output, frozen=True, kw_only=True):
     value: str
 
 
-class RefusalReport(Output, frozen=True, kw_only=True):
+class ExclusionReport(Output, frozen=True, kw_only=True):
     """The first rule that refused a pool, or, if ``pool`` is empty, a cluster."""
 
     cluster: str
@@ -129,7 +129,7 @@ class Deployment(Output, frozen=True, kw_only=True):
     diagnosis: str
     """Causes and remedies on one line, joined by ``; ``; empty if nothing is wrong."""
     replicas: tuple[Replica, ...]
-    refusals: tuple[RefusalReport, ...]
+    refusals: tuple[ExclusionReport, ...]
     remedies: tuple[RemedyReport, ...]
     notes: tuple[str, ...]
     cost: CostReport | None
@@ -180,7 +180,7 @@ class Explanation(Report, frozen=True, kw_only=True):
 def plan(files: Files, deployments: Iterable[Object]) -> Plan:
     """Place deployments one after the other, standbys after those they stand by for.
 
-    Raises ``Unplannable``.
+    Raises ``UserError``.
     """
     reports = []
     for deployment in sort_by_preference(deployments):
@@ -191,7 +191,7 @@ def plan(files: Files, deployments: Iterable[Object]) -> Plan:
 
 
 def plan_manifests(existing: Iterable[Object], written: Sequence[Object], *, live: bool = False) -> Plan:
-    """Place the ModelDeployments of manifests over a fleet. Raises ``Unplannable``."""
+    """Place the ModelDeployments of manifests over a fleet. Raises ``UserError``."""
     files = assemble(existing, written, live=live)
     identities = set(map(get_identity, written))
     return plan(
@@ -200,7 +200,7 @@ def plan_manifests(existing: Iterable[Object], written: Sequence[Object], *, liv
 
 
 def explain(files: Files, deployment: Object) -> Explanation:
-    """Explain the placement of one deployment. Raises ``Unplannable``."""
+    """Explain the placement of one deployment. Raises ``UserError``."""
     placed = place(files, deployment)
     report = _deployment(deployment, placed)
     return Explanation(
@@ -211,7 +211,7 @@ def explain(files: Files, deployment: Object) -> Explanation:
 
 
 def explain_briefly(files: Files, deployment: Object, most_pools: int) -> Explanation:
-    """Explain the placement of one deployment as a page has room for. Raises ``Unplannable``.
+    """Explain the placement of one deployment as a page has room for. Raises ``UserError``.
 
     Of more pools than ``most_pools``, only those that its replicas use are reported; alternatives only if
     they have prices to compare. The rest of a large fleet is then not read.
@@ -304,7 +304,7 @@ def _deployment(deployment: Object, placed: Placed) -> Deployment:
         placed=diagnosis.placed,
         diagnosis=sentence,
         replicas=(*map(_replica, placement.assignments), *map(_removed, placement.dropped)),
-        refusals=tuple(_refusal(refusal, files) for refusal in diagnosis.refusals),
+        refusals=tuple(_report_exclusion(exclusion, files) for exclusion in diagnosis.excluded),
         remedies=tuple(
             RemedyReport(change=suggestion.change, clusters=tuple(suggestion.clusters))
             for suggestion in diagnosis.remedies
@@ -372,23 +372,16 @@ def _engine(engine: scheduler.PlacedEngine, spot_pools: Sequence[str]) -> Engine
     return EngineReport(name=engine.name, copies=engine.copies, members=members)
 
 
-def _rule_name(reason: scheduler.Reason) -> str:
-    return "".join(word.capitalize() for word in reason.name.split("_"))
-
-
-RANKS: Final = {_rule_name(reason): int(reason) for reason in scheduler.Reason}
-"""Position of each rule in the order of evaluation."""
-
-
-def _refusal(refusal: scheduler.Refusal, files: Files) -> RefusalReport:
-    lacks_classes = refusal.reason is scheduler.Reason.NOT_READY and refusal.cluster in files.assumed
-    return RefusalReport(
-        cluster=refusal.cluster,
-        pool=refusal.pool,
-        engine=refusal.engine,
-        rule=_rule_name(refusal.reason),
-        reason=PHRASES[refusal.reason].format(subject=refusal.subject),
-        detail=refusal.detail,
-        compared=tuple(Compared(name=read.name, value=read.text) for read in refusal.reads),
-        remedy="give the files of its classes too" if lacks_classes else refusal.remedy,
+def _report_exclusion(exclusion: scheduler.Exclusion, files: Files) -> ExclusionReport:
+    why = exclusion.why
+    lacks_classes = why.reason is scheduler.Reason.NOT_READY and exclusion.cluster in files.assumed
+    return ExclusionReport(
+        cluster=exclusion.cluster,
+        pool=exclusion.pool,
+        engine=exclusion.engine,
+        rule=why.reason,
+        reason=PHRASES[why.reason].format(subject=why.subject),
+        detail=why.detail,
+        compared=tuple(Compared(name=read.name, value=read.text) for read in exclusion.reads),
+        remedy="give the files of its classes too" if lacks_classes else why.remedy,
     )

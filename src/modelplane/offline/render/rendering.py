@@ -11,6 +11,7 @@ from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.listing import join_alternatives
 from modelplane.api.meta import Object, kind_name
 from modelplane.api.schema.decode import InvalidObject, decode_as
+from modelplane.api.user_error import UserError
 from modelplane.compose import owner_status as status_of
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement
 from modelplane.compose.kinds import COMPOSERS
@@ -24,7 +25,6 @@ from modelplane.offline.files.yaml_output import to_yaml
 from modelplane.offline.plan.fleet_of_files import (
     NEVER,
     Files,
-    Unplannable,
     assume_ready,
     convert_to_plain,
     list_assumed_ready,
@@ -36,10 +36,6 @@ from modelplane.offline.render.gateways import announce, is_assumed
 
 CHILD_KEYS = (labels.CHILD, "crossplane.io/composition-resource-name")
 """Annotations with the key of a child of an owner: ours, and Crossplane's."""
-
-
-class NotRendered(Exception):
-    """An owner that cannot be composed; the message has the cause and the remedy."""
 
 
 class Looked(Output, frozen=True, kw_only=True):
@@ -95,21 +91,21 @@ def render(
 ) -> tuple[Rendering, Object]:
     """Compose the one owner among the objects; return the rendering, and the owner with its status.
 
-    Other objects among the owners are like required ones. Raises ``NotRendered``.
+    Other objects among the owners are like required ones. Raises ``UserError``.
     """
     owner_objects, children, others = tuple(owners), tuple(observed), tuple(required)
     composed = [item for item in owner_objects if item["kind"] in COMPOSERS]
     if not composed:
         kinds = join_alternatives(sorted(COMPOSERS), "and")
         names = f"holds only {_names(owner_objects)}" if owner_objects else "holds no object"
-        raise NotRendered(f"OWNER {names}: name a file with one of the kinds {kinds}")
+        raise UserError(f"OWNER {names}: name a file with one of the kinds {kinds}")
     if len(composed) > 1:
-        raise NotRendered(
+        raise UserError(
             f"OWNER holds {len(composed)} objects that something is composed for, {_names(composed)}: "
             "give one in a file of its own, and the others by --required"
         )
     if "deletionTimestamp" in composed[0]["metadata"]:
-        raise NotRendered(
+        raise UserError(
             f"{_names(composed)} is being deleted, and the controllers compose nothing for it: "
             "remove metadata.deletionTimestamp to see what they composed before"
         )
@@ -117,10 +113,7 @@ def render(
     store = Store()
     for item in everything:
         store.add(item)
-    try:
-        assumed = assume_ready(store)
-    except Unplannable as error:
-        raise NotRendered(str(error)) from error
+    assumed = assume_ready(store)
     if gateway_address:
         announce(gateway_address, store)
     owner = everything[len(children) + len(others) + owner_objects.index(composed[0])]
@@ -152,9 +145,9 @@ def _is_owned(item: Object, uid: str) -> bool:
     )
 
 
-def _key(item: Object) -> str:
+def _key(item: Object) -> str | None:
     annotations = item["metadata"].get("annotations", {})
-    return next((str(annotations[name]) for name in CHILD_KEYS if name in annotations), "")
+    return next((str(annotations[name]) for name in CHILD_KEYS if name in annotations), None)
 
 
 def _keyed(children: Iterable[Object]) -> dict[str, Object]:
@@ -163,12 +156,12 @@ def _keyed(children: Iterable[Object]) -> dict[str, Object]:
         key = _key(child)
         name = f'{child["kind"]} "{child["metadata"]["name"]}"'
         if not key:
-            raise NotRendered(
+            raise UserError(
                 f"{name} among the observed objects has no annotation {CHILD_KEYS[0]}: "
                 "add it with the child's key, or give the object by --required"
             )
         if key in keyed:
-            raise NotRendered(f"{name} has the key {key} of another observed object: remove one of them")
+            raise UserError(f"{name} has the key {key} of another observed object: remove one of them")
         keyed[key] = child
     return keyed
 
@@ -179,7 +172,7 @@ def _rendered(
     try:
         answers, composition = _composed(owner, observed, files.store, gateway_address)
     except InvalidObject as error:
-        raise NotRendered(f"{error}: correct it") from error
+        raise UserError(f"{error}: correct it") from error
     doubt = composition.cause if isinstance(composition, Blocked) else ""
     if isinstance(composition, Blocked):
         composition = Composition()

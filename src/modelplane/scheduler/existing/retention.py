@@ -26,10 +26,10 @@ from msgspec.structs import replace
 from modelplane.scheduler.capacity.capacity_ledger import Ledger
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.existing import failover
-from modelplane.scheduler.filters.region_rule import explain_outside
+from modelplane.scheduler.filters.region_rule import check_known_region
 from modelplane.scheduler.filters.taints import list_evicting
-from modelplane.scheduler.placement.misfit import Misfit
 from modelplane.scheduler.placement.placer import Pins
+from modelplane.scheduler.placement.pool_rejections import PoolRejections
 from modelplane.scheduler.types import Cluster, Deployment, PlacedEngine, Replica
 from modelplane.scheduler.verdict import Reason
 
@@ -105,8 +105,8 @@ def _decision(state: CycleState, replica: Replica) -> RetentionDecision:
     taints = list_evicting(state.deployment, cluster)
     if taints:
         return Gone(replica, f'taint {taints[0]} of InferenceCluster "{cluster.name}" evicts it')
-    if why := explain_outside(state.deployment, cluster):
-        return Leaving(replica, f'InferenceCluster "{cluster.name}" may not serve it: {why}')
+    if rejected := check_known_region(state.deployment, cluster):
+        return Leaving(replica, f'InferenceCluster "{cluster.name}" may not serve it: {rejected.detail}')
     if cluster.lost:
         return Leaving(replica, cluster.lost, failover.describe_removal(cluster))
     return _refit(state, replica, cluster)
@@ -127,7 +127,7 @@ def _refit(state: CycleState, replica: Replica, cluster: Cluster) -> Kept | Leav
 
     if all(engine.name in pins for engine in state.deployment.engines):
         resolved = state.placer.resolve(cluster, pins)
-        if isinstance(resolved, Misfit):
+        if isinstance(resolved, PoolRejections):
             return _held(replica) if replica.held else Leaving(replica, _why(resolved, cluster))
         if not state.ledger.is_growing(cluster, resolved, replica.engines):
             return Kept(replica, resolved)
@@ -146,10 +146,10 @@ def _held(replica: Replica) -> Kept:
 def _regrown(state: CycleState, replica: Replica, cluster: Cluster, pins: Pins) -> Kept | Leaving:
     """Keep a replica that needs more than it holds, if its pools and its quota have that for it."""
     placed = state.placer.place(cluster, state.ledger.list_capacities(cluster, without=replica.engines), pins)
-    if isinstance(placed, Misfit):
+    if isinstance(placed, PoolRejections):
         return Leaving(replica, _why(placed, cluster))
-    if refused := state.quotas.explain_refusal(cluster, placed, replica.engines):
-        return Leaving(replica, f"the edit needs more devices: {refused}")
+    if rejected := state.quotas.check_all(cluster, placed, replica.engines):
+        return Leaving(replica, f"the edit needs more devices: {rejected.detail}")
     return Kept(replica, placed)
 
 
@@ -162,11 +162,11 @@ def find_pins(replica: Replica) -> Pins:
     }
 
 
-def _why(misfit: Misfit, cluster: Cluster) -> str:
-    pool, refusal = misfit.pools[0]
+def _why(rejections: PoolRejections, cluster: Cluster) -> str:
+    pool, rejected = rejections.pools[0]
     place = f'pool {pool} of InferenceCluster "{cluster.name}"'
-    subject = f'"{refusal.subject}": ' if refusal.reason in _OF_REQUESTS else ""
-    return f"engine {misfit.engine} no longer fits {place}: {subject}{refusal.detail}"
+    subject = f'"{rejected.subject}": ' if rejected.reason in _OF_REQUESTS else ""
+    return f"engine {rejections.engine} no longer fits {place}: {subject}{rejected.detail}"
 
 
 def give_way(

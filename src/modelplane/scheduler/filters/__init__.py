@@ -6,6 +6,7 @@ A filter reads one deployment and one cluster (or the devices of one node), and 
 from collections.abc import Callable
 from typing import Final
 
+from modelplane.api.rejected import Rejected
 from modelplane.scheduler.filters.accepted_pods import check_pod_keys
 from modelplane.scheduler.filters.cache_footprint import check_cache_footprint
 from modelplane.scheduler.filters.capabilities import check_capabilities
@@ -15,9 +16,8 @@ from modelplane.scheduler.filters.ready_cluster import check_gateway, check_read
 from modelplane.scheduler.filters.region_rule import check_regions
 from modelplane.scheduler.filters.taints import check_taints
 from modelplane.scheduler.types import Cluster, Deployment
-from modelplane.scheduler.verdict import FIT, Verdict
 
-CLUSTER_FILTERS: Final[tuple[Callable[[Deployment, Cluster], Verdict], ...]] = (
+CLUSTER_FILTERS: Final[tuple[Callable[[Deployment, Cluster], Rejected | None], ...]] = (
     check_regions,
     check_cluster_selector,
     check_cache_footprint,
@@ -30,10 +30,10 @@ CLUSTER_FILTERS: Final[tuple[Callable[[Deployment, Cluster], Verdict], ...]] = (
 )
 
 
-def admit(deployment: Deployment, cluster: Cluster) -> Verdict:
-    """Return the first filter's refusal of a cluster for new replicas, or a fit."""
+def admit(deployment: Deployment, cluster: Cluster) -> Rejected | None:
+    """Return why a cluster takes no new replica, by the first filter; None if it may."""
     for rule in CLUSTER_FILTERS:
-        verdict = rule(deployment, cluster)
-        if verdict is not FIT:
-            return verdict
-    return FIT
+        rejected = rule(deployment, cluster)
+        if rejected is not None:
+            return rejected
+    return None

@@ -3,25 +3,20 @@
 from functools import lru_cache
 
 from modelplane.api.fields.pods.pod_keys import VARIABLE, find_refused
+from modelplane.api.rejected import Rejected
 from modelplane.scheduler.types import Cluster, Deployment
-from modelplane.scheduler.verdict import FIT, Reason, Rejected, Verdict
+from modelplane.scheduler.verdict import Reason
 
 _refused = lru_cache(maxsize=1024)(find_refused)
 """Most clusters have the same rules."""
 
 
-def check_pod_keys(deployment: Deployment, cluster: Cluster) -> Verdict:
-    """Refuse a cluster that does not accept a label, annotation or variable of the pods."""
-    if not (parts := list_refused_parts(deployment, cluster)):
-        return FIT
+def check_pod_keys(deployment: Deployment, cluster: Cluster) -> Rejected | None:
+    """Refuse a cluster that does not accept a part of the pods; the detail lists those parts."""
+    refused = _refused(deployment.pod_parts, cluster.pod_keys) if deployment.pod_parts else ()
+    if not refused:
+        return None
     remedy = "remove what is refused"
-    if any(part.what != VARIABLE for part in _refused(deployment.pod_parts, cluster.pod_keys)):
+    if any(part.what != VARIABLE for part in refused):
         remedy += ", or let the platform team add it to spec.podKeys.accept of the InferenceCluster"
-    return Rejected(Reason.PODS_NOT_ACCEPTED, detail=parts, remedy=remedy)
-
-
-def list_refused_parts(deployment: Deployment, cluster: Cluster) -> str:
-    """Return every label, annotation and variable that a cluster refuses; empty if it accepts all."""
-    if not deployment.pod_parts:
-        return ""
-    return ", ".join(map(str, _refused(deployment.pod_parts, cluster.pod_keys)))
+    return Rejected(Reason.PODS_NOT_ACCEPTED, detail=", ".join(map(str, refused)), remedy=remedy)

@@ -1,15 +1,16 @@
 """The clusters on which the deployment's ModelCache stages its weights."""
 
+from modelplane.api.rejected import Rejected
 from modelplane.scheduler.filters.cluster_selector import find_difference
-from modelplane.scheduler.filters.region_rule import explain_beyond, find_remedy
+from modelplane.scheduler.filters.region_rule import reject_region
 from modelplane.scheduler.types import Cluster, Deployment
-from modelplane.scheduler.verdict import FIT, Reason, Rejected, Verdict
+from modelplane.scheduler.verdict import Reason
 
 
-def check_cache_footprint(deployment: Deployment, cluster: Cluster) -> Verdict:
+def check_cache_footprint(deployment: Deployment, cluster: Cluster) -> Rejected | None:
     """Refuse a cluster that the deployment's cache does not cover."""
     if deployment.cache is None:
-        return FIT
+        return None
     differs = find_difference(deployment.cache.labels, cluster.labels)
     if differs:
         return Rejected(
@@ -17,15 +18,14 @@ def check_cache_footprint(deployment: Deployment, cluster: Cluster) -> Verdict:
             detail=differs.text,
             remedy=f"remove {differs.wanted} from the cache's clusterSelector, or label the cluster with it",
         )
-    if deployment.cache.regions and cluster.region not in deployment.cache.regions:
-        detail = explain_beyond(deployment.cache.regions, cluster) or "its region is unknown"
-        return Rejected(
-            Reason.CACHE_FOOTPRINT, detail=detail, remedy=find_remedy(cluster, "the cache's regions")
-        )
+    regions = deployment.cache.regions
+    if regions and cluster.region not in regions:
+        unknown = Rejected(Reason.CACHE_FOOTPRINT, detail="its region is unknown")
+        return reject_region(regions, cluster, Reason.CACHE_FOOTPRINT, "the cache's regions") or unknown
     if deployment.cache.known and not cluster.cache_storage:
         return Rejected(
             Reason.CACHE_FOOTPRINT,
             detail="it has no StorageClass for caches",
             remedy="name its ReadWriteMany StorageClass, if it has one, in spec.cluster.existing.cache",
         )
-    return FIT
+    return None

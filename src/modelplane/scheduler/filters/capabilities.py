@@ -1,10 +1,11 @@
 """Filter by the capabilities that a deployment's engines need on a cluster."""
 
+from modelplane.api.rejected import Rejected
 from modelplane.scheduler.types import Cluster, Deployment
-from modelplane.scheduler.verdict import FIT, Reason, Rejected, Verdict
+from modelplane.scheduler.verdict import Reason
 
 
-def check_capabilities(deployment: Deployment, cluster: Cluster) -> Verdict:
+def check_capabilities(deployment: Deployment, cluster: Cluster) -> Rejected | None:
     """Refuse a cluster that lacks an API which the deployment's pods or routes are made of."""
     offered = cluster.capabilities
     if not offered.dra and any(member.requests for engine in deployment.engines for member in engine.members):
@@ -15,7 +16,7 @@ def check_capabilities(deployment: Deployment, cluster: Cluster) -> Verdict:
         return _missing("InferencePool", "routing by endpoint picker needs it")
     if offered.needs_llm_inference_service and not offered.llm_inference_service:
         return _missing("LLMInferenceService (KServe)", "its backend is KServe")
-    return FIT
+    return None
 
 
 def _missing(what: str, why: str) -> Rejected:

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 
 import msgspec
 
+from modelplane.api.rejected import Rejected
 from modelplane.scheduler.types import Cluster, Deployment
-from modelplane.scheduler.verdict import FIT, Reason, Rejected, Verdict
+from modelplane.scheduler.verdict import Reason
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -24,11 +25,11 @@ def find_difference(selector: Mapping[str, str], labels: Mapping[str, str]) -> D
     return None
 
 
-def check_cluster_selector(deployment: Deployment, cluster: Cluster) -> Verdict:
+def check_cluster_selector(deployment: Deployment, cluster: Cluster) -> Rejected | None:
     """Refuse a cluster that lacks a label of the deployment's clusterSelector."""
     differs = find_difference(deployment.cluster_selector, cluster.labels)
     if not differs:
-        return FIT
+        return None
     return Rejected(
         Reason.CLUSTER_SELECTOR,
         detail=differs.text,

@@ -1,13 +1,14 @@
 """Cordoned and draining clusters and pools get no new replica, whatever a deployment tolerates."""
 
+from modelplane.api.rejected import Rejected
 from modelplane.scheduler.types import Cluster, Deployment, Pool
-from modelplane.scheduler.verdict import FIT, Reason, Rejected, Verdict
+from modelplane.scheduler.verdict import Reason
 
 
-def check_cordon(_: Deployment, cluster: Cluster) -> Verdict:
+def check_cordon(_: Deployment, cluster: Cluster) -> Rejected | None:
     """Refuse a cluster that is cordoned or draining."""
     if not cluster.cordon:
-        return FIT
+        return None
     remedy = f"open it: modelplane cluster uncordon {cluster.name}"
     return Rejected(Reason.CORDONED, str(cluster.cordon), remedy=remedy)
 

@@ -11,13 +11,14 @@ from typing import Final, TypeAlias
 import msgspec
 
 from modelplane.api.fields.cluster.devices import Claim
+from modelplane.api.rejected import Rejected
 from modelplane.cel import Match, NoMatch, Quantity
 from modelplane.scheduler.capacity.demand import Demand
 from modelplane.scheduler.placement.selection import Selection
 from modelplane.scheduler.search.backtracking import Backtracking, number_items
 from modelplane.scheduler.search.search_budget import SearchBudget
 from modelplane.scheduler.types import Device, DeviceRequest, ResolvedRequest
-from modelplane.scheduler.verdict import Reason, Rejected
+from modelplane.scheduler.verdict import NoDevice, Reason
 
 # Visiting a state takes about as long as this many steps of SearchBudget.
 _STATE_COST: Final = 8
@@ -226,8 +227,12 @@ def _unserved(
     # A value that was compared tells more than a device of another kind, on which the selector fails.
     telling = [refusal for refusal in refusals if not refusal.failed] or refusals
     closest = max(telling, key=_closeness)
-    return Rejected(
-        Reason.NO_MATCHING_DEVICE, request.name, closest.reason, reads, selectors=request.selectors
+    return NoDevice(
+        Reason.NO_MATCHING_DEVICE,
+        request.name,
+        closest.reason,
+        reads=reads,
+        selectors=request.selectors,
     )
 
 

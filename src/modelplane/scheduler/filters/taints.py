@@ -2,15 +2,16 @@
 
 from modelplane.api.fields.cluster.drain_settings import CORDONS, TaintEffect
 from modelplane.api.model_deployment import TolerationOperator
+from modelplane.api.rejected import Rejected
 from modelplane.scheduler.types import Cluster, Deployment, Taint, Toleration
-from modelplane.scheduler.verdict import FIT, Reason, Rejected, Verdict
+from modelplane.scheduler.verdict import Reason
 
 
-def check_taints(deployment: Deployment, cluster: Cluster) -> Verdict:
+def check_taints(deployment: Deployment, cluster: Cluster) -> Rejected | None:
     """Refuse a cluster with a taint that is not tolerated; both effects keep new replicas away."""
     repelling = list_untolerated(deployment, cluster)
     if not repelling:
-        return FIT
+        return None
     taint = str(repelling[0])
     return Rejected(Reason.UNTOLERATED_TAINT, subject=taint, remedy=f"tolerate taint {taint}")
 

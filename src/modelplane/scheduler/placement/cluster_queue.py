@@ -14,26 +14,17 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import Final, TypeAlias
 
-import msgspec
-
+from modelplane.api.rejected import Rejected
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.placement.cost import Cost, count_least_stranded, rank_cluster
-from modelplane.scheduler.placement.misfit import Misfit
 from modelplane.scheduler.placement.placer import Offer
+from modelplane.scheduler.placement.pool_rejections import Excluded, PoolRejections
 from modelplane.scheduler.types import Cluster
-from modelplane.scheduler.verdict import Rejected
 
 Rank: TypeAlias = tuple[float, ...]
 
 _LAST: Final[Rank] = (math.inf,)
 """The rank of a cluster that has no place."""
-
-
-class Refused(msgspec.Struct, frozen=True, gc=False):
-    """A cluster that accepted no (further) replica, and its refusal."""
-
-    cluster: Cluster
-    refusal: Rejected | Misfit
 
 
 class ClusterQueue:
@@ -44,7 +35,7 @@ class ClusterQueue:
         self._load = dict(Counter(occupied))
         self._least: dict[str, Cost | None] = {}
         self._offers: dict[str, Offer] = {}
-        self._refused: list[Refused] = []
+        self._excluded: list[Excluded] = []
         self._full: list[Cluster] = []
         self._ranks: dict[tuple[int, Cost], Rank] = {}
         self._first: dict[int, Cost] = {}
@@ -77,8 +68,8 @@ class ClusterQueue:
                 heapq.heappop(self._heap)
                 continue
             rank, offer = self._improved(cluster, before)
-            if isinstance(offer, (Rejected, Misfit)):
-                self.refuse(offer)
+            if isinstance(offer, (Rejected, PoolRejections)):
+                self.exclude(offer)
             elif rank != before:
                 heapq.heapreplace(self._heap, (rank, name))
             elif offer is not None:
@@ -92,18 +83,16 @@ class ClusterQueue:
         del self._offers[name]
         heapq.heapreplace(self._heap, (self._rank(name, self._least[name]), name))
 
-    def refuse(self, refusal: Rejected | Misfit) -> None:
+    def exclude(self, why: Rejected | PoolRejections) -> None:
         """Take the first cluster out."""
         _, name = heapq.heappop(self._heap)
-        self._refused.append(Refused(self._state.clusters[name], refusal))
+        self._excluded.append((self._state.clusters[name], why))
 
-    def list_refused(self) -> tuple[Refused, ...]:
+    def list_excluded(self) -> tuple[Excluded, ...]:
         """Return every cluster that is out. The reason of a full one is computed only now."""
-        full = ((cluster, self._state.find_offer(cluster)) for cluster in self._full)
-        return (
-            *self._refused,
-            *(Refused(cluster, said) for cluster, said in full if not isinstance(said, Offer)),
-        )
+        offers = ((cluster, self._state.find_offer(cluster)) for cluster in self._full)
+        full = ((cluster, offer) for cluster, offer in offers if not isinstance(offer, Offer))
+        return (*self._excluded, *full)
 
     def list_next(self, most: int) -> list[Cluster]:
         """Return the clusters that would be tried first, as far as their ranks are known."""
@@ -119,7 +108,9 @@ class ClusterQueue:
         if names := self._untried[smallest_node]:
             heapq.heappush(self._heap, (self._first_rank(0, smallest_node), names.pop()))
 
-    def _improved(self, cluster: Cluster, before: Rank) -> tuple[Rank, Offer | Rejected | Misfit | None]:
+    def _improved(
+        self, cluster: Cluster, before: Rank
+    ) -> tuple[Rank, Offer | Rejected | PoolRejections | None]:
         """Return a truer rank of a cluster, and its offer once the rank is the true one."""
         name = cluster.name
         if name not in self._least:

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from modelplane.api.rejected import Rejected
 from modelplane.scheduler.capacity.demand import Group, Load
 from modelplane.scheduler.filters.cordon import refuse_pool
 from modelplane.scheduler.filters.device_requests import Served, serve_requests
@@ -21,7 +22,7 @@ from modelplane.scheduler.placement.spot import check_market
 from modelplane.scheduler.search.identity_map import IdentityMap, number_by_value
 from modelplane.scheduler.search.search_budget import SearchBudget
 from modelplane.scheduler.types import Deployment, Device, Engine, Member, Pool, ResolvedRequest
-from modelplane.scheduler.verdict import Reason, Rejected
+from modelplane.scheduler.verdict import Reason
 
 Kinds: TypeAlias = tuple[Hashable, ...]
 """The properties that distinguish the pools of a cluster, without name and free capacity."""

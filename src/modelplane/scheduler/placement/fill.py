@@ -10,18 +10,20 @@ import msgspec
 from msgspec.structs import replace
 
 from modelplane.api import money
+from modelplane.api.rejected import Rejected
 from modelplane.scheduler.capacity.indices import Indices
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.existing.retention import Kept
-from modelplane.scheduler.placement.cluster_queue import ClusterQueue, Refused
+from modelplane.scheduler.placement.cluster_queue import ClusterQueue
 from modelplane.scheduler.placement.cost import Cost
 from modelplane.scheduler.placement.market import Market
 from modelplane.scheduler.placement.placer import Offer
+from modelplane.scheduler.placement.pool_rejections import Excluded
 from modelplane.scheduler.placement.spot import find_spot_pools, plan_steps
 from modelplane.scheduler.search import rearrangement
 from modelplane.scheduler.search.rearrangement import Place
 from modelplane.scheduler.types import PlacedEngine
-from modelplane.scheduler.verdict import Reason, Rejected
+from modelplane.scheduler.verdict import Reason
 
 
 class Spending:
@@ -78,10 +80,10 @@ class New(msgspec.Struct, frozen=True):
 
 
 class Filled(msgspec.Struct, frozen=True):
-    """The placed replicas; if some are missing, also the refusal of every cluster, and the pools tried."""
+    """The placed replicas; if some are missing, also why each cluster takes none, and the pools tried."""
 
     placed: tuple[New, ...] = ()
-    refused: tuple[Refused, ...] = ()
+    excluded: tuple[Excluded, ...] = ()
     market: Market = Market.ON_DEMAND
 
 
@@ -104,49 +106,48 @@ def fill(
     missing: list[Filled] = []
     for count, markets in plan_steps(state.deployment, shortfall, on_demand):
         left = count
-        refused: tuple[Refused, ...] = ()
+        excluded: tuple[Excluded, ...] = ()
         for market in markets:
-            places, refused = _step(state.limit_to(market), left, occupied, spending, together=together)
+            places, excluded = _step(state.limit_to(market), left, occupied, spending, together=together)
             placed += [New(place.name, indices.take(place.name), offer.engines) for place, offer in places]
             occupied += [place.name for place, _ in places]
             left -= len(places)
             if not left:
                 break
         if left:
-            missing.append(Filled((), refused, markets[-1]))
+            missing.append(Filled((), excluded, markets[-1]))
     return replace(missing[0] if missing else Filled(), placed=tuple(placed))
 
 
 def _step(
     state: CycleState, count: int, occupied: Sequence[str], spending: Spending, *, together: bool
-) -> tuple[list[Place], tuple[Refused, ...]]:
-    """Place up to so many replicas; return the refusals if some are missing."""
+) -> tuple[list[Place], tuple[Excluded, ...]]:
+    """Place up to so many replicas; if some are missing, also return why each cluster takes none."""
     queue = ClusterQueue(state, occupied)
     most, before = spending.left, spending.spent
-    places, refused = _one_by_one(state, queue, spending, count)
+    places, excluded = _one_by_one(state, queue, spending, count)
     if together and rearrangement.may_be_cheaper(state, count):
         better = rearrangement.find_rearrangement(state, places, queue.list_next(_OTHERS), count, most)
         if better is not None and _replace(state, places, better):
             places = better
             spending.spent = before + sum(offer.cost.price for _, offer in places)
             # What only the cost or a quota refuses, the clusters themselves do not.
-            refused = (_refused(state) or refused) if len(places) < count else ()
-    return places, refused
+            excluded = (_list_excluded(state) or excluded) if len(places) < count else ()
+    return places, excluded
 
 
 def _one_by_one(
     state: CycleState, queue: ClusterQueue, spending: Spending, shortfall: int
-) -> tuple[list[Place], tuple[Refused, ...]]:
-    """Give each replica the first cluster by the policy; return the refusals if one finds none."""
+) -> tuple[list[Place], tuple[Excluded, ...]]:
+    """Give each replica the first cluster by the policy; if one finds none, also return why."""
     places: list[Place] = []
     while len(places) < shortfall:
         best = queue.find_best()
         if best is None:
-            return places, queue.list_refused()
+            return places, queue.list_excluded()
         cluster, offer = best
-        refusal = spending.check(offer.cost) or state.quotas.check(cluster, offer.engines)
-        if refusal:
-            queue.refuse(refusal)
+        if rejected := spending.check(offer.cost) or state.quotas.check(cluster, offer.engines):
+            queue.exclude(rejected)
             continue
         spending.add(offer.cost)
         _charge(state, [best])
@@ -179,6 +180,6 @@ def _refund(state: CycleState, places: Sequence[Place]) -> None:
         state.ledger.refund(cluster.name, offer.engines)
 
 
-def _refused(state: CycleState) -> tuple[Refused, ...]:
+def _list_excluded(state: CycleState) -> tuple[Excluded, ...]:
     offers = ((cluster, state.find_offer(cluster)) for cluster in state.clusters.values())
-    return tuple(Refused(cluster, offer) for cluster, offer in offers if not isinstance(offer, Offer))
+    return tuple((cluster, offer) for cluster, offer in offers if not isinstance(offer, Offer))

@@ -16,11 +16,11 @@ import msgspec
 from modelplane.api.fields.deployment.placement_settings import PlacementPolicy
 from modelplane.scheduler.capacity.capacity import FreeCapacity
 from modelplane.scheduler.capacity.capacity_ledger import Ledger
-from modelplane.scheduler.placement import misfit
+from modelplane.scheduler.placement import pool_rejections
 from modelplane.scheduler.placement.cost import Cost, measure_cost, rank_choice, sum_costs
 from modelplane.scheduler.placement.engine_options import EngineOptions, Option, OptionFinder
 from modelplane.scheduler.placement.market import Market
-from modelplane.scheduler.placement.misfit import Misfit
+from modelplane.scheduler.placement.pool_rejections import PoolRejections
 from modelplane.scheduler.placement.selection import Selection
 from modelplane.scheduler.search.best_fit import Amounts, find_best_fit
 from modelplane.scheduler.search.engine_search import EngineSearch
@@ -93,11 +93,15 @@ class Placer:
 
     def place(
         self, cluster: Cluster, capacities: Sequence[FreeCapacity], pins: Pins | None = None
-    ) -> tuple[PlacedEngine, ...] | Misfit:
+    ) -> tuple[PlacedEngine, ...] | PoolRejections:
         """Place every engine in pools of the cluster that have capacity."""
         options = self._options(cluster, pins)
-        chosen = options if isinstance(options, Misfit) else self._choose(options, cluster, capacities, pins)
-        return chosen if isinstance(chosen, Misfit) else self._placed(cluster, chosen)
+        chosen = (
+            options
+            if isinstance(options, PoolRejections)
+            else self._choose(options, cluster, capacities, pins)
+        )
+        return chosen if isinstance(chosen, PoolRejections) else self._placed(cluster, chosen)
 
     def find_least_cost(self, cluster: Cluster) -> Cost | None:
         """Return a cost that no place on the cluster is below by the policy; None if it has no place.
@@ -106,13 +110,13 @@ class Placer:
         """
         return self._kind(cluster).least
 
-    def find_offer(self, cluster: Cluster, ledger: Ledger) -> Offer | Misfit:
+    def find_offer(self, cluster: Cluster, ledger: Ledger) -> Offer | PoolRejections:
         """Return the place of a new replica, and its cost."""
         options = self._options(cluster, None)
-        if isinstance(options, Misfit):
+        if isinstance(options, PoolRejections):
             return options
         chosen = self._choose(options, cluster, ledger.list_capacities(cluster), None)
-        return chosen if isinstance(chosen, Misfit) else self._offer(cluster, chosen)
+        return chosen if isinstance(chosen, PoolRejections) else self._offer(cluster, chosen)
 
     def list_ways(self, cluster: Cluster) -> tuple[Way, ...]:
         """Return the choices of options that nothing pins, the cheapest first; none if there are too many.
@@ -133,10 +137,10 @@ class Placer:
         """Return the place of a replica that is placed in one of the ways."""
         return self._offer(cluster, way.options)
 
-    def resolve(self, cluster: Cluster, pins: Pins) -> tuple[PlacedEngine, ...] | Misfit:
+    def resolve(self, cluster: Cluster, pins: Pins) -> tuple[PlacedEngine, ...] | PoolRejections:
         """Place every engine in its pinned pools, regardless of capacity."""
         options = self._options(cluster, pins)
-        if isinstance(options, Misfit):
+        if isinstance(options, PoolRejections):
             return options
         return self._placed(cluster, [wanted[0] for wanted in options])
 
@@ -146,9 +150,9 @@ class Placer:
         cluster: Cluster,
         capacities: Sequence[FreeCapacity],
         pins: Pins | None,
-    ) -> tuple[Option, ...] | Misfit:
+    ) -> tuple[Option, ...] | PoolRejections:
         chosen = find_first_fit(options, capacities) or self._search(options, cluster, capacities, pins)
-        if pins is not None or self._policy is None or isinstance(chosen, Misfit):
+        if pins is not None or self._policy is None or isinstance(chosen, PoolRejections):
             return chosen
         return find_best_fit(options, self._kind(cluster).amounts, capacities, self._budget) or chosen
 
@@ -191,7 +195,7 @@ class Placer:
             measure_cost(cluster.pools[pool], load, self._currency) for pool, load in option.loads
         )
 
-    def _options(self, cluster: Cluster, pins: Pins | None) -> Sequence[Sequence[Option]] | Misfit:
+    def _options(self, cluster: Cluster, pins: Pins | None) -> Sequence[Sequence[Option]] | PoolRejections:
         if pins is None:
             kind = self._kind(cluster)
             if kind.options is not None:
@@ -204,7 +208,7 @@ class Placer:
             pin = (pins or {}).get(engine.name)
             obeying = found.options if pin is None else _obeying(found.options, cluster, pin)
             if not obeying:
-                return misfit.explain_no_option(engine, cluster, found.refused, pin)
+                return pool_rejections.explain_no_option(engine, cluster, found.refused, pin)
             options.append(obeying)
         return options
 
@@ -217,7 +221,7 @@ class Placer:
         cluster: Cluster,
         capacities: Sequence[FreeCapacity],
         pins: Pins | None,
-    ) -> tuple[Option, ...] | Misfit:
+    ) -> tuple[Option, ...] | PoolRejections:
         """Search for options that fit together; otherwise return the engines without capacity."""
         # Where nothing is pinned, pools with the same hardware and fabric are interchangeable.
         kinds = self._finder.find_kinds(cluster.pools) if pins is None else tuple(range(len(capacities)))
@@ -227,10 +231,14 @@ class Placer:
             if not fitting:
                 engine, refused = self._engines[at], self._found(cluster, pins)[at].refused
                 pin = (pins or {}).get(engine.name)
-                return misfit.explain_no_capacity(engine, cluster, refused, options[at], capacities, pin)
+                return pool_rejections.explain_no_capacity(
+                    engine, cluster, refused, options[at], capacities, pin
+                )
         chosen = search.run()
         if chosen is None:
-            return misfit.explain_competition(self._engines, cluster, possible, capacities, search.outcome)
+            return pool_rejections.explain_competition(
+                self._engines, cluster, possible, capacities, search.outcome
+            )
         return chosen
 
     def _placed(self, cluster: Cluster, chosen: Sequence[Option]) -> tuple[PlacedEngine, ...]:

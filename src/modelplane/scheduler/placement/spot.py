@@ -7,9 +7,10 @@ stay are; the others go to spot pools first, and by price with policy ``Cheapest
 from collections.abc import Iterable, Iterator, Mapping
 
 from modelplane.api.fields.deployment.placement_settings import PlacementPolicy
+from modelplane.api.rejected import Rejected
 from modelplane.scheduler.placement.market import Market
 from modelplane.scheduler.types import Cluster, Deployment, PlacedEngine, Pool, Replica
-from modelplane.scheduler.verdict import Reason, Rejected
+from modelplane.scheduler.verdict import Reason
 
 
 def find_spot_pools(cluster: Cluster, engines: Iterable[PlacedEngine]) -> tuple[str, ...]:

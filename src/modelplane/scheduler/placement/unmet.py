@@ -8,15 +8,16 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
+from modelplane.api.rejected import Rejected
 from modelplane.cel import NoMatch
 from modelplane.cel.operands import conditions, reads
-from modelplane.scheduler.placement.cluster_queue import Refused
-from modelplane.scheduler.placement.misfit import Misfit
+from modelplane.scheduler.placement.pool_rejections import Excluded, PoolRejections
 from modelplane.scheduler.placement.selection import Selection
 from modelplane.scheduler.search.identity_map import IdentityMap
 from modelplane.scheduler.types import Cluster, Device, DeviceRequest, Pool
-from modelplane.scheduler.verdict import Rejected
+from modelplane.scheduler.verdict import NoDevice
 
 _LONGEST: Final = 120
 
@@ -51,19 +52,19 @@ class Unmet(msgspec.Struct, frozen=True):
         return f"`{shown}` is false for every device" if self.impossible else f"no device meets `{shown}`"
 
 
-def find_unmet(refused: Iterable[Refused], selection: Selection) -> dict[str, Unmet]:
+def find_unmet(excluded: Iterable[Excluded], selection: Selection) -> dict[str, Unmet]:
     """Return the cause that keeps the devices of all pools from a request, by the request's name."""
     offered: dict[tuple[str, tuple[str, ...]], dict[int, Device]] = {}
     # What refused one pool is one value with what refused all others of the same hardware.
     seen: set[int] = set()
-    for entry in refused:
-        if not isinstance(entry.refusal, Misfit):
+    for cluster, why in excluded:
+        if not isinstance(why, PoolRejections):
             continue
-        for name, rejected in entry.refusal.pools:
-            if id(rejected) not in seen and rejected.selectors:
+        for name, rejected in why.pools:
+            if id(rejected) not in seen and isinstance(rejected, NoDevice):
                 seen.add(id(rejected))
                 devices = offered.setdefault((rejected.subject, rejected.selectors), {})
-                for device in _named(entry.cluster, name).devices:
+                for device in _named(cluster, name).devices:
                     devices.setdefault(selection.identity(device), device)
     names = [name for name, _ in offered]
     causes = (
@@ -80,17 +81,18 @@ class Details:
 
     def __init__(self, selection: Selection) -> None:
         self._selection = selection
-        self._known: IdentityMap[Rejected, str] = IdentityMap()
+        self._completed: IdentityMap[Rejected, Rejected] = IdentityMap()
 
-    def describe(self, rejected: Rejected, cluster: Cluster, pool: str) -> str:
-        """Return the detail of a pool's rejection."""
-        if not rejected.selectors or rejected.reads:
-            return rejected.detail
-        detail = self._known.get(rejected)
-        if detail is None:
+    def complete(self, rejected: Rejected, cluster: Cluster, pool: str) -> Rejected:
+        """Return a pool's rejection with the cause as its detail, if the compared values do not show it."""
+        if not isinstance(rejected, NoDevice) or rejected.reads:
+            return rejected
+        completed = self._completed.get(rejected)
+        if completed is None:
             cause = _unmet(rejected.selectors, _named(cluster, pool).devices, self._selection)
-            detail = self._known.setdefault(rejected, rejected.detail if cause.elsewhere else str(cause))
-        return detail
+            completed = rejected if cause.elsewhere else replace(rejected, detail=str(cause))
+            self._completed.setdefault(rejected, completed)
+        return completed
 
 
 def _named(cluster: Cluster, pool: str) -> Pool:

@@ -18,10 +18,10 @@ from typing import Final
 
 import msgspec
 
+from modelplane.api.rejected import Rejected
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.placement.placer import Offer
 from modelplane.scheduler.types import Cluster, Fleet, PlacedEngine, Replica
-from modelplane.scheduler.verdict import Rejected
 
 _MOST_CLUSTERS: Final = 16
 _MOST_CANDIDATES: Final = 64

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 from msgspec.structs import replace
 
+from modelplane.api.rejected import Rejected
 from modelplane.scheduler.capacity.capacity_ledger import Ledger
 from modelplane.scheduler.placement.selection import Selection
 from modelplane.scheduler.preemption.reservation import Reservation
@@ -18,7 +19,7 @@ from modelplane.scheduler.quotas.cohort_use import CohortUse
 from modelplane.scheduler.quotas.quotas import DeviceKey, Limit, Quota, find_quota
 from modelplane.scheduler.search.search_budget import SearchBudget
 from modelplane.scheduler.types import Cluster, Fleet, PlacedEngine, Replica
-from modelplane.scheduler.verdict import Reason, Rejected
+from modelplane.scheduler.verdict import Reason
 
 
 class Standing(msgspec.Struct, frozen=True):
@@ -54,9 +55,9 @@ class QuotaLedger:
         self._use: CohortUse | None = None
 
     @property
-    def problem(self) -> str:
-        """The reason why no new replica is placed, whatever it holds; empty if there is none."""
-        return self.quota.problem if self.quota else ""
+    def problem(self) -> str | None:
+        """The reason why no new replica is placed, whatever it holds; None if there is none."""
+        return (self.quota.problem or None) if self.quota else None
 
     def charge(self, cluster: Cluster, engines: Sequence[PlacedEngine], sign: int = 1) -> None:
         """Count a replica of the namespace, or take it back."""
@@ -93,12 +94,13 @@ class QuotaLedger:
                 return self._rejected(self.quota, key, standing, count)
         return None
 
-    def explain_refusal(
+    def check_all(
         self, cluster: Cluster, engines: Sequence[PlacedEngine], instead_of: Sequence[PlacedEngine] = ()
-    ) -> str:
-        """Return the same in words, and what keeps every replica from being placed; empty if nothing does."""
-        refusal = self.check(cluster, engines, instead_of)
-        return self.problem or (refusal.detail if refusal else "")
+    ) -> Rejected | None:
+        """Return the same, or what keeps every replica from being placed."""
+        if problem := self.problem:
+            return Rejected(Reason.OVER_QUOTA, detail=problem)
+        return self.check(cluster, engines, instead_of)
 
     def must_borrow(self, cluster: Cluster, engines: Sequence[PlacedEngine]) -> bool:
         """Return True if a replica, not counted yet, would hold devices beyond the nominal quota."""

@@ -20,7 +20,6 @@ from modelplane.scheduler.search.best_fit import Amounts
 from modelplane.scheduler.search.first_fit import take_options
 from modelplane.scheduler.search.search_budget import SearchBudget
 from modelplane.scheduler.types import Cluster
-from modelplane.scheduler.verdict import Rejected
 
 _MOST_REPLICAS: Final = 16
 """New replicas up to which they are rearranged; of more, each is a small part of the cost."""
@@ -48,9 +47,7 @@ def find_rearrangement(
     price of all replicas together.
     """
     clusters = {cluster.name: cluster for cluster, _ in placed}
-    clusters |= {
-        other.name: other for other in others if not isinstance(admit(state.deployment, other), Rejected)
-    }
+    clusters |= {other.name: other for other in others if not admit(state.deployment, other)}
     searches = [_search(state, cluster, placed) for cluster in clusters.values()]
     sums = _least(searches, wanted)
     before = _added(*(_priced(offer) for _, offer in placed))

@@ -15,11 +15,12 @@ from modelplane.compose.replica.backends.kserve import service_name
 from modelplane.compose.replica.backends.kserve_pods import entrypoint
 from modelplane.compose.replica.backends.parallelism import Parallelism, parallelism
 from modelplane.compose.replica.backends.superseded import superseded
-from modelplane.compose.replica.backends.table import marks_of, other_backend, workload_key
+from modelplane.compose.replica.backends.table import marks_of, reject_other_backend, workload_key
 from modelplane.compose.replica.backends.workload import Form, Marks, Workload
 from modelplane.compose.replica.pod_problems import unmade
 from modelplane.compose.workload_kinds import LLM_INFERENCE_SERVICE
 from support.kserve_status import kserve_status, missing_preset
+from support.rejections import message_of
 from support.replicas import composed, engine, gang, member, replica
 
 IMAGE = "vllm/vllm-openai:v0.23.0"
@@ -247,8 +248,10 @@ def test_pods_of_a_gang_are_found_by_the_labels_that_they_get_from_others() -> N
 
 def test_a_replica_that_runs_keeps_its_backend() -> None:
     owner = _replica(engine("a"))
-    assert "runs with the backend Modelplane" in other_backend(owner, {"model-serving-a": {}})
-    assert other_backend(owner, {"model-kserve-a": {}}) == other_backend(owner, {}) == ""
+    assert "runs with the backend Modelplane" in message_of(
+        reject_other_backend(owner, {"model-serving-a": {}})
+    )
+    assert reject_other_backend(owner, {"model-kserve-a": {}}) is reject_other_backend(owner, {}) is None
 
 
 def _service(ready: int, **spec: Any) -> dict[str, Any]:
@@ -330,7 +333,7 @@ def test_what_kserve_reports_is_the_cause_if_no_pod_has_one() -> None:
         {"type": "Ready", "status": "False", "reason": "ConfigNotFound", "message": "no preset"}
     ]
     assert unmade(service) == "ConfigNotFound: no preset"
-    assert unmade(_service(2)) == ""
+    assert unmade(_service(2)) is None
 
 
 def test_a_preset_that_is_missing_is_named() -> None:

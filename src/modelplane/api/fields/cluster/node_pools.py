@@ -248,9 +248,9 @@ class NodePool(Model):
             return self.fabric
         return Fabric() if self.fabric is None else Fabric(type=FabricType(self.fabric))
 
-    def find_fabric_identity(self) -> str:
-        """Return the common property of joined pools; empty for a pool that no other is joined to."""
+    def find_fabric_identity(self) -> str | None:
+        """Return the common property of joined pools; None for a pool that no other is joined to."""
         fabric = self.build_interconnect()
         if fabric.name:
             return f"{fabric.type}/{fabric.name}"
-        return f"{fabric.type}/{fabric.infiniband.fabric}" if fabric.infiniband else ""
+        return f"{fabric.type}/{fabric.infiniband.fabric}" if fabric.infiniband else None

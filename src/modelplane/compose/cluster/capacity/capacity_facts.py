@@ -215,15 +215,15 @@ def _taints(items: object) -> tuple[Taint, ...]:
     return tuple(row for row in found if row[2] in EFFECTS)
 
 
-def _value(item: object) -> str:
-    """Return an attribute or a capacity as text; empty for one that is malformed."""
+def _value(item: object) -> str | None:
+    """Return an attribute or a capacity as text; None for one that is malformed."""
     for field in ("string", "version", "value"):
         if isinstance(text := get_value(item, field), str):
             return text[:_LONGEST]
     for field in ("bool", "int"):
         if isinstance(value := get_value(item, field), int):
             return str(value)
-    return ""
+    return None
 
 
 def _text(value: object) -> str:

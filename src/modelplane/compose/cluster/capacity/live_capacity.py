@@ -22,9 +22,9 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.api.schema.decode import InvalidObject, convert, decode_as
 from modelplane.compose.cluster.capacity import capacity_status
 from modelplane.compose.cluster.capacity.capacity_facts import facts_of
-from modelplane.compose.cluster.capacity.observed_capacity import Cluster, Observation, Unclear, observe
+from modelplane.compose.cluster.capacity.observed_capacity import Cluster, Observation, observe
 from modelplane.compose.cluster.cluster_facts import ClusterRequest
-from modelplane.compose.composition import Requirement
+from modelplane.compose.composition import Blocked, Requirement
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.deployment import fleet_snapshot
 
@@ -104,7 +104,7 @@ def report(request: ClusterRequest, pools: Sequence[Mapping[str, Any]]) -> Repor
     result = []
     for pool in read:
         found, known = observed[pool.name], before.get(pool.name)
-        usable = known if isinstance(found, Unclear) else capacity_status.published(pool, found, known, now)
+        usable = known if isinstance(found, Blocked) else capacity_status.published(pool, found, known, now)
         result.append(msgspec.structs.replace(pool, usable=usable))
     clear = {name for name, each in observed.items() if isinstance(each, Observation)}
     due = [
@@ -134,16 +134,16 @@ def _again(due: Sequence[float], now: int, *, is_unhealthy: bool) -> float | Non
     return min(waits, default=None)
 
 
-def _observed(request: ClusterRequest, pools: Sequence[GPUPool]) -> dict[str, Observation | Unclear]:
+def _observed(request: ClusterRequest, pools: Sequence[GPUPool]) -> dict[str, Observation | Blocked]:
     for key, (_, kind) in _READ.items():
         if (unknown := request.unknown(key)) and not (key in _OPTIONAL and unknown.forbidden):
             cause = f"cannot list {kind}s of the cluster{UNREADABLE}: {unknown.cause}"
-            return {pool.name: Unclear(cause) for pool in pools}
+            return {pool.name: Blocked(cause) for pool in pools}
     try:
         given = _given(fleet_snapshot.replica(item) for item in request.found(_REPLICAS))
         reports = _reports(decode_as(ModelReplica, item) for item in request.found(_UNHEALTHY))
     except InvalidObject as error:
-        return {pool.name: Unclear(str(error)) for pool in pools}
+        return {pool.name: Blocked(str(error)) for pool in pools}
     nodes, slices, claims, rules = (facts_of(request.found(key)) for key in _READ)
     cluster = Cluster(nodes, slices, claims, given, rules, reports)
     declared = {pool.name: pool for pool in request.owner.spec.node_pools}
@@ -174,9 +174,9 @@ def _reports(replicas: Iterable[ModelReplica]) -> dict[tuple[str, str], tuple[st
 def _condition(
     request: ClusterRequest,
     pools: Sequence[GPUPool],
-    observed: Mapping[str, Observation | Unclear],
+    observed: Mapping[str, Observation | Blocked],
 ) -> Condition:
-    unclear = {each.cause: pool for pool in pools if isinstance(each := observed[pool.name], Unclear)}
+    unclear = {each.cause: pool for pool in pools if isinstance(each := observed[pool.name], Blocked)}
     if not unclear:
         summaries = [capacity_status.summary(pool, pool.usable) for pool in pools if pool.usable]
         message = in_order(summaries, _SHOWN, "; ")
@@ -206,7 +206,7 @@ def _overcommitted(request: ClusterRequest, pools: Sequence[GPUPool]) -> Conditi
     return true(type_, Reason.OVERCOMMITTED, message)
 
 
-def _drifted(observed: Mapping[str, Observation | Unclear], is_known: bool) -> Condition:
+def _drifted(observed: Mapping[str, Observation | Blocked], is_known: bool) -> Condition:
     type_ = Type.CAPACITY_DRIFTED
     found = [
         f'pool "{name}": {text}'

@@ -9,7 +9,7 @@ No label tells the pods of replicas from others, because a tenant of the cluster
 are held in a namespace count as held by its replicas, up to the number that its replicas on the cluster were
 given; what is beyond is held by others.
 
-What cannot be counted is ``Unclear``, never zero: no node with the label in a pool that does not grow, no
+What cannot be counted is ``Blocked``, never zero: no node with the label in a pool that does not grow, no
 ResourceSlice of a driver on any node, or an incomplete generation.
 """
 
@@ -34,6 +34,7 @@ from modelplane.compose.cluster.capacity.capacity_facts import (
 )
 from modelplane.compose.cluster.capacity.device_drift import assign, drift
 from modelplane.compose.cluster.capacity.unhealthy_devices import Reports, unhealthy
+from modelplane.compose.composition import Blocked
 from modelplane.compose.replica.pods.node_placement import GPU_TAINT
 
 _Terms: TypeAlias = Counter[tuple[Loss, str, str]]
@@ -41,12 +42,6 @@ _Terms: TypeAlias = Counter[tuple[Loss, str, str]]
 
 Held: TypeAlias = Mapping[tuple[str, str, str], ClaimFacts]
 """The claim that holds a device, by driver, pool of devices and name."""
-
-
-class Unclear(msgspec.Struct, frozen=True):
-    """A pool cannot be counted, and why."""
-
-    cause: str
 
 
 class Observation(msgspec.Struct, frozen=True):
@@ -75,14 +70,14 @@ class Cluster(msgspec.Struct, frozen=True):
     """Unhealthy devices of the pods of replicas."""
 
 
-def observe(pool: NodePool, devices: Sequence[Device], cluster: Cluster) -> Observation | Unclear:
+def observe(pool: NodePool, devices: Sequence[Device], cluster: Cluster) -> Observation | Blocked:
     """Return what new replicas may use of a pool of a class."""
     declared = pool.max_node_count or pool.node_count
     nodes = sorted((node for node in cluster.nodes if node.pool == pool.name), key=lambda node: node.name)
     if not nodes and pool.max_node_count is None and declared:
-        return Unclear(f"no node has the label {labels.POOL}={pool.name}")
+        return Blocked(f"no node has the label {labels.POOL}={pool.name}")
     published = _published(devices, nodes, cluster)
-    if isinstance(published, Unclear):
+    if isinstance(published, Blocked):
         return published
     terms: _Terms = Counter()
     growth = max(declared - len(nodes), 0)
@@ -149,7 +144,7 @@ _Published: TypeAlias = dict[str, dict[int, _Found]]
 
 def _published(
     devices: Sequence[Device], nodes: Sequence[NodeFacts], cluster: Cluster
-) -> _Published | Unclear:
+) -> _Published | Blocked:
     """Return the devices of each node, by entry of the class, with the taints of rules."""
     entries: dict[str, list[int]] = defaultdict(list)
     for at, device in enumerate(devices):
@@ -162,14 +157,14 @@ def _published(
             pools[slice_.driver, slice_.pool, slice_.node].append(slice_)
     silent = sorted(entries.keys() - {driver for driver, _, _ in pools})
     if nodes and silent:
-        return Unclear(f'no node publishes devices of driver "{silent[0]}"')
+        return Blocked(f'no node publishes devices of driver "{silent[0]}"')
     rules = _by_pool(cluster.rules)
     for (driver, pool, node), parts in sorted(pools.items()):
         newest = max(part.generation for part in parts)
         present = [part for part in parts if part.generation == newest]
         if len(present) != present[0].slices:
             counted = f"{len(present)} of {present[0].slices} ResourceSlices"
-            return Unclear(f'node "{node}" has {counted} of driver "{driver}"')
+            return Blocked(f'node "{node}" has {counted} of driver "{driver}"')
         for at, facts in _by_entry(devices, entries[driver], present):
             if facts is None:
                 found[node].pop(at, None)

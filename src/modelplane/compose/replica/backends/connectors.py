@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from modelplane.api.conditions.reasons import ModelReplicaReason as Reason
 from modelplane.api.fields.pods.containers import Container
 from modelplane.api.fields.pods.engines import Connector, Phase
 from modelplane.api.model_replica import ModelReplica, PlacedEngine
@@ -98,14 +99,18 @@ def refusal(replica: ModelReplica, engine: PlacedEngine) -> Rejected | None:
         lacks = arguments(replica, engine.phase, container)
         if lacks and has_script(container):
             return Rejected(
-                f'engine "{engine.name}": connector {chosen(replica)} needs {" ".join(lacks)}, which '
-                "cannot be added to a script: write it there"
+                Reason.UNSUPPORTED_TOPOLOGY,
+                f'engine "{engine.name}": connector {chosen(replica)}',
+                f"needs {' '.join(lacks)}, which cannot be added to a script",
+                "write it there",
             )
         setting = row(replica).port_setting
         if setting and _value(container, setting) not in (None, _BOOTSTRAP_PORT):
             return Rejected(
-                f'engine "{engine.name}": the routing sidecar asks port {_BOOTSTRAP_PORT} for the KV cache: '
-                f"remove {setting}"
+                Reason.UNSUPPORTED_TOPOLOGY,
+                f'engine "{engine.name}": the routing sidecar',
+                f"asks port {_BOOTSTRAP_PORT} for the KV cache",
+                f"remove {setting}",
             )
     return None
 

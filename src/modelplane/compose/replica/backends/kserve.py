@@ -68,15 +68,15 @@ def _heads(replica: ModelReplica, engine: PlacedEngine) -> bool:
     return _primary(replica, engine) is engine
 
 
-def _sizes(replica: ModelReplica, engine: PlacedEngine) -> str:
-    """Return the sizes of the gangs of an LLMInferenceService, which are immutable; empty if it has none."""
+def _sizes(replica: ModelReplica, engine: PlacedEngine) -> str | None:
+    """Return the sizes of the gangs of an LLMInferenceService, which are immutable; None if it has none."""
     own = _primary(replica, engine)
     served = (
         own,
         *(placed_engine for placed_engine in (_prefill(replica, own),) if placed_engine is not None),
     )
     if not any(map(is_gang, served)):
-        return ""
+        return None
     return "-".join(str(sum(member.pods for member in placed_engine.members)) for placed_engine in served)
 
 

@@ -5,6 +5,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from modelplane.api.conditions.reasons import ModelReplicaReason as Reason
 from modelplane.api.fields.pods.containers import PodSpec
 from modelplane.api.fields.pods.engines import MemberPods
 from modelplane.api.model_deployment import Engine
@@ -37,11 +38,16 @@ def rejected(replica: ModelReplica) -> Rejected | None:
     queue = replica.spec.pod_scheduler
     if queue and (queue.labels or queue.annotations) and any(map(is_gang, replica.spec.engines)):
         key = min((*queue.labels, *queue.annotations))
-        return Rejected(
-            f'KServe passes label or annotation "{key}" of spec.podScheduler on to no pod of a gang: remove '
-            f"it from the InferenceCluster, {_OTHERWISE}"
+        return _reject(
+            "KServe",
+            f'passes label or annotation "{key}" of spec.podScheduler on to no pod of a gang',
+            f"remove it from the InferenceCluster, {_OTHERWISE}",
         )
     return next(rejections(replica.spec.engines), None)
+
+
+def _reject(subject: str, detail: str, remedy: str) -> Rejected:
+    return Rejected(Reason.UNSUPPORTED_TOPOLOGY, subject, detail, remedy)
 
 
 def rejections(engines: Sequence[_Engine]) -> Iterator[Rejected]:
@@ -51,9 +57,11 @@ def rejections(engines: Sequence[_Engine]) -> Iterator[Rejected]:
         and any(map(is_gang, engines))
         and all(placed_engine.phase is None for placed_engine in engines)
     ):
-        yield Rejected(
-            "KServe gives the pods of gangs no labels, so one route cannot lead to several engines with a "
-            f"gang among them: give each a deployment of its own, {_OTHERWISE}"
+        yield _reject(
+            "KServe",
+            "gives the pods of gangs no labels, so one route cannot lead to several engines with a gang "
+            "among them",
+            f"give each a deployment of its own, {_OTHERWISE}",
         )
     for engine in engines:
         yield from _of_engine(engine)
@@ -69,42 +77,48 @@ def _of_pods(named: str, engine: _Engine, member: MemberPods) -> Iterator[Reject
     spec = member.template.spec
     yield from _of_author(named, spec)
     if not entrypoint(spec.engine):
-        yield Rejected(
-            f"{named}: KServe's presets replace the entrypoint of an image: write the command, {_OTHERWISE}"
+        yield _reject(
+            f"{named}: KServe's presets",
+            "replace the entrypoint of an image",
+            f"write the command, {_OTHERWISE}",
         )
     if any(_TEMPLATE in text for text in _texts(msgspec.to_builtins(member.template))):
-        yield Rejected(
-            f'{named} has a text with "{_TEMPLATE}", which KServe would expand as a template: remove it, '
-            f"{_OTHERWISE}"
+        yield _reject(
+            named,
+            f'has a text with "{_TEMPLATE}", which KServe would expand as a template',
+            f"remove it, {_OTHERWISE}",
         )
     metadata = member.template.metadata
     keys = sorted({*metadata.labels, *metadata.annotations})
     if keys and is_gang(engine):
-        yield Rejected(
-            f'{named}: KServe passes label or annotation "{keys[0]}" on to no pod of a gang: remove it, '
-            f"{_OTHERWISE}"
+        yield _reject(
+            f"{named}: KServe",
+            f'passes label or annotation "{keys[0]}" on to no pod of a gang',
+            f"remove it, {_OTHERWISE}",
         )
     for key in keys:
         if key.startswith(_OF_KSERVE):
-            yield Rejected(f'{named}: label or annotation "{key}" is KServe\'s: remove it')
+            yield _reject(f'{named}: label or annotation "{key}"', "is KServe's", "remove it")
 
 
 def _of_author(named: str, spec: PodSpec) -> Iterator[Rejected]:
     names = {container.name for container in (*spec.init_containers, *spec.others)}
     for name in sorted(names & NAMES_OF_PRESETS):
-        yield Rejected(f'{named}: container "{name}" has a name that KServe uses itself: use another one')
+        yield _reject(f'{named}: container "{name}"', "has a name that KServe uses itself", "use another one")
     for volume in spec.volumes:
         if len(volume.name) > MOST_OF_VOLUME:
-            yield Rejected(
-                f'{named}: the name of volume "{volume.name}" has more than {MOST_OF_VOLUME} characters, '
-                "which are all that KServe's leave room for: shorten it"
+            yield _reject(
+                f'{named}: the name of volume "{volume.name}"',
+                f"has more than {MOST_OF_VOLUME} characters, which are all that KServe's leave room for",
+                "shorten it",
             )
     engine = spec.engine
     for probe in (engine.startup_probe, engine.readiness_probe, engine.liveness_probe):
         if probe is not None and probe.http_get is None:
-            yield Rejected(
-                f"{named}: the probes of KServe's presets are by HTTP, and a probe of another kind cannot "
-                f"replace one: use httpGet, {_OTHERWISE}"
+            yield _reject(
+                f"{named}: the probes of KServe's presets",
+                "are by HTTP, and a probe of another kind cannot replace one",
+                f"use httpGet, {_OTHERWISE}",
             )
 
 

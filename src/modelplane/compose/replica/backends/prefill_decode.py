@@ -8,6 +8,7 @@ another port. The image is the author's, and so are the flags of the transfer un
 from typing import Any
 
 from modelplane.api import labels
+from modelplane.api.conditions.reasons import ModelReplicaReason as Reason
 from modelplane.api.fields.pods.containers import ROUTING_SIDECAR as SIDECAR_NAME
 from modelplane.api.fields.pods.engines import ENGINE_PORT, Phase
 from modelplane.api.model_replica import PlacedEngine
@@ -36,11 +37,18 @@ def engine_port(engine: PlacedEngine) -> int | Rejected:
     # int() of thousands of digits raises.
     is_number = given.isascii() and given.isdigit() and len(given) <= len(str(_MOST))
     if not (is_number and 0 < int(given) <= _MOST):
-        return Rejected(f'engine "{engine.name}": --port "{given}" is not a port number: write a number')
+        return Rejected(
+            Reason.UNSUPPORTED_TOPOLOGY,
+            f'engine "{engine.name}": --port "{given}"',
+            "is not a port number",
+            "write a number",
+        )
     if int(given) == ENGINE_PORT:
         return Rejected(
-            f'engine "{engine.name}": port {given} of a decode pod is the routing sidecar\'s: '
-            f"give the engine another, such as --port={_DECODE_PORT}"
+            Reason.UNSUPPORTED_TOPOLOGY,
+            f'engine "{engine.name}": port {given} of a decode pod',
+            "is the routing sidecar's",
+            f"give the engine another, such as --port={_DECODE_PORT}",
         )
     return int(given)
 

@@ -1,11 +1,10 @@
 """Plan of a replica: the workloads of its engines on its cluster, or why they cannot run there.
 
 Nothing is guessed: if the cluster lacks a requirement of an engine, or does not report it, the result is
-``Refused`` with the reason, and running workloads stay as they are.
+``Rejected`` with the reason, and running workloads stay as they are.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import msgspec
@@ -38,45 +37,43 @@ _REMEDIES: Final = {
 """Remedies for a missing capability, where there is a choice."""
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """The reason for which a replica's engines cannot be written."""
-
-    reason: Reason
-    message: str
-
-
 def plan(
     replica: ModelReplica, cluster: InferenceCluster, copies: Mapping[tuple[str, str], str]
-) -> tuple[Workload, ...] | Refused:
+) -> tuple[Workload, ...] | Rejected:
     """Return the workloads of a replica, or the first reason against them."""
     where = f'InferenceCluster "{cluster.metadata.name}"'
     taints = {pool.name: pool.list_tolerated() for pool in cluster.spec.node_pools}
     pools = {member.node_pool_name for engine in replica.spec.engines for member in engine.members}
     if unknown := pools - taints.keys():
         # Without the pool's taints, the pods would lack the tolerations for its nodes.
-        message = f"{where} has no node pool {listing(unknown)}: declare it in spec.nodePools"
-        return Refused(Reason.WAITING_FOR_CLUSTER, message)
+        return Rejected(
+            Reason.WAITING_FOR_CLUSTER,
+            where,
+            f"has no node pool {listing(unknown)}",
+            "declare it in spec.nodePools",
+        )
     for backend in BACKENDS:
         run = any(backend_of(replica, engine) is backend for engine in replica.spec.engines)
-        if run and (why := backend.rejected(replica)):
-            return Refused(Reason.UNSUPPORTED_TOPOLOGY, why.message)
+        if run and (rejected := backend.rejected(replica)):
+            return rejected
     if found := cluster.status.capabilities:
         offered = msgspec.to_builtins(found)
         for need in _needs(replica):
             if not offered.get(need.capability):
-                return Refused(
+                return Rejected(
                     Reason.UNSUPPORTED_TOPOLOGY,
-                    f"{where} has no {need.name}, which {need.purpose}: {need.remedy}",
+                    where,
+                    f"has no {need.name}, which {need.purpose}",
+                    need.remedy,
                 )
     elif needs := [need.name for need in _needs(replica)]:
-        message = f"it is not known yet whether {where} has {listing(needs)}"
-        return Refused(Reason.WAITING_FOR_CLUSTER, message)
+        detail = f"it is not known yet whether {where} has {listing(needs)}"
+        return Rejected(Reason.WAITING_FOR_CLUSTER, detail=detail)
     workloads = []
     for engine in replica.spec.engines:
         port = connectors.refusal(replica, engine) or engine_port(engine)
         if isinstance(port, Rejected):
-            return Refused(Reason.UNSUPPORTED_TOPOLOGY, port.message)
+            return port
         name = backend_of(replica, engine).name(replica, engine)
         workloads.append(Workload(replica, engine, name, marks_of(replica, engine), port, taints, copies))
     return tuple(workloads)

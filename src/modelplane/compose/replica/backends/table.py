@@ -2,7 +2,9 @@
 
 from collections.abc import Container, Mapping
 
+from modelplane.api.conditions.reasons import ModelReplicaReason as Reason
 from modelplane.api.model_replica import ModelReplica, PlacedEngine
+from modelplane.api.rejected import Rejected
 from modelplane.compose.replica.backends.backend import Backend
 from modelplane.compose.replica.backends.gang import GANG
 from modelplane.compose.replica.backends.kserve import KSERVE
@@ -38,17 +40,19 @@ def workload_key(replica: ModelReplica, engine: PlacedEngine) -> str:
     return backend_of(replica, engine).key(replica, engine)
 
 
-def other_backend(replica: ModelReplica, observed: Container[str]) -> str:
-    """Return why a replica cannot have its choice, with which it does not run; empty if it can."""
+def reject_other_backend(replica: ModelReplica, observed: Container[str]) -> Rejected | None:
+    """Return why a replica cannot have its choice, with which it does not run; None if it can."""
     choice = replica.spec.find_backend()
     for engine in replica.spec.engines:
         for row in BACKENDS:
             if row.choice is not choice and row.key(replica, engine) in observed:
-                return (
-                    f'engine "{engine.name}" runs with the backend {row.choice}, and spec.backend is '
-                    f"{choice}: set it back, or delete the replica to have it made anew"
+                return Rejected(
+                    Reason.UNSUPPORTED_TOPOLOGY,
+                    f'engine "{engine.name}"',
+                    f"runs with the backend {row.choice}, and spec.backend is {choice}",
+                    "set it back, or delete the replica to have it made anew",
                 )
-    return ""
+    return None
 
 
 def marks_of(replica: ModelReplica, engine: PlacedEngine) -> Marks:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from modelplane.api.conditions.reasons import ModelReplicaReason as Reason
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import Object
 from modelplane.api.model_replica import ModelReplica
@@ -119,9 +120,11 @@ def copies(request: ReplicaRequest, cluster: InferenceCluster) -> Copies | Rejec
             name = mention.name
         elif not mention.optional:
             return Rejected(
-                f'there is no {mention.kind} "{mention.name}" in namespace "{replica.metadata.namespace}", '
-                "which the pods name: create it, or let the platform team list it in spec.localObjects of "
-                f'InferenceCluster "{cluster.metadata.name}"'
+                Reason.REFERENCE_NOT_FOUND,
+                detail=f'there is no {mention.kind} "{mention.name}" in namespace '
+                f'"{replica.metadata.namespace}", which the pods name',
+                remedy="create it, or let the platform team list it in spec.localObjects of "
+                f'InferenceCluster "{cluster.metadata.name}"',
             )
         else:
             continue

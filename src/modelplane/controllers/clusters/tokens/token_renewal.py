@@ -169,23 +169,23 @@ class Credentials(Runnable):
         due = max(renewal, self._attempts[held.key].not_before)
         return self._clock() >= due and not held.connection.loading
 
-    def _problem(self, held: _Held) -> str:
+    def _problem(self, held: _Held) -> str | None:
         claims, lifetime = held.access.claims, held.lifetime
         if claims is None or lifetime is None or self._clock() < lifetime.last_quarter:
-            return ""
+            return None
         if claims.subject != subject_of(held.account):
             why = f'is not renewed, because it is not a token of ServiceAccount "{held.account}"'
         elif cause := self._attempts[held.key].problem:
             why = f"cannot be renewed: {cause}"
         else:
-            return ""
+            return None
         return f"{why}: {replacement(held.access.where, held.account)}"
 
-    def _of_installer(self, held: _Held | None) -> str:
-        """Return a sentence about the credential that installs charts; empty while there is time."""
+    def _of_installer(self, held: _Held | None) -> str | None:
+        """Return a sentence about the credential that installs charts; None while there is time."""
         why = self._problem(held) if held else ""
         if not (held and held.lifetime and why):
-            return ""
+            return None
         until = timestamps.format_at(held.lifetime.expires)
         return f"the credential that installs charts expires at {until} and {why}"
 

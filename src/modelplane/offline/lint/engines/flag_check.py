@@ -24,10 +24,10 @@ def check(command: EngineCommand) -> Iterator[tuple[Given, str]]:
     first: dict[Flag, Given] = {}
     for number, given in enumerate(command.given[0]):
         messages = [
-            _problem(command, release, flags[number]) if number < len(flags) else ""
+            _problem(command, release, flags[number]) if number < len(flags) else None
             for release, flags in zip(command.releases, command.given, strict=True)
         ]
-        if all(messages):
+        if messages[0] and all(messages):
             yield given, messages[0]
         flag = command.releases[0].find_flag(given.name)
         if flag is None or command.engine.repeatable or flag.values or flag.names == ("--middleware",):
@@ -37,14 +37,14 @@ def check(command: EngineCommand) -> Iterator[tuple[Given, str]]:
             yield given, f"{given.written} is given twice, and the last value counts: remove one"
 
 
-def _problem(command: EngineCommand, release: Release, given: Given) -> str:
-    """Return what is wrong with a flag of a release; empty if the release accepts it."""
+def _problem(command: EngineCommand, release: Release, given: Given) -> str | None:
+    """Return what is wrong with a flag of a release; None if the release accepts it."""
     flag = release.find_flag(given.name)
     engine = f"{command.engine.name} {release.version}"
     exact = command.version == release.version
     if flag is None:
         if not command.official or not given.name.startswith("--") or "$" in given.name:
-            return ""
+            return None
         past = describe_history(release.table, given.name, release)
         near = find_nearest(given.name, release.flags)
         remedy = f": {past}" if past else f"; did you mean {near}?" if near else ": remove it"
@@ -54,14 +54,14 @@ def _problem(command: EngineCommand, release: Release, given: Given) -> str:
     return _value_problem(engine, flag, given)
 
 
-def _value_problem(engine: str, flag: Flag, given: Given) -> str:
+def _value_problem(engine: str, flag: Flag, given: Given) -> str | None:
     value = given.value
     if flag.kind in SWITCHES:
-        return f"{given.written} of {engine} takes no value: write it alone" if value is not None else ""
+        return f"{given.written} of {engine} takes no value: write it alone" if value is not None else None
     if value is None:
-        return "" if flag.values in ("?", "*") else f"{given.written} of {engine} needs a value: add it"
+        return None if flag.values in ("?", "*") else f"{given.written} of {engine} needs a value: add it"
     if "$" in value:
-        return ""
+        return None
     pattern, what = _NUMBERS.get(flag.kind, ("", ""))
     if pattern and not re.fullmatch(rf"(None|{pattern})", value):
         return f"{given.written} of {engine} takes {what}, not {quote(value)}"
@@ -69,4 +69,4 @@ def _value_problem(engine: str, flag: Flag, given: Given) -> str:
         near = find_nearest(value, flag.choices)
         remedy = f"; did you mean {near}?" if near else f": write one of {join_choices(flag.choices)}"
         return f"{given.written} of {engine} does not take {quote(value)}{remedy}"
-    return ""
+    return None

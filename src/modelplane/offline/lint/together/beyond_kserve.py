@@ -18,6 +18,7 @@ from modelplane.offline.lint.advice import Configs
 
 if TYPE_CHECKING:
     from modelplane.api.model_deployment import ReplicaTemplate
+    from modelplane.api.rejected import Rejected
 
 
 class Check(msgspec.Struct):
@@ -40,14 +41,13 @@ class Check(msgspec.Struct):
         for manifest, template in self._deployments:
             selector = template.cluster_selector.items()
             cluster = next((name for name, labels in clusters if selector <= labels.items()), "")
-            if cluster and (why := _refused(template)):
-                message = f'InferenceCluster "{cluster}" has the backend KServe: {why}'
+            if cluster and (rejected := _check(template)):
+                message = f'InferenceCluster "{cluster}" has the backend KServe: {rejected.message}'
                 yield replace(manifest.report(("spec",), message), severity=Severity.WARNING)
 
 
-def _refused(template: "ReplicaTemplate") -> str:
-    """Return the first setting that KServe cannot express; empty if it can express all."""
+def _check(template: "ReplicaTemplate") -> "Rejected | None":
+    """Return the first setting that KServe cannot express; None if it can express all."""
     from modelplane.compose.replica.backends.kserve_limits import rejections  # noqa: PLC0415 - heavy, and rarely used
 
-    first = next(rejections(template.engines), None)
-    return first.message if first else ""
+    return next(rejections(template.engines), None)

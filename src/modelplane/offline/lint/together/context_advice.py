@@ -134,9 +134,9 @@ def _model(container: Container, given: Flags, cached: Repo | None) -> Repo:
 
 def _longest(config: bytes, table: str, given: Flags) -> int:
     """Return the longest context of a model with an engine's changes; 0 if it cannot be told."""
+    from modelplane.api.user_error import UserError  # noqa: PLC0415  see above
     from modelplane.sizing import context  # noqa: PLC0415  few configurations are at hand
     from modelplane.sizing.architecture import parse_architecture  # noqa: PLC0415  see above
-    from modelplane.sizing.unsizable import Unsizable  # noqa: PLC0415  see above
 
     try:
         for name in _RULES[table].changes:
@@ -145,5 +145,5 @@ def _longest(config: bytes, table: str, given: Flags) -> int:
                 changes = f'{{"rope_parameters": {value}}}' if name == "--rope-scaling" else value
                 config = context.replace_settings(config, changes)
         return context.LONGEST[table](parse_architecture(config))
-    except Unsizable:
+    except UserError:
         return 0

@@ -1,30 +1,36 @@
-"""Misfits: why no choice of pools has capacity for the engines, with the numbers that were compared."""
+"""Rejections of pools: why no choice of them has capacity for the engines, with the compared numbers."""
 
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 import msgspec
 
+from modelplane.api.rejected import Rejected
 from modelplane.scheduler.capacity.capacity import FreeCapacity, NodeCapacity
 from modelplane.scheduler.capacity.demand import Load
 from modelplane.scheduler.placement import amounts
 from modelplane.scheduler.placement.engine_options import Option
 from modelplane.scheduler.types import Cluster, Engine, Pool
-from modelplane.scheduler.verdict import Reason, Rejected
+from modelplane.scheduler.verdict import Reason
 
 
-class Misfit(msgspec.Struct, frozen=True, gc=False):
-    """No choice of pools fits: the refusal of each pool, for the first engine without an option."""
+class PoolRejections(msgspec.Struct, frozen=True, gc=False):
+    """The rejection of each pool of a cluster, by its name, for the first engine without an option."""
 
     engine: str
     pools: tuple[tuple[str, Rejected], ...]
 
 
+Excluded: TypeAlias = tuple[Cluster, Rejected | PoolRejections]
+"""A cluster that accepts no (further) replica, and why: as a whole, or because none of its pools does."""
+
+
 def explain_no_option(
     engine: Engine, cluster: Cluster, refused: Sequence[Rejected | None], pin: tuple[str, ...] | None
-) -> Misfit:
+) -> PoolRejections:
     """Explain an engine that has no option on a cluster, whatever is free."""
     pools = {pool: rejected for pool, rejected in enumerate(refused) if rejected is not None}
-    return Misfit(engine.name, _named(pools, cluster, pin) or (("", Rejected(Reason.NO_POOLS)),))
+    return PoolRejections(engine.name, _named(pools, cluster, pin) or (("", Rejected(Reason.NO_POOLS)),))
 
 
 def explain_no_capacity(
@@ -34,14 +40,14 @@ def explain_no_capacity(
     wanted: Sequence[Option],
     capacities: Sequence[FreeCapacity],
     pin: tuple[str, ...] | None,
-) -> Misfit:
+) -> PoolRejections:
     """Explain an engine for which no option has capacity."""
     pools = {pool: rejected for pool, rejected in enumerate(refused) if rejected is not None}
     for option in wanted:
         for pool, load in option.loads:
             if capacities[pool].take(load) is None:
                 pools[pool] = _full(cluster.pools[pool], capacities[pool], load)
-    return Misfit(engine.name, _named(pools, cluster, pin))
+    return PoolRejections(engine.name, _named(pools, cluster, pin))
 
 
 def _named(
@@ -61,12 +67,12 @@ def explain_competition(
     options: Sequence[Sequence[Option]],
     capacities: Sequence[FreeCapacity],
     outcome: str,
-) -> Misfit:
+) -> PoolRejections:
     """Explain engines that each have capacity, but not together."""
     pools = sorted({pool for option in options for choice in option for pool, _ in choice.loads})
     names = ", ".join(engine.name for engine in engines)
     least = sum(min(sum(load.nodes for _, load in choice.loads) for choice in option) for option in options)
-    return Misfit(
+    return PoolRejections(
         names,
         tuple(
             (
