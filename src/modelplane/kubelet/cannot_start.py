@@ -1,4 +1,4 @@
-"""The one way in which a container is refused, or must wait: reasons, and the exception that carries a rejection."""
+"""How a container is refused, or must wait: the reasons, and the exception that carries a rejection."""
 
 from enum import StrEnum
 

@@ -31,7 +31,9 @@ class Bench:
         self.secrets: dict[str, dict[str, Any]] = {}
         self.on_cluster: tuple[dict[str, Any], ...] | Unknown = ()
         self.now = BEGIN
-        self.certificates = Certificates(cast("Client", self), self.secrets.get, self._remember, lambda: library)
+        self.certificates = Certificates(
+            cast("Client", self), self.secrets.get, self._remember, lambda: library
+        )
 
     def _remember(self, secret: Mapping[str, Any]) -> None:
         self.secrets[secret["metadata"]["name"]] = dict(secret)

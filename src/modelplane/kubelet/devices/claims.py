@@ -41,7 +41,7 @@ async def find_devices(
 
 
 def find_claim_name(entry: Mapping[str, Any], pod: Mapping[str, Any]) -> str | Rejected | None:
-    """Return the name of a pod's claim; None if its template needs none, ``Rejected`` until it has made one."""
+    """Return the name of a pod's claim; None if its template needs none, ``Rejected`` until it is made."""
     if "resourceClaimName" in entry:
         return str(entry["resourceClaimName"])
     for status in pod.get("status", {}).get("resourceClaimStatuses", ()):

@@ -110,9 +110,9 @@ def _value(
     if "fieldRef" in source:
         path = source["fieldRef"]["fieldPath"]
         value = find_field(path, pod, addresses)
-        if value is None:
-            return refuse(f'{what}: the field "{path}" is not one a variable can take')
-        return value
+        return (
+            refuse(f'{what}: the field "{path}" is not one a variable can take') if value is None else value
+        )
     for key, objects, read in (
         ("secretKeyRef", sources.secrets, _secret_data),
         ("configMapKeyRef", sources.config_maps, _config_map_data),

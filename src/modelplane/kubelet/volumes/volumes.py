@@ -261,11 +261,15 @@ async def _claimed(
     path, read_only = Path(spec[kind]["path"]), bool(body.get("readOnly"))
     if path.parent == find_claim_folders(machine.directory):
         return _Volume(_folder(path, pod_volumes), read_only)
-    # A folder which somebody else made.
     real = _checked(machine, path, name)
-    if not path.exists():
-        raise _refuse(what, f'is bound to "{path}", which this machine has not', "make it")
-    return _Volume(path, read_only, of_machine=True, real=real)
+    return _find_elsewhere(_Volume(path, read_only, of_machine=True, real=real), what)
+
+
+def _find_elsewhere(volume: _Volume, what: str) -> _Volume:
+    """Return the volume of a claim that is a folder which somebody else made."""
+    if not volume.path.exists():
+        raise _refuse(what, f'is bound to "{volume.path}", which this machine has not', "make it")
+    return volume
 
 
 def _folder(path: Path, pod_volumes: PodVolumes) -> Path:

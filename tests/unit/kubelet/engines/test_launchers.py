@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from modelplane.api.rejected import Rejected
 from modelplane.kubelet.engines import launchers
-from modelplane.kubelet.engines.launchers import LAUNCHERS, CannotLaunch, Program
+from modelplane.kubelet.engines.launchers import LAUNCHERS, Program
 
 LLAMA = "ghcr.io/ggml-org/llama.cpp:server"
 VLLM = "vllm/vllm-openai:v0.11.0"
@@ -33,7 +34,7 @@ def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launchers, "LAUNCHERS", (llama, *found))
 
 
-def line(container: dict[str, Any], *, host_commands: bool = False) -> tuple[str, ...]:
+def line(container: dict[str, Any], *, host_commands: bool = False) -> tuple[str, ...] | Rejected:
     words = (*container.get("command", ()), *container.get("args", ()))
     variables = {"PORT": "8000"} if "$(PORT)" in words else {}
     return launchers.build_command_line(container, variables, ADDRESS, host_commands=host_commands)
@@ -80,10 +81,10 @@ KNOWN = "(ghcr.io/ggml-org/llama.cpp:server*, lmsysorg/sglang, vllm/vllm-openai)
     ],
 )
 def test_an_unknown_image_names_those_that_are_known(container: dict[str, Any], remedies: str) -> None:
-    with pytest.raises(CannotLaunch) as caught:
-        launchers.check({"image": "example.com/engine:1"} | container, host_commands=False)
-    assert caught.value.refusal.reason == "NoLauncher"
-    assert caught.value.refusal.message == (
+    refused = launchers.check_image({"image": "example.com/engine:1"} | container, host_commands=False)
+    assert isinstance(refused, Rejected)
+    assert refused.reason == "NoLauncher"
+    assert refused.message == (
         'cannot run image "example.com/engine:1" without a container runtime: no launcher knows it: use an '
         f"image that has one {KNOWN}, {remedies}"
     )
@@ -114,10 +115,9 @@ def test_an_unknown_image_names_those_that_are_known(container: dict[str, Any], 
     ],
 )
 def test_a_command_that_is_not_the_engines_is_not_run(container: dict[str, Any], message: str) -> None:
-    with pytest.raises(CannotLaunch) as caught:
-        line(container)
-    assert caught.value.refusal.reason == "NoLauncher"
-    assert caught.value.refusal.message == message
+    refused = line(container)
+    assert isinstance(refused, Rejected)
+    assert (refused.reason, refused.message) == ("NoLauncher", message)
 
 
 @pytest.mark.parametrize(

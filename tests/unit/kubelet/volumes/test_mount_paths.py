@@ -29,7 +29,7 @@ CLOSED = frozenset({HOME, FLEET, *mount_paths.list_programs({"PATH": "/srv/tools
     ],
 )
 def test_paths_for_volumes_and_new_paths_are_accepted(path: str) -> None:
-    assert mount_paths.find_problem(path, CLOSED) == ""
+    assert mount_paths.find_problem(path, CLOSED) is None
 
 
 SYSTEM = "that is a place of the system"

@@ -3,11 +3,11 @@ from typing import Any
 
 import pytest
 
+from modelplane.api.rejected import Rejected
 from modelplane.kubelet.volumes import provisioning
 from modelplane.kubelet.volumes.provisioning import (
     CreateVolume,
     DeleteVolume,
-    RefuseClaim,
     ReleaseVolume,
     ResizeClaim,
     ResizeVolume,
@@ -41,9 +41,10 @@ def bound(capacity: str, phase: str = "Bound") -> dict[str, Any]:
     return claim(volumeName="pvc-u-1") | {"status": {"phase": phase, "capacity": {"storage": capacity}}}
 
 
-OTHER_CLASS = (
-    'StorageClass "mine" uses provisioner "modelplane.ai/local-folder", which serves only StorageClass '
-    '"modelplane-local": create the claim with that storageClassName'
+OTHER_CLASS = Rejected(
+    subject='StorageClass "mine"',
+    detail='uses provisioner "modelplane.ai/local-folder", which serves only StorageClass "modelplane-local"',
+    remedy="create the claim with that storageClassName",
 )
 DELETED = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 CREATE = CreateVolume(provisioning.build_volume(claim(), "laptop", ROOT))
@@ -61,11 +62,11 @@ CREATE = CreateVolume(provisioning.build_volume(claim(), "laptop", ROOT))
             None,
             id="another provisioner's",
         ),
-        pytest.param(claim(storageClassName="mine"), None, RefuseClaim(OTHER_CLASS), id="another class"),
+        pytest.param(claim(storageClassName="mine"), None, OTHER_CLASS, id="another class"),
         pytest.param(
             claim(volumeMode="Block"),
             None,
-            RefuseClaim("a folder is no block device: leave volumeMode out"),
+            Rejected(detail="a folder is not a block device", remedy="leave volumeMode out"),
             id="one that a folder cannot be",
         ),
         pytest.param(claim(DELETED), None, None, id="one that is deleted"),
