@@ -185,10 +185,10 @@ LAUNCHERS: tuple[Launcher, ...] = (
 )
 
 
-def find_engine(image: str) -> str:
-    """Return the engine whose launcher replaces an image; empty if there is none."""
+def find_engine(image: str) -> str | None:
+    """Return the engine whose launcher replaces an image; None if there is none."""
     launcher = _find(image)
-    return launcher.engine if launcher else ""
+    return launcher.engine if launcher else None
 
 
 def has_service_account(image: str) -> bool:

@@ -13,6 +13,7 @@ from modelplane.kubelet.volumes.provisioning import (
     ResizeVolume,
     Step,
 )
+from support.rejections import message_of
 
 ROOT = Path("/home/me/agent/volumes")
 ASKED = {"volume.kubernetes.io/storage-provisioner": "modelplane.ai/local-folder"}
@@ -120,7 +121,7 @@ def test_the_next_step_to_reclaim_a_volume(volume: dict[str, Any], step: Step | 
     [
         pytest.param({"volumeMode": "Filesystem"}, "", id="a folder"),
         pytest.param(
-            {"volumeMode": "Block"}, "a folder is no block device: leave volumeMode out", id="a device"
+            {"volumeMode": "Block"}, "a folder is not a block device: leave volumeMode out", id="a device"
         ),
         pytest.param(
             {"dataSource": {"kind": "VolumeSnapshot", "name": "s"}},
@@ -135,7 +136,7 @@ def test_the_next_step_to_reclaim_a_volume(volume: dict[str, Any], step: Step | 
     ],
 )
 def test_what_a_folder_cannot_be_is_refused(spec: dict[str, Any], why: str) -> None:
-    assert provisioning.find_refusal(claim(**spec)) == why
+    assert message_of(provisioning.check_claim(claim(**spec))) == why
 
 
 def test_a_volume_is_named_for_its_claim_and_bound_to_its_node() -> None:

@@ -191,8 +191,8 @@ def test_a_claims_folder_is_made_once_its_pod_is_known_to_use_it(tmp_path: Path)
         ),
         pytest.param(
             (claim(), persistent(nfs={"server": "s"})),
-            'PersistentVolumeClaim "weights" is bound to a volume that is no folder of this machine: use one '
-            'of the StorageClass "modelplane-local"',
+            'PersistentVolumeClaim "weights" is bound to a volume that is not a folder of this machine: use '
+            'one of the StorageClass "modelplane-local"',
             id="a volume from elsewhere",
         ),
         pytest.param(
