@@ -16,7 +16,7 @@ LAST_RELEASE := 92da5e84
 WITHOUT_SERVERS := --ignore=tests/kubernetes --ignore=tests/engines --ignore=tests/browser
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up down test coverage test-kubernetes scale engines browser cast crowd chaos check contract takeover format generate golden \
+.PHONY: help setup up down test coverage test-kubernetes scale engines containers browser cast crowd chaos check contract takeover format generate golden \
 	docs gateway-module check-gateway-module fuzz sanitize soak bench wheel release audit clean
 
 help: ## Show the targets
@@ -58,6 +58,9 @@ scale: setup ## Run the tests of many replicas at once, which take minutes
 engines: setup ## Install real vLLM and SGLang (some 6 GB) and run the tests against them
 	@$(BIN)/python tests/engines/install.py
 	@$(BIN)/python -m pytest -q -m engines tests/engines --durations=10
+
+containers: setup ## Run pods and packages in real containers; needs Podman and runc, and a kernel that allows them
+	@PYTHONPATH=tests $(BIN)/python -m support.podman
 
 browser: setup ## Look at the dashboard and the site in Chromium; PICTURES=1 also writes the pictures of the docs
 	@MODELPLANE_PICTURES=$(PICTURES) $(BIN)/python -m pytest -q -m browser tests/browser --durations=5

@@ -157,7 +157,7 @@ def own_model(newcomer: Newcomer) -> dict[str, Any]:
 
 def region(newcomer: Newcomer) -> dict[str, Any]:
     """Take the tour, and measure its last page: a region is lost, replaced and back."""
-    newcomer.run("modelplane example --write examples")
+    newcomer.run("modelplane example --dir examples")
     with clock() as tour:
         printed = newcomer.run("modelplane up --clusters 3 --no-register")
         newcomer.lines = reaching(to_paste(printed, "Register a first cluster"))

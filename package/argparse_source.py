@@ -113,8 +113,8 @@ class Sources:
         match node:
             case ast.BinOp(op=ast.BitOr()):
                 return [*self.types(node.left, depth), *self.types(node.right, depth)]
-            case ast.Constant(value=str()):
-                return self.types(ast.parse(node.value, mode="eval").body, depth)
+            case ast.Constant(value=str(quoted)):
+                return self.types(ast.parse(quoted, mode="eval").body, depth)
             case ast.Subscript(value=ast.Name(id="Optional")):
                 return [*self.types(node.slice, depth), ast.Constant(None)]
             case ast.Subscript(value=ast.Name(id="Union"), slice=ast.Tuple(elts=members)):

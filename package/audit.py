@@ -71,7 +71,7 @@ def main() -> int:
 def _audit(tools: Path, shipped: Path) -> int:
     bill = FOLDER / "sbom.cdx.json"
     components = bill_of_materials.write(tools, shipped, bill)["components"]
-    versions = {canonicalize_name(each["name"]): each["version"] for each in components}
+    versions: dict[str, str] = {canonicalize_name(each["name"]): each["version"] for each in components}
     click.echo(f"SBOM: {len(versions)} packages in {bill.relative_to(ROOT)}")
     licenses = [*unlicensed(components)]
     _print("licenses", licenses)
@@ -125,7 +125,8 @@ def _advisories(tools: Path, versions: Mapping[str, str]) -> list[str]:
         check=False,
     )
     if not report.exists():
-        return [f"no package was checked: {(audited.stderr.splitlines() or [audited.returncode])[-1]}"]
+        reason = (audited.stderr.splitlines() or [f"exit status {audited.returncode}"])[-1]
+        return [f"no package was checked: {reason}"]
     return [*unsafe(json.loads(report.read_text(encoding="utf-8"))["dependencies"], versions)]
 
 

@@ -78,8 +78,10 @@ def _sizes(sources: Sources) -> set[str]:
         for node in ast.walk(tree):
             if isinstance(node, ast.Compare) and ast.unparse(node.left) == "name":
                 wanted = node.comparators[0]
-                constant = isinstance(wanted, ast.Constant)
-                found |= {str(wanted.value)} if constant else set(sources.choices(wanted))
+                if isinstance(wanted, ast.Constant):
+                    found.add(str(wanted.value))
+                else:
+                    found |= set(sources.choices(wanted))
     return found
 
 

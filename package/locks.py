@@ -41,9 +41,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as scratch:
         programs = bill_of_materials.environment(Path(scratch, "uv"), UV)
         for name, extras in EXTRAS.items():
-            sources = ["pyproject.toml", *(f"--extra={extra}" for extra in extras)]
             # The image has the same versions as users have.
-            _lock(programs, name, *sources, *([] if name == "all" else ["--constraints", _path("all")]))
+            constraints = [] if name == "all" else ["--constraints", str(_path("all"))]
+            _lock(programs, name, "pyproject.toml", *(f"--extra={extra}" for extra in extras), *constraints)
         builders = Path(scratch, "build.in")
         builders.write_text("\n".join(build_requirements()), encoding="utf-8")
         _lock(programs, BUILD, builders)

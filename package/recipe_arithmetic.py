@@ -300,7 +300,9 @@ def _noun(noun: str, count: int) -> str:
 
 
 def _legal(model: Model) -> str:
-    divided, whole, refused = [], [], []
+    divided: list[str] = []
+    whole: list[str] = []
+    refused: list[str] = []
     for size in TENSOR_SIZES:
         split = find_best_split(model.architecture, model.quantization, size, 1)
         reasons = find_rejections(model.architecture, model.quantization, split)

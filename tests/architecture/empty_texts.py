@@ -78,11 +78,15 @@ def _read(path: str, tree: ast.Module) -> _Module:
 def _functions(module: _Module) -> Iterator[tuple[Place, Function]]:
     for name, node in module.functions.items():
         yield (module.name, name), node
-    for class_ in ast.walk(module.tree):
-        if isinstance(class_, ast.ClassDef):
-            for node in class_.body:
-                if isinstance(node, Function):
-                    yield ("", node.name), node
+    classes = [node for node in ast.walk(module.tree) if isinstance(node, ast.ClassDef)]
+    for method in [member for class_ in classes for member in class_.body]:
+        if isinstance(method, Function) and not _is_property(method):
+            yield ("", method.name), method
+
+
+def _is_property(method: Function) -> bool:
+    names = (decorator.id for decorator in method.decorator_list if isinstance(decorator, ast.Name))
+    return any(name.endswith("property") for name in names)
 
 
 def _is_text(node: Function) -> bool:

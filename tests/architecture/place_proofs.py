@@ -21,7 +21,8 @@ from modelplane.compose.readiness import is_ready
 from modelplane.controllers.clusters.watches import child_kinds
 from modelplane.controllers.facts.fact_source import FactSources
 from modelplane.controllers.manager import Manager
-from modelplane.crossplane.package.clouds import CLOUDS
+from modelplane.crossplane.package.package_addresses import Registry, Version
+from modelplane.crossplane.package.package_contents import packages
 from modelplane.install import cluster_requirements
 from modelplane.install.permissions.identity_permissions import list_control_plane_rules
 from modelplane.kubelet.engines.launchers import check_image
@@ -123,7 +124,7 @@ def cloud() -> None:
     assert _made(composer, made, definition, seen)["nodepool-gpu"]["spec"]["forProvider"]["herd"] == "h-1"
     permitted = {plural for rule in list_control_plane_rules() for plural in rule.resources}
     assert {"herds", "flocks", "meadowclusters"} <= permitted
-    assert ("meadow", name) in {(each.name, each.kind) for each in CLOUDS}
+    assert "meadow" in {package.repository for package in packages(Registry(), Version("1.2.3"))}
     assert name in {row.kind for row in DOCUMENTED}
     assert guards.is_guarded(name)
 

@@ -26,8 +26,8 @@ def names(text: str) -> frozenset[str]:
 
 
 ORDINARY = names(
-    "cat cd claude cp crossplane curl export grep helm hf jq ls make mkdir openssl pip python python3 "
-    "read sed seq sh skopeo sleep source ssh true umask wait xargs"
+    "cat cd claude cp crane crossplane curl export grep helm hf jq ls make mkdir openssl pip python python3 "
+    "read sed seq sh skopeo sleep source ssh tar true umask wait xargs"
 )
 """Programs that pages use beside Modelplane's and kubectl."""
 

@@ -42,15 +42,6 @@ EMPTY: Final = {
         "scheduler.preemption.turns.describe",
     ),
     "the output of a container, which may be none": ("read_termination_message",),
-    "the state of a connection: its cause, empty while it works": (
-        "controllers.clusters.cluster_connection.lost",
-        "controllers.clusters.cluster_connection.problem",
-        "controllers.clusters.connections.lost",
-        "controllers.clusters.connections.problem",
-        "controllers.clusters.copies_health.lost",
-        "controllers.clusters.copies_health.problem",
-        "controllers.election.lease_thread.problem",
-    ),
 }
 """Functions that return an empty text which a caller asks for truth, by the reason."""
 

@@ -127,7 +127,11 @@ def _rendered(
     record: str, owner: str, observed: str = "", required: tuple[str, ...] = (), address: str = ""
 ) -> Iterator[Call]:
     arguments = ("render", owner, *_each("--observed", filter(None, (observed,))))
-    arguments = (*arguments, *_each("--required", required), *_each("--front-door", filter(None, (address,))))
+    arguments = (
+        *arguments,
+        *_each("--required", required),
+        *_each("--gateway-address", filter(None, (address,))),
+    )
     yield Call(record, arguments)
     yield Call(record, (*arguments, "-o", "json"))
 
@@ -226,7 +230,7 @@ _INSTALL = (
         "--monitoring-namespace",
         "observing",
     ),
-    (*_IMAGE, "--apply", "--dry-run", "client"),
+    ("--dry-run",),
     ("--upgrade",),
     ("--inference-cluster", "--apply"),
     ("--crossplane",),
@@ -239,13 +243,8 @@ def _installing() -> Iterator[Call]:
     for number, options in enumerate(_INSTALL):
         yield Call(f"install/{number}", ("install", *options))
     yield Call("package/prerequisites", ("package", "prerequisites"))
-    for number, options in enumerate(((), ("--version", "v1.2.3", "--registry", "registry.example/ai"))):
-        folder = f"packages/{number}"
-        yield Call("package/configuration", ("package", "build", "configuration", "-o", folder, *options))
-    for number, version in enumerate(("0.1.0", "1.2.3")):
-        file = f"packages/{number}/modelplane-configuration-{version}.xpkg"
-        yield Call("package/configuration", ("package", "inspect", file))
-        yield Call("package/configuration", ("package", "inspect", file, "-o", "json"))
+    for options in ((), ("--version", "v1.2.3", "--registry", "registry.example/ai")):
+        yield Call("package/configuration", ("package", "build", "configuration", *options))
     yield Call("package/configuration", ("package", "build", "configuration", "--version", "one"))
 
 

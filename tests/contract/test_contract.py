@@ -68,7 +68,7 @@ def test_a_record_has_every_part(before):
     assert "modelcache-ml-team-weights-124df" in said["calls/golden/model_cache/partial.txt"]
     assert "kind: CustomResourceDefinition" in said["calls/install/3.txt"]
     assert "sha256:" in said["calls/package/configuration.txt"]
-    assert "--front-door" in said["commands/render.txt"]
+    assert "--gateway-address" in said["commands/render.txt"]
     assert "--home" in said["commands/supervise.txt"]
     assert "modelplane_leader" in said["names/metrics.txt"].splitlines()
     assert {"modelplane.ai/remote-objects", "modelplane.ai/owner-uid"} <= set(

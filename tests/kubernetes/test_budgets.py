@@ -12,12 +12,12 @@ import pytest
 
 from modelplane.api.fields.requests.pricing import Price, Pricing
 from modelplane.api.inference_gateway import KeyGrant
-from modelplane.cli.models.new_keys import encode_hash, make_key
-from modelplane.cli.models.new_keys import hash_key as new_hash
 from modelplane.controllers.gateway.budget_enforcement import Budgets
 from modelplane.gateway.module_files.keys import KeyFile, KeyTable, build_key_table
 from modelplane.gateway.route_table import Backend
 from modelplane.host.private_files import write_private
+from modelplane.operations.api_keys import encode_hash, make_key
+from modelplane.operations.api_keys import hash_key as new_hash
 from modelplane.proxy import files as envoy_files
 from modelplane.proxy.directory import GatewayDirectory
 from modelplane.proxy.ledger_file import get_now

@@ -262,8 +262,13 @@ async def test_the_containers_of_a_pod_find_each_other_at_localhost(agent: Agent
         "a": 0,
         "b": 0,
     }
-    for name in ("a", "b"):
-        assert await asyncio.to_thread(agent.kubectl, "logs", "local", "-c", name) == "local\n"
+
+    async def have_spoken() -> bool:
+        logs = [await asyncio.to_thread(agent.kubectl, "logs", "local", "-c", name) for name in ("a", "b")]
+        return logs == ["local\n", "local\n"]
+
+    # They are ready as soon as they run, which is before they print.
+    await until(have_spoken)
 
 
 @needs_faults

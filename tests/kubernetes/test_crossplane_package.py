@@ -23,7 +23,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from modelplane.api.schema.decode import decode
 from modelplane.controllers import fleet_resources
 from modelplane.crossplane.package.building import build
-from modelplane.crossplane.package.images.reading import stored_image
+from modelplane.crossplane.package.images.oci_layout import open_image
 from modelplane.crossplane.package.installation import installation
 from modelplane.crossplane.package.package_addresses import Registry
 from modelplane.crossplane.package.package_contents import configuration, function
@@ -140,7 +140,7 @@ async def test_what_the_page_of_the_installation_shows_is_accepted(kubeconfig, d
 
 def _unpacked(package: Path, root: Path) -> tuple[list[str], dict[str, str]]:
     """Unpack an image into a folder; return how it is started, and its environment."""
-    with stored_image(package) as stored:
+    with open_image(package) as stored:
         stored.verify()
         for number in range(len(stored.image.layers)):
             with stored.tar(number) as layer, tarfile.open(fileobj=layer, mode="r|") as archive:

@@ -12,8 +12,8 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_service import ModelService
 from modelplane.api.schema.crd import crd
 from modelplane.cli.errors import UserError
-from modelplane.cli.live import Live
 from modelplane.cli.models.deploy import apply_all
+from modelplane.cli.target import Target
 from modelplane.controllers import fleet_resources
 from modelplane.kube.client import Client
 from modelplane.local.kubernetes.bulk_apply import wait_until_established
@@ -34,7 +34,7 @@ def _client(control_plane: ControlPlane) -> Client:
 
 
 @pytest.fixture
-def live(control_plane: ControlPlane) -> Iterator[Live]:
+def live(control_plane: ControlPlane) -> Iterator[Target]:
     async def install() -> None:
         async with _client(control_plane) as client:
             for kind in KINDS:
@@ -48,7 +48,7 @@ def live(control_plane: ControlPlane) -> Iterator[Live]:
                 await client.delete(resource, name, NAMESPACE)
 
     asyncio.run(install())
-    yield Live(control_plane.kubeconfig, "", None)
+    yield Target(control_plane.kubeconfig, "", None)
     asyncio.run(remove())
 
 
@@ -60,7 +60,7 @@ def manifests(**fields: Any) -> tuple[Any, ...]:
 
 
 def test_a_later_run_changes_what_an_earlier_one_wrote(
-    live: Live, capsys: pytest.CaptureFixture[str]
+    live: Target, capsys: pytest.CaptureFixture[str]
 ) -> None:
     outcomes = []
     for replicas in (1, 1, 2):
@@ -69,7 +69,7 @@ def test_a_later_run_changes_what_an_earlier_one_wrote(
     assert outcomes == [["created"] * 3, ["unchanged"] * 3, ["unchanged", "configured", "unchanged"]]
 
 
-def test_a_field_that_another_has_changed_is_a_conflict(live: Live, control_plane: ControlPlane) -> None:
+def test_a_field_that_another_has_changed_is_a_conflict(live: Target, control_plane: ControlPlane) -> None:
     async def scale() -> None:
         async with _client(control_plane) as client:
             await client.patch(
@@ -82,7 +82,7 @@ def test_a_field_that_another_has_changed_is_a_conflict(live: Live, control_plan
         apply_all(live, manifests())
 
 
-def test_an_object_of_others_is_left_as_it_is(live: Live, control_plane: ControlPlane) -> None:
+def test_an_object_of_others_is_left_as_it_is(live: Target, control_plane: ControlPlane) -> None:
     async def write() -> None:
         async with _client(control_plane) as client:
             await client.apply(dict(manifests()[-1]))
@@ -92,7 +92,7 @@ def test_an_object_of_others_is_left_as_it_is(live: Live, control_plane: Control
         apply_all(live, manifests())
 
 
-def test_a_namespace_that_is_not_there_is_told(live: Live) -> None:
+def test_a_namespace_that_is_not_there_is_told(live: Target) -> None:
     absent = [{**each, "metadata": {**each["metadata"], "namespace": "absent"}} for each in manifests()]
     with pytest.raises(UserError, match="kubectl create namespace absent"):
         apply_all(live, tuple(absent))

@@ -90,7 +90,7 @@ def test_the_usage_of_the_service_is_summed(served: Fleet) -> None:
 
 
 def _requests(fleet: Fleet) -> int:
-    groups = json.loads(fleet.modelplane("usage", "--json"))["groups"]
+    groups = json.loads(fleet.modelplane("usage", "-o", "json"))["groups"]
     return next((each["requests"] for each in groups if each["service"] == "ml-team/first-answer"), 0)
 
 

@@ -224,7 +224,7 @@ def _versions(cluster: Shell) -> dict[str, str]:
     }
 
 
-APPLY = f"{INSTALL} --apply --timeout 1"
+APPLY = f"{INSTALL} --apply --timeout 1s"
 
 
 @pytest.mark.usefixtures("fleet")
@@ -267,7 +267,7 @@ def test_an_upgrade_removes_what_only_the_version_before_had(cluster: Shell) -> 
     cluster.run(
         f"kubectl create sa old {shlex.join(SYSTEM)}; kubectl label sa old {shlex.join(SYSTEM)} {labels}"
     )
-    tried = cluster.run(f"{INSTALL} --apply --upgrade --dry-run server")
+    tried = cluster.run(f"{INSTALL} --apply --upgrade --dry-run")
     assert f"kinds: {len(COMPOSED)} unchanged" in tried
     assert "everything else: 1 changed" in tried
     assert "removed ServiceAccount modelplane-system/old, of version 0.0.1" in tried
@@ -318,7 +318,7 @@ def test_nothing_is_uninstalled_while_there_are_models(cluster: Shell) -> None:
 
 @pytest.mark.usefixtures("fleet")
 def test_uninstalling_with_the_models_leaves_only_what_others_made(cluster: Shell) -> None:
-    said = cluster.run("modelplane uninstall --delete-models --timeout 180")
+    said = cluster.run("modelplane uninstall --delete-models --timeout 3m")
     assert "models: 3 deleted" in said
     assert f"kinds: {len(COMPOSED)} deleted" in said
     [kept] = [line for line in said.splitlines() if "namespace modelplane-system: kept, because of" in line]

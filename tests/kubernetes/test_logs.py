@@ -23,6 +23,8 @@ pytestmark = pytest.mark.kubernetes
 EXAMPLE = Path(__file__).parents[2] / "examples" / "01-first-answer"
 SERVING = "llama.cpp launcher: serving model"
 
+IN_TEAM = ("-n", "ml-team")
+
 
 @pytest.fixture(scope="module")
 def served(fleet: Fleet) -> Iterator[Fleet]:
@@ -70,13 +72,16 @@ def test_a_process_shows_what_it_logs(served: Fleet) -> None:
 @pytest.mark.parametrize("kind", ["md", "ms", "mr"])
 def test_an_object_shows_what_the_engines_behind_it_log(served: Fleet, kind: str) -> None:
     name = {"md": "gemma", "ms": "first-answer", "mr": replica(served)}[kind]
-    shown = served.modelplane("logs", f"{kind}/{name}", "-n", "ml-team")
+    shown = served.modelplane("logs", f"{kind}/{name}", *IN_TEAM)
     assert SERVING in shown
-    assert served.modelplane("logs", f"{kind}/{name}", "--tail", "1") == shown.splitlines(keepends=True)[-1]
+    assert (
+        served.modelplane("logs", f"{kind}/{name}", *IN_TEAM, "--tail", "1")
+        == shown.splitlines(keepends=True)[-1]
+    )
 
 
 def test_an_engine_that_has_not_died_has_no_earlier_log(served: Fleet) -> None:
-    said = served.modelplane("logs", "md/gemma", "--previous", check=False)
+    said = served.modelplane("logs", "md/gemma", *IN_TEAM, "--previous", check=False)
     assert said.startswith("cannot read the log of local/gemma-")
     assert said.endswith(" not found\n")
 
@@ -84,7 +89,17 @@ def test_an_engine_that_has_not_died_has_no_earlier_log(served: Fleet) -> None:
 def test_what_is_followed_goes_on_over_the_death_of_whatever_it_comes_through(served: Fleet) -> None:
     address = served.kubectl("get", "ms", "first-answer", "-n", "ml-team", "-o", "jsonpath={.status.address}")
     with subprocess.Popen(
-        [sys.executable, "-m", "modelplane.cli.main", "logs", "md/gemma", "--follow", "--tail", "1"],
+        [
+            sys.executable,
+            "-m",
+            "modelplane.cli.main",
+            "logs",
+            "md/gemma",
+            *IN_TEAM,
+            "--follow",
+            "--tail",
+            "1",
+        ],
         env=os.environ | {"MODELPLANE_HOME": str(served.home.root), "KUBECONFIG": ""},
         stdout=subprocess.PIPE,
         text=True,
@@ -134,20 +149,20 @@ def test_explain_says_the_same_of_a_fleet_that_runs_as_of_its_dump(served: Fleet
     deadline = time.monotonic() + PATIENCE_S
     while True:
         before = dumped()
-        live = {name: served.modelplane("explain", name, "-o", "json") for name in well}
+        live = {name: served.modelplane("explain", name, *IN_TEAM, "-o", "json") for name in well}
         # What was killed answers a moment before the fleet says that it does.
         if dumped() == before and all(json.loads(live[name])[key] for name, key in well.items()):
             break
         assert time.monotonic() < deadline, live
     dump.write_text(before)
     for name, said in live.items():
-        assert said == served.modelplane("explain", name, "-o", "json", "--fleet", str(dump))
+        assert said == served.modelplane("explain", name, *IN_TEAM, "-o", "json", "--fleet", str(dump))
 
 
 def test_explain_follows_a_service_to_the_replica_that_answers(served: Fleet) -> None:
-    service = json.loads(served.modelplane("explain", "ms/first-answer", "-o", "json"))
+    service = json.loads(served.modelplane("explain", "ms/first-answer", *IN_TEAM, "-o", "json"))
     assert [(each["name"], each["percent"]) for each in service["endpoints"]] == [(replica(served), 100.0)]
-    told = json.loads(served.modelplane("explain", f"mr/{replica(served)}", "-o", "json"))
+    told = json.loads(served.modelplane("explain", f"mr/{replica(served)}", *IN_TEAM, "-o", "json"))
     assert (told["cluster"], told["deployment"], told["placement"]["state"]) == ("local", "gemma", "stays")
     assert [each["service"] for each in told["services"]] == ["first-answer"]
 
@@ -156,14 +171,14 @@ def test_explain_exits_with_2_where_a_replica_of_a_fleet_that_runs_has_no_place(
     patch = '{"spec":{"replicas":2}}'
     served.kubectl("patch", "md", "gemma", "-n", "ml-team", "--type=merge", "-p", patch)
     try:
-        said = served.modelplane("explain", "md/gemma", check=False)
+        said = served.modelplane("explain", "md/gemma", *IN_TEAM, check=False)
         assert said.startswith('ModelDeployment "ml-team/gemma": 1 of 2 replicas placed; 1 cluster: ')
     finally:
         served.kubectl("apply", "-f", str(EXAMPLE))
 
 
 def test_who_may_not_read_a_clusters_secret_is_told_so_in_one_sentence(served: Fleet, stranger: Path) -> None:
-    said = served.modelplane("logs", "md/gemma", "-n", "ml-team", "--kubeconfig", str(stranger), check=False)
+    said = served.modelplane("logs", "md/gemma", *IN_TEAM, "--kubeconfig", str(stranger), check=False)
     assert said == (
         'cannot read the pods on cluster "local": secrets "local-kubeconfig" is forbidden: '
         'User "system:serviceaccount:modelplane-system:stranger" cannot get resource "secrets" '
@@ -173,13 +188,13 @@ def test_who_may_not_read_a_clusters_secret_is_told_so_in_one_sentence(served: F
 
 
 def test_who_may_see_models_may_have_them_explained(served: Fleet, stranger: Path) -> None:
-    said = served.modelplane("explain", "md/gemma", "--kubeconfig", str(stranger))
+    said = served.modelplane("explain", "md/gemma", *IN_TEAM, "--kubeconfig", str(stranger))
     assert said.startswith('ModelDeployment "ml-team/gemma": 1 of 1 replicas placed\n')
 
 
 def test_who_may_see_nothing_is_told_so_in_one_sentence(served: Fleet, tmp_path: Path) -> None:
     nobody = kubeconfig(served, "default", tmp_path / "kubeconfig")
-    said = served.modelplane("explain", "md/gemma", "--kubeconfig", str(nobody), check=False)
+    said = served.modelplane("explain", "md/gemma", *IN_TEAM, "--kubeconfig", str(nobody), check=False)
     assert said == (
         "Error: cannot read the fleet from the control plane: inferenceclusters.modelplane.ai is forbidden: "
         'User "system:serviceaccount:modelplane-system:default" cannot list resource "inferenceclusters" '

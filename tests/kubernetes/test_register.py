@@ -149,7 +149,11 @@ def _model() -> Iterator[Object]:
 
 
 def _register(fleet: Fleet, *options: str, name: str = "gpu-1", check: bool = True) -> str:
-    where = (f"--kubeconfig={fleet.kubeconfig}", f"--context={CLUSTER}", f"--home={fleet.home.root}")
+    where = (
+        f"--cluster-kubeconfig={fleet.kubeconfig}",
+        f"--cluster-context={CLUSTER}",
+        f"--home={fleet.home.root}",
+    )
     return fleet.modelplane("cluster", "register", name, *where, *options, check=check)
 
 

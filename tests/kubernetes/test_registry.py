@@ -1,27 +1,30 @@
 """Packages in a real registry: go-containerregistry's, with which Crossplane reads them, and its client."""
 
+import json
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from modelplane.cli.main import main
-from modelplane.crossplane.package.building import build
-from modelplane.crossplane.package.images.inspection import inspect
-from modelplane.crossplane.package.package_addresses import Registry
-from modelplane.crossplane.package.package_contents import function
+from modelplane import __version__
+from modelplane.crossplane.package.building import Built, build
+from modelplane.crossplane.package.package_addresses import Registry, Version
+from modelplane.crossplane.package.package_contents import configuration, function
 from modelplane.local.builds.build import compute_key, find_cache, hold_build
-from support.packages import VERSION, small_runtime
+from support.packages import small_runtime
 
 pytestmark = pytest.mark.kubernetes
 
 CRANE = "github.com/google/go-containerregistry/cmd/crane"
 MODULE = Path(__file__).parents[1] / "registry"
 """Go module that pins its version."""
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "crossplane.md"
+BLOCKS = re.findall(r"```bash\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
 
 @pytest.fixture(scope="module")
@@ -49,14 +52,19 @@ def address(crane: Path) -> Iterator[str]:
             serving.terminate()
 
 
-def test_what_is_pushed_is_what_another_client_pulls(crane: Path, address: str, tmp_path: Path) -> None:
-    built = build(function(), Registry(), VERSION, tmp_path, small_runtime)
-    name = f"{address}/ai/function"
+@dataclass
+class Shell:
+    """Runs commands in a folder that has the packages of a version, with crane on the path."""
 
-    def asked(*arguments: str) -> str:
+    folder: Path
+    crane: Path
+
+    def run(self, command: str) -> str:
+        path = f"{self.crane.parent}:{os.environ['PATH']}"
         done = subprocess.run(
-            [crane, *arguments],
-            env=os.environ | {"DOCKER_CONFIG": str(tmp_path)},
+            ["bash", "-euc", command],
+            cwd=self.folder,
+            env=os.environ | {"DOCKER_CONFIG": str(self.folder), "PATH": path},
             capture_output=True,
             text=True,
             check=False,
@@ -64,12 +72,53 @@ def test_what_is_pushed_is_what_another_client_pulls(crane: Path, address: str, 
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
-    pushed = CliRunner().invoke(main, ["package", "push", str(built.path), name])
-    assert pushed.exit_code == 0, pushed.output
-    assert asked("digest", f"{name}:v1.2.3") == built.digest
-    assert asked("validate", "--remote", f"{name}:v1.2.3").startswith("PASS")
-    asked("pull", "--format=oci", f"{name}:v1.2.3", str(tmp_path / "pulled"))
-    pulled, original = inspect(tmp_path / "pulled"), inspect(built.path)
-    assert (pulled.digest, pulled.layers) == (built.digest, original.layers)
-    again = CliRunner().invoke(main, ["package", "push", str(built.path), name])
-    assert again.output.startswith(f"{name}:v1.2.3: there already")
+
+@pytest.fixture
+def shell(crane: Path, tmp_path: Path) -> Shell:
+    return Shell(tmp_path, crane)
+
+
+@pytest.fixture
+def packages(address: str, tmp_path: Path) -> dict[str, Built]:
+    """The packages of the page, by repository."""
+    registry, version = Registry(f"{address}/ai/modelplane"), Version(__version__)
+    contents = (configuration(registry, version), function())
+    built = (build(each, registry, version, tmp_path / "packages", small_runtime) for each in contents)
+    return {each.address.rpartition("/")[2]: each for each in built}
+
+
+def test_the_commands_of_the_page_push_what_was_built(
+    shell: Shell, address: str, packages: dict[str, Built]
+) -> None:
+    [shown] = [block for block in BLOCKS if "crane push packages/" in block]
+    printed = shell.run(shown.replace("registry.example.org", address))
+    assert printed.splitlines()[-1] == packages["function"].digest
+    for name, built in packages.items():
+        pushed = f"{address}/ai/modelplane/{name}:v{__version__}"
+        assert shell.run(f"crane digest {pushed}") == built.digest
+        assert shell.run(f"crane validate --remote {pushed}").startswith("PASS")
+        layers = json.loads(shell.run(f"crane manifest {pushed}"))["layers"]
+        assert layers[-1]["annotations"] == {"io.crossplane.xpkg": "base"}
+
+
+def test_the_commands_of_the_page_push_one_package_for_two_machines(
+    shell: Shell, address: str, packages: dict[str, Built]
+) -> None:
+    for machine in ("amd64", "arm64"):
+        (shell.folder / machine).mkdir()
+        shutil.copy(packages["function"].path, shell.folder / machine)
+    [shown] = [block for block in BLOCKS if "crane index append" in block]
+    shell.run(shown.replace("registry.example.org", address))
+    index = json.loads(shell.run(f"crane manifest {address}/ai/modelplane/function:v{__version__}"))
+    assert [each["digest"] for each in index["manifests"]] == [packages["function"].digest] * 2
+
+
+def test_a_package_is_also_the_archive_that_crossplanes_command_line_reads(
+    shell: Shell, address: str, packages: dict[str, Built]
+) -> None:
+    pushed = f"{address}/ai/modelplane/function:archive"
+    shell.run(f"crane push {packages['function'].path} {pushed}")
+    [*_, package] = json.loads(shell.run(f"crane manifest {pushed}"))["layers"]
+    labels = json.loads(shell.run(f"crane config {pushed}"))["config"]["Labels"]
+    # From this label, its `xpkg push` restores the layer's annotation.
+    assert labels[f"io.crossplane.xpkg:{package['digest']}"] == "base"

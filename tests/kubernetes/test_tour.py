@@ -149,7 +149,7 @@ def test_a_cluster_is_drained_under_load_and_back_and_no_request_fails(tourist: 
     assert re.search(r"ml-team/qwen-demo +1 new +eu-central", plan), plan
     with Load(address).flowing() as load:
         load.until_answered(10)
-        told = tourist.run("modelplane cluster drain us-east --timeout 240")
+        told = tourist.run("modelplane cluster drain us-east --timeout 4m")
         assert placed_on(tourist, "qwen-demo") == "eu-central"
         assert placed_on(tourist, "qwen-west") == "us-west"
         assert "cluster us-east is draining: no replica is left" in tourist.run("modelplane status")
@@ -158,7 +158,7 @@ def test_a_cluster_is_drained_under_load_and_back_and_no_request_fails(tourist: 
         left = tourist.run("kubectl get ic us-east -o jsonpath='{.spec.taints}{.spec.poolTaints}'")
         assert left.replace("[]", "") == ""
         pool = tourist.run("kubectl get ic eu-central -o jsonpath='{.spec.nodePools[0].name}'")
-        tourist.run(f"modelplane cluster drain eu-central --pool {pool} --timeout 240")
+        tourist.run(f"modelplane cluster drain eu-central --pool {pool} --timeout 4m")
         assert placed_on(tourist, "qwen-demo") == "us-east"
         tourist.run(f"modelplane cluster uncordon eu-central --pool {pool}")
         load.until_answered(20)

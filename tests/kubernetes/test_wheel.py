@@ -112,7 +112,7 @@ def test_the_binary_of_an_installed_wheel_is_found_and_runs(
 
 
 def test_in_an_empty_directory_the_lines_that_up_prints_lead_to_an_answer(newcomer: Newcomer) -> None:
-    printed = newcomer.modelplane("up", "--timeout", "300")
+    printed = newcomer.modelplane("up", "--timeout", "5m")
     lines = lines_to_paste(printed, "Deploy a model and ask it something")
     assert lines[0] == f"source {newcomer.environment}/bin/activate"
     assert "Paris" in newcomer.paste(*lines)
@@ -122,7 +122,7 @@ def test_in_an_empty_directory_the_lines_that_up_prints_lead_to_an_answer(newcom
     make_up, *rest = start.splitlines()
     assert make_up == "make up && source .venv/bin/activate", "which the wheel's `up` stands for"
     assert "Paris" in newcomer.paste(*reached, *rest)
-    newcomer.paste(*reached, "modelplane example --write examples")
+    newcomer.paste(*reached, "modelplane example --dir examples")
     page = newcomer.folder / "examples" / "01-first-answer" / "README.md"
     _make_up, *steps = lines_for_a_shell(page)
     # A variable of one step is used in the next.
@@ -138,9 +138,9 @@ def test_in_an_empty_directory_the_lines_that_up_prints_lead_to_an_answer(newcom
 def test_in_an_empty_directory_the_tour_begins_as_up_prints_it_and_goes_on_by_its_pages(
     newcomer: Newcomer,
 ) -> None:
-    printed = newcomer.modelplane("up", "--clusters", "3", "--no-register", "--timeout", "300")
+    printed = newcomer.modelplane("up", "--clusters", "3", "--no-register", "--timeout", "5m")
     shell = lines_to_paste(printed, "Register a first cluster")
-    told = newcomer.paste(*shell, "modelplane example --write examples")
+    told = newcomer.paste(*shell, "modelplane example --dir examples")
     assert "inferencecluster.modelplane.ai/us-east condition met" in told
     page = newcomer.folder / "examples" / "03-deploying-a-model" / "README.md"
     assert page.name in printed

@@ -8,13 +8,13 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modelplane.api.user_error import UserError
 from modelplane.offline.files.scalars import NotFinite, resolve
 from modelplane.offline.files.tree import Document, parse_documents
 from modelplane.offline.files.yaml_output import to_yaml
 from modelplane.offline.plan.fleet_of_files import assemble
 from modelplane.offline.plan.placements import plan
 from modelplane.offline.render.rendering import render
+from modelplane.user_error import UserError
 from support.manifests import CLASS, DEPLOYMENT, cluster, loaded, validated
 
 MANIFESTS = [next(yaml.safe_load_all(text)) for text in (DEPLOYMENT, CLASS, cluster("west"))]

@@ -9,7 +9,7 @@ import jsonschema_rs
 from modelplane.offline.check.validation import Validation
 from modelplane.offline.explain.replica_explanation import ReplicaExplanation
 from modelplane.offline.explain.service_explanation import ServiceExplanation
-from modelplane.offline.files.output import Report, build_json_schema
+from modelplane.offline.files.report_documents import Report, build_json_schema
 from modelplane.offline.models.size_report import Size
 from modelplane.offline.plan.placements import Explanation, Plan
 from modelplane.offline.plan.plan_comparison import PlanComparison

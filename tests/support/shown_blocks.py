@@ -127,7 +127,7 @@ def _is_offline(words: list[str]) -> bool:
     return (
         name == "modelplane"
         and arguments[0] in OFFLINE
-        and not {"--live", "--write"} & set(arguments)
+        and not {"--live", "--dir"} & set(arguments)
         and bool(paths)
         and all((ROOT / each).exists() for each in paths)
     )

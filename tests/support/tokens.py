@@ -22,11 +22,12 @@ def token(subject: str = SUBJECT, **claims: float) -> str:
     return f"e30.{_encoded(payload)}.c2ln"
 
 
-def kubeconfig(**user: str) -> bytes:
+def kubeconfig(namespace: str = "", **user: str) -> bytes:
     """Return a kubeconfig of one user; port 1 refuses at once."""
+    where = {"namespace": namespace} if namespace else {}
     content: dict[str, Any] = {
         "current-context": "c",
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u", **where}}],
         "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
         "users": [{"name": "u", "user": user}],
     }

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
 
 import msgspec
 
-from modelplane.api.user_error import UserError
+from modelplane.user_error import UserError
 
 if TYPE_CHECKING:
     from modelplane.backup.sealing import Seal

@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator
 
 from modelplane.api.listing import listing
-from modelplane.api.user_error import UserError
 from modelplane.backup.archive import Damaged, Reader, Reference
 from modelplane.backup.contents import Content, list_contents
 from modelplane.backup.objects import Entry, Identity, build_entry, is_restored
@@ -12,6 +11,7 @@ from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.informer import build_key
 from modelplane.kube.resources import NAMESPACES, Object
+from modelplane.user_error import UserError
 
 
 async def compare(client: Client, reader: Reader, plan: Plan) -> frozenset[Identity]:

@@ -11,7 +11,6 @@ from typing import Any
 from modelplane.api import labels
 from modelplane.api.meta import GATEWAY_NAMESPACE
 from modelplane.api.model_key import ModelKey
-from modelplane.api.user_error import UserError
 from modelplane.compose.definition_owner import crossplane_owns
 from modelplane.compose.kinds import COMPOSED
 from modelplane.compose.workload_kinds import Place, rows
@@ -20,6 +19,7 @@ from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import CONFIG_MAPS, NAMESPACES, Object, Resource
 from modelplane.proxy import ledger_objects
+from modelplane.user_error import UserError
 
 _OURS = f"{labels.MANAGED_BY}=modelplane"
 

@@ -10,12 +10,12 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
-from modelplane.api.user_error import UserError
 from modelplane.controllers.election.leader import LEASE, STANDARD
 from modelplane.install.steps.waiting import Report
 from modelplane.kube import errors, resources, timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
+from modelplane.user_error import UserError
 
 _PREFIX: Final = "modelplane-restore"
 _FOR_EVER_S: Final = 2**31 - 1

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from modelplane import __version__
-from modelplane.api.user_error import UserError
 from modelplane.backup.archive import FORMAT, Damaged, Header, Reader, Reference
 from modelplane.backup.contents import list_secret_kinds
 from modelplane.backup.objects import Entry, Identity, build_entry
@@ -17,6 +16,7 @@ from modelplane.backup.references import CONFIG_MAP, SECRET, can_exist
 from modelplane.backup.sealing import Seal
 from modelplane.cel.value_types.semver import SemverError, parse
 from modelplane.kube.resources import NAMESPACES
+from modelplane.user_error import UserError
 
 _KINDS = (SECRET, CONFIG_MAP)
 

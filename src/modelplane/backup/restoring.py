@@ -12,7 +12,6 @@ from functools import partial
 
 from modelplane.api.listing import listing
 from modelplane.api.meta import SYSTEM_NAMESPACE
-from modelplane.api.user_error import UserError
 from modelplane.backup import planning
 from modelplane.backup.archive import Reader
 from modelplane.backup.comparing import compare, read_item
@@ -29,6 +28,7 @@ from modelplane.install.steps.waiting import Deadline, Report
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import NAMESPACES, Object, Resource
+from modelplane.user_error import UserError
 
 _AT_A_TIME = 16
 _PROGRESS = 500

@@ -13,7 +13,6 @@ import msgspec
 from modelplane import __version__
 from modelplane.api.listing import number_of
 from modelplane.api.meta import SYSTEM_NAMESPACE
-from modelplane.api.user_error import UserError
 from modelplane.backup.archive import FORMAT, NAME, Header, Reference, Writer, write_file
 from modelplane.backup.contents import Content, list_contents, list_installed
 from modelplane.backup.references import SECRET, Named, find_named
@@ -24,6 +23,7 @@ from modelplane.kube import errors, resources, timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.informer import build_key
 from modelplane.kube.resources import NAMESPACES, Object
+from modelplane.user_error import UserError
 
 _NOT_RESTORED = ("helm.sh/release.v1", "kubernetes.io/service-account-token")
 """Types of Secrets that belong to a cluster and not to a fleet."""

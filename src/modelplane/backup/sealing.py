@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from modelplane.api.user_error import UserError
+from modelplane.user_error import UserError
 
 if TYPE_CHECKING:
     from modelplane.backup.archive import Reference

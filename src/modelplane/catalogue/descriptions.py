@@ -5,6 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from modelplane.api.columns import Columns
 from modelplane.api.fields.cluster.node_pools import NodeTaint
 from modelplane.catalogue.cards import MI_PER_GI
 from modelplane.catalogue.entries import UNVERIFIED, Catalogue, Figure, Machine
@@ -100,16 +101,27 @@ class Listed(Struct, frozen=True, kw_only=True, rename="camel"):
     unverified: tuple[Figure, ...]
 
     @property
-    def row(self) -> tuple[str, ...]:
-        """The cells of its row below ``COLUMNS``."""
+    def source(self) -> str:
+        """The letters of the sources, and the unverified figures."""
         letters = [letter for letter in self.sources if letter != UNVERIFIED]
         doubts = [f"{UNVERIFIED}: {', '.join(self.unverified)}"] if self.unverified else []
-        source = "; ".join(filter(None, (" ".join(letters), *doubts)))
-        cells = (self.name, self.cloud, self.machine, self.devices, self.memory_each, self.fabric, source)
-        return tuple(cell or "-" for cell in cells)
+        return "; ".join(filter(None, (" ".join(letters), *doubts)))
 
 
-COLUMNS: Final = ("NAME", "CLOUD", "MACHINE", "DEVICES", "MEMORY EACH", "FABRIC", "SOURCE")
+CLASSES: Final = Columns[Listed](
+    ("NAME", lambda listed: listed.name),
+    ("CLOUD", lambda listed: listed.cloud),
+    ("MACHINE", lambda listed: listed.machine or "-"),
+    ("DEVICES", lambda listed: listed.devices),
+    ("MEMORY EACH", lambda listed: listed.memory_each),
+    ("FABRIC", lambda listed: listed.fabric or "-"),
+    ("SOURCE", lambda listed: listed.source or "-"),
+)
+
+
+def join_cells(listed: Listed) -> str:
+    """Return the texts of the row of a class, to search in."""
+    return " ".join(cell for row in CLASSES.tabulate("", [listed]).rows for cell in row)
 
 
 def describe_class(catalogue: Catalogue, machine: Machine) -> Listed:

@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from modelplane.api.user_error import UserError
 from modelplane.checkpoints.checkpoint import CONFIG
 from modelplane.sizing.architecture import MAX_CONFIG_BYTES
 from modelplane.sizing.tensors import MAX_HEADER_BYTES, Tensor, parse_header
+from modelplane.user_error import UserError
 
 _LENGTH = struct.Struct("<Q")
 

@@ -13,8 +13,8 @@ from typing import Any, Final, TypeVar
 
 import httpx2
 
-from modelplane.api.user_error import UserError
 from modelplane.sizing.tensors import Tensor, parse_tensor
+from modelplane.user_error import UserError
 
 DELAYS_S: Final = (0.5, 1.0, 2.0)
 """Pauses before another try to read a file or a header."""

@@ -4,7 +4,7 @@ Exit statuses are part of the interface: 0 done, 1 failed, 2 wrong usage, 3 Cros
 130 interrupted.
 """
 
-from modelplane.api.user_error import UserError
+from modelplane.user_error import UserError
 
 __all__ = ["FAILED", "INTERRUPTED", "NOT_OURS", "UserError"]
 

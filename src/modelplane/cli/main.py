@@ -46,13 +46,13 @@ COMMANDS = {
     "render": Entry("inspect", "Show the objects that an object would compose, without a cluster."),
     "plan": Entry("inspect", "Show where deployments would be placed, without a cluster."),
     "size": Entry("models", "Compute the memory of a model, and the hardware that can serve it."),
-    "deploy": Entry("models", "Deploy a model by its name: manifests, a plan, and after a yes the objects."),
+    "deploy": Entry("models", "Deploy a model by name: generate manifests, show the plan, and apply them."),
     "explain": Entry(
         "inspect", "Explain the placement, routing and readiness of a deployment, service or replica."
     ),
     "classes": Entry("operate", "List, print or apply the InferenceClasses of known machine types."),
     "cluster": Entry(
-        "operate", "Register a cluster that exists with a fleet; cordon, drain and uncordon one."
+        "operate", "Register an existing cluster with a fleet; cordon, drain and uncordon a cluster."
     ),
     "rollout": Entry("models", "Show, pause, resume, promote and undo rollouts of deployments."),
     "key": Entry("models", "Create, list, rotate and revoke API keys."),
@@ -68,15 +68,13 @@ COMMANDS = {
         "operate", "Delete the objects of a deleted namespace that remain on inference clusters."
     ),
     "controller": Entry("processes", "Run the controllers against a control plane."),
-    "heartbeat": Entry(
-        "processes", "Tell a control plane that this cluster lives, as a witness for failover."
-    ),
+    "heartbeat": Entry("processes", "Report that this cluster is alive, for failover."),
     "gateway": Entry("processes", "Configure the gateway's Envoy from what the controllers publish."),
     "metrics": Entry(
         "processes", "Serve the gateway's counts as external.metrics.k8s.io, for other autoscalers."
     ),
     "function": Entry("processes", "Serve the composition function to Crossplane over gRPC."),
-    "package": Entry("operate", "Build, inspect and push the packages that Crossplane installs."),
+    "package": Entry("operate", "Build the packages that Crossplane installs."),
     "completion": Entry("machine", "Print the script that completes commands and options in a shell."),
     "agent": Entry("processes", "Run the node agent of this machine.", hidden=True),
     "envoy": Entry("processes", "Run the Envoy of this machine.", hidden=True),
@@ -154,6 +152,8 @@ class Commands(click.Group):
         _collect_seldom()
         try:
             return super().invoke(ctx)
+        except click.NoSuchOption as error:
+            raise _rename(error) from error
         except UserError as error:
             raise click.ClickException(str(error)) from error
         except OSError as error:
@@ -179,6 +179,16 @@ def _collect_seldom() -> None:
     """
     gc.set_threshold(*_THRESHOLDS)
     atexit.register(gc.freeze)
+
+
+def _rename(error: click.NoSuchOption) -> click.UsageError:
+    """Return the error for an unknown option: the current name of an option that had another one."""
+    from modelplane.cli.options import find_current_name
+
+    command = error.ctx.command_path.partition(" ")[2] if error.ctx else ""
+    # Under kubectl, the name of the program has two words.
+    current = find_current_name(command.removeprefix("modelplane "), error.option_name)
+    return click.UsageError(f"{error.option_name} is now {current}", error.ctx) if current else error
 
 
 def _missing(error: ModuleNotFoundError) -> Exception:

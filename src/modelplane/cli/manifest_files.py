@@ -5,6 +5,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
+
+from modelplane.cli.output import TEXT, print_document
 
 if TYPE_CHECKING:
     from modelplane.api.meta import Object
@@ -20,18 +23,6 @@ def add_paths_argument(command: F) -> F:
     return click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=MANIFESTS)(command)
 
 
-def add_output_option(plain: str, help_text: str) -> Callable[[F], F]:
-    """Give a command ``-o``: its plain form by default, or json."""
-    return click.option(
-        "-o",
-        "--output",
-        type=click.Choice([plain, "json"]),
-        default=plain,
-        show_default=True,
-        help=help_text,
-    )
-
-
 def read(paths: Iterable[str]) -> "Iterator[Source | Unopened]":
     """Yield the texts of the paths given to a command."""
     from modelplane.offline.files import sources
@@ -42,7 +33,7 @@ def read(paths: Iterable[str]) -> "Iterator[Source | Unopened]":
 def load(*groups: tuple[str, ...]) -> "list[tuple[Object, ...]]":
     """Return the objects of several groups of paths; print their problems and exit with 1 if there are any.
 
-    With ``-o json`` the problems are printed as the document of ``validate``.
+    With ``-o json`` or ``yaml`` the problems are printed as the document of ``validate``.
     """
     from modelplane.offline.files import store
 
@@ -58,12 +49,14 @@ def load(*groups: tuple[str, ...]) -> "list[tuple[Object, ...]]":
     problems = tuple(problem for group in loaded for problem in group.problems)
     if not problems:
         return [group.objects for group in loaded]
-    if click.get_current_context().params.get("output") == "json":
+    command = click.get_current_context()
+    output = command.params.get("output")
+    # A form that is the default, such as the text of plan and the YAML of render, has lines for people.
+    if output and command.get_parameter_source("output") is not ParameterSource.DEFAULT and output != TEXT:
         from modelplane.offline.check import validation
-        from modelplane.offline.files import output
 
         accepted = sum(len(group.objects) for group in loaded)
-        click.echo(output.to_json(validation.report_refused(problems, files=files, accepted=accepted)))
+        print_document(validation.report_refused(problems, files=files, accepted=accepted), output)
     else:
         for problem in problems:
             click.echo(str(problem), err=True)

@@ -1,15 +1,37 @@
-"""Options shared by several commands."""
+"""Options that several commands have, each with one name, one default and one meaning."""
 
+import math
+import re
+import sys
 from collections.abc import Callable, Iterable, Sequence
-from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar
 
 import click
 
+from modelplane.cli.errors import UserError
 from modelplane.local.home import ENVIRONMENT_VARIABLE
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+FORMER: Final = {
+    ("cluster register", "--control-plane"): "--kubeconfig",
+    ("cluster register", "--control-plane-context"): "--context",
+    ("controller", "--front-door"): "--gateway-address",
+    ("deploy", "--kubeconfig-context"): "--context",
+    ("example", "--write"): "--dir",
+    ("package build", "--output"): "--dir",
+    ("package build", "-o"): "--dir",
+    ("render", "--front-door"): "--gateway-address",
+    ("size", "--context"): "--context-length",
+    ("usage", "--json"): "-o json",
+}
+"""Options of 0.9 that have another name now, by command."""
+
+
+def find_current_name(command: str, option: str) -> str:
+    """Return the name that an option of an earlier release has now; an empty text if it was none."""
+    return FORMER.get((command, option), "")
 
 
 class ListedArgument(click.Argument):
@@ -25,13 +47,57 @@ class ListedArgument(click.Argument):
         return values if self.required else f"[{values}]"
 
 
+_UNITS_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+"""Units of Go's durations, and days."""
+_PART = rf"([0-9]+\.?[0-9]*|\.[0-9]+)({'|'.join(_UNITS_S)})"
+
+LONGEST_D: Final = 36_500
+"""The longest accepted duration, in days."""
+
+
+class Duration(click.ParamType):  # type: ignore[type-arg]  # generic in later releases of click
+    """A duration as kubectl takes it, such as 30s, 1h30m or 7d; converted to whole seconds, rounded up."""
+
+    name = "duration"
+
+    def __init__(self, remedy: str = "choose a shorter one") -> None:
+        self._remedy = remedy
+        """What to do about a duration that is too long."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the seconds."""
+        if isinstance(value, int):
+            return value
+        try:
+            return parse_seconds(value, self._remedy)
+        except click.BadParameter as error:
+            self.fail(error.message, param, ctx)
+
+
+def parse_seconds(text: str, remedy: str) -> int:
+    """Return a duration in seconds, rounded up: API servers take whole seconds, and at least one.
+
+    Raises ``click.BadParameter``; ``remedy`` is for a duration that is too long.
+    """
+    if text == "0":
+        return 0
+    if re.fullmatch("[0-9]+", text):
+        raise click.BadParameter(f'"{text}" has no unit: for seconds, write {text}s')
+    if not re.fullmatch(f"(?:{_PART})+", text):
+        raise click.BadParameter(f'"{text}" is not a duration: write it like 30s, 10m, 1h30m, 1.5h or 7d')
+    total = sum(float(number) * _UNITS_S[unit] for number, unit in re.findall(_PART, text))
+    if total > LONGEST_D * _UNITS_S["d"]:
+        raise click.BadParameter(f'"{text}" is longer than {LONGEST_D}d: {remedy}')
+    return math.ceil(total)
+
+
 def add_home_option(command: F) -> F:
     """Give a command ``--home``, a path or None, which ``choose_home`` resolves."""
     return click.option(
         "--home",
         type=click.Path(file_okay=False),
         callback=_path,
-        help=f"Directory of the fleet's data; also {ENVIRONMENT_VARIABLE}.",
+        help=f"Directory of the local fleet. [env: {ENVIRONMENT_VARIABLE}]",
     )(command)
 
 
@@ -42,42 +108,87 @@ def _path(_context: click.Context, _parameter: click.Parameter, value: str | Non
     return None if value is None else Path(value)
 
 
+TIMEOUT_S: Final = 300
+"""Default of ``--timeout``."""
+
+
+def add_timeout_option(command: F) -> F:
+    """Give a command ``--timeout``, as ``timeout_s``."""
+    return click.option(
+        "--timeout",
+        "timeout_s",
+        type=Duration(),
+        default=TIMEOUT_S,
+        help="Maximum time to wait for an answer or a result, such as 30s or 2m. Default: 5m.",
+    )(command)
+
+
+def add_dry_run_option(command: F) -> F:
+    """Give a command ``--dry-run``."""
+    return click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")(
+        command
+    )
+
+
+def add_yes_option(command: F) -> F:
+    """Give a command ``--yes``, for ``confirm``."""
+    return click.option("--yes", is_flag=True, help="Do not ask for confirmation.")(command)
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask for confirmation unless ``--yes`` is given; abort without it."""
+    if not yes:
+        require_terminal()
+        click.confirm(question, abort=True)
+
+
+def require_terminal() -> None:
+    """Raise ``UserError`` if nobody can answer a question."""
+    if not _has_terminal():
+        raise UserError("standard input is not a terminal, so no confirmation is possible: give --yes")
+
+
+def _has_terminal() -> bool:
+    return sys.stdin.isatty()
+
+
+def add_all_option(command: F) -> F:
+    """Give a command ``--all``, as ``everything``."""
+    return click.option("--all", "everything", is_flag=True, help="Show every row, however many.")(command)
+
+
+def add_fleet_option(help_text: str) -> Callable[[F], F]:
+    """Return a decorator that gives a command ``--fleet``, paths of manifests, as a tuple."""
+    return click.option(
+        "--fleet",
+        metavar="PATH",
+        multiple=True,
+        type=click.Path(exists=True, allow_dash=True),
+        help=f"{help_text} You can repeat the option.",
+    )
+
+
 def add_gateway_address_option(help_text: str) -> Callable[[F], F]:
     """Return a decorator that adds ``--gateway-address``, as ``gateway_address``, empty by default."""
-    option = click.option("--gateway-address", default="", metavar="HOST:PORT", help=help_text)
-
-    def give(command: F) -> F:
-        return option(allow_former_name("--front-door", "--gateway-address")(command))
-
-    return give
+    return click.option("--gateway-address", default="", metavar="HOST:PORT", help=help_text)
 
 
-def allow_former_name(former: str, current: str) -> Callable[[F], F]:
-    """Return a decorator that accepts an option by its former name, for one release.
+def add_credential_lifetime_option(command: F) -> F:
+    """Give a command ``--credential-lifetime``, a duration that API servers accept for a token."""
+    from modelplane.install.installation_options import CREDENTIAL_LIFETIME
 
-    The option of the current name must be empty by default.
-    """
-    hidden, shown = _parameter(former), _parameter(current)
-
-    def give(command: F) -> F:
-        @wraps(command)
-        def with_former(**options: Any) -> Any:
-            given = options.pop(hidden)
-            if given is not None:
-                if options[shown]:
-                    raise click.UsageError(f"{former} is the former name of {current}: give {current} only")
-                click.echo(
-                    f"Warning: {former} is now {current}; the next release removes the former name: "
-                    f"write {current}",
-                    err=True,
-                )
-                options[shown] = given
-            return command(**options)
-
-        return cast("F", click.option(former, hidden, hidden=True)(with_former))
-
-    return give
+    return click.option(
+        "--credential-lifetime",
+        default=CREDENTIAL_LIFETIME,
+        callback=_lifetime,
+        metavar="DURATION",
+        help="Lifetime of the tokens that are requested from clusters, at least 10m. "
+        f"Default: {CREDENTIAL_LIFETIME}.",
+    )(command)
 
 
-def _parameter(option: str) -> str:
-    return option.lstrip("-").replace("-", "_")
+def _lifetime(_context: click.Context, _parameter: click.Parameter, text: str) -> str:
+    seconds = parse_seconds(text, "choose a shorter one")
+    if seconds < 600:
+        raise click.BadParameter(f'"{text}" is shorter than 10m, the shortest that API servers grant')
+    return f"{seconds}s" if "d" in text else text  # kubectl has no days

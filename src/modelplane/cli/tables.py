@@ -6,8 +6,12 @@ Names are never truncated: a terminal wraps wide rows, and a pipe gets each row 
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from modelplane.api.columns import Table
 
 
 def clean_text(text: str) -> str:
@@ -15,19 +19,26 @@ def clean_text(text: str) -> str:
     return "".join(character if character.isprintable() else " " for character in text)
 
 
-def show(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table below its title; nothing where it has no rows."""
-    table = [[clean_text(cell) for cell in row] for row in rows]
-    if not table:
+def show(table: "Table") -> None:
+    """Print a table below its title, and the number of rows that it leaves out; nothing without rows."""
+    rows = [[clean_text(cell) for cell in row] for row in table.rows]
+    if not rows:
         return
+    title = f"{table.title}:" if table.title else ""
     # As rich sees it, whose import takes longer than a plain table needs.
     if sys.stdout.isatty() or os.environ.get("FORCE_COLOR"):
-        _show_on_terminal(title, columns, table)
-        return
-    widths = [max(map(len, column)) for column in zip(columns, *table, strict=True)]
+        _show_on_terminal(title, table.columns, rows)
+    else:
+        _show_plainly(title, table.columns, rows)
+    if table.left_out:
+        click.echo(f"and {table.left_out:,} more: --all shows them")
+
+
+def _show_plainly(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
     if title:
         click.echo(f"\n{title}")
-    for row in (columns, *table):
+    for row in (columns, *rows):
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         click.echo("  ".join(cells).rstrip())
 

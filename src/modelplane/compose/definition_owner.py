@@ -11,6 +11,7 @@ from enum import StrEnum
 from modelplane.api.listing import listing
 from modelplane.api.meta import Object
 from modelplane.api.rejected import Rejected
+from modelplane.api.schema.untyped import get_list
 
 CRD_API_VERSION = "apiextensions.k8s.io/v1"
 """Of CustomResourceDefinitions."""
@@ -41,7 +42,7 @@ def crossplane_owns(definition: Object) -> bool:
         reference.get("controller") is True
         and reference["kind"] == _KIND
         and reference["apiVersion"].startswith(_GROUP)
-        for reference in definition["metadata"].get("ownerReferences") or ()
+        for reference in get_list(definition, "metadata", "ownerReferences")
     )
 
 

@@ -18,6 +18,7 @@ from modelplane.api.kinds import KINDS
 from modelplane.api.meta import SYSTEM_NAMESPACE, Object, ObjectMeta, kind_name
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_replica import ModelReplica
+from modelplane.api.schema.untyped import get_list
 from modelplane.compose.composition import Guard, Request, Requirement
 
 _KEY = "users-"
@@ -51,12 +52,12 @@ def recorded(owner: Object) -> tuple[str, ...]:
     """
     if not owner.get("status") and _is_created_with_cluster(owner):
         return (owner["spec"]["clusterName"],)
-    listed = owner.get("status", {}).get("clusters", ())
+    listed = get_list(owner, "status", "clusters")
     return tuple(item["name"] if isinstance(item, Mapping) else item for item in listed)
 
 
 def _is_created_with_cluster(owner: Object) -> bool:
-    references = owner.get("metadata", {}).get("ownerReferences", ())
+    references = get_list(owner, "metadata", "ownerReferences")
     return owner.get("kind") == kind_name(ModelReplica) and any(
         reference.get("controller") for reference in references
     )

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from modelplane.api import labels
 from modelplane.api.meta import Object
+from modelplane.api.schema.untyped import get_list, get_map
 from modelplane.compose.conditions import SYNCED
 from modelplane.compose.workload_kinds import row_of
 
@@ -20,7 +21,7 @@ def exists(_child: Object) -> bool:
 def condition_of(child: Object, type_: str) -> Mapping[str, Any]:
     """Return a condition of an object in wire form; empty if it has none of that type."""
     # The conditions of a new CustomResourceDefinition are null.
-    for condition in child.get("status", {}).get("conditions") or ():
+    for condition in get_list(child, "status", "conditions"):
         if condition["type"] == type_:
             return dict(condition)
     return {}
@@ -68,7 +69,7 @@ def is_behind(desired: Object, child: Object) -> bool:
     updated = int(status.get("updatedReplicas", 0))
     return (
         # A workload without a hash, from an earlier version, gets it at once.
-        (metadata.get("annotations") or {}).get(labels.SPEC_HASH, wanted) != wanted
+        get_map(metadata, "annotations").get(labels.SPEC_HASH, wanted) != wanted
         or status.get("observedGeneration", metadata.get("generation", 0)) < metadata.get("generation", 0)
         or (
             (row is None or row.counts_updates)
@@ -83,7 +84,7 @@ def refusal(child: Object) -> str | None:
     A gateway that has not reported yet, or only on an earlier generation, rejects nothing.
     """
     generation = child["metadata"].get("generation", 0)
-    for parent in child.get("status", {}).get("parents", ()):
+    for parent in get_list(child, "status", "parents"):
         for condition in parent.get("conditions", ()):
             current = condition.get("observedGeneration", generation) >= generation
             if (
@@ -97,7 +98,7 @@ def refusal(child: Object) -> str | None:
 
 def accepted(child: Object) -> bool:
     """Return True if a gateway has accepted a route and rejects no part of it."""
-    parents = child.get("status", {}).get("parents", ())
+    parents = get_list(child, "status", "parents")
     conditions = [condition for parent in parents for condition in parent.get("conditions", ())]
     return not refusal(child) and any(
         reported["type"] == "Accepted" and reported["status"] == "True" for reported in conditions

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from modelplane.api import labels
 from modelplane.api.meta import SYSTEM_NAMESPACE, Object
+from modelplane.api.schema.untyped import get_map
 from modelplane.compose.composition import Desired
 from modelplane.compose.conditions import READY, SYNCED
 from modelplane.compose.readiness import condition_of, is_ready
@@ -72,7 +73,7 @@ def problem(release: Object) -> str | None:
     synced = condition_of(release, SYNCED)
     if synced.get("status") == "False":
         return str(synced.get("message") or synced.get("reason"))
-    reported = release.get("status", {}).get("atProvider") or {}
+    reported = get_map(release, "status", "atProvider")
     if reported.get("state") != "failed":
         return None
     said = reported.get("releaseDescription") or condition_of(release, READY).get("message")
@@ -81,7 +82,7 @@ def problem(release: Object) -> str | None:
 
 def progress(release: Object) -> str:
     """Return what is being done about a release that is not ready; empty if nothing is reported."""
-    reported = release.get("status", {}).get("atProvider") or {}
+    reported = get_map(release, "status", "atProvider")
     return str(condition_of(release, READY).get("message") or reported.get("releaseDescription") or "")
 
 

@@ -5,6 +5,8 @@ from typing import Any
 
 import msgspec
 
+from modelplane.api.schema.untyped import get_list, get_map
+
 
 class Copies(msgspec.Struct, frozen=True):
     """Ready once the status counts at least one serving copy.
@@ -39,7 +41,7 @@ class Finished(msgspec.Struct, frozen=True):
 
     def hold(self, child: Mapping[str, Any]) -> bool:
         """Return True if a child is ready, as observed."""
-        conditions = child.get("status", {}).get("conditions") or ()
+        conditions = get_list(child, "status", "conditions")
         return any(
             condition["type"] == self.condition and condition["status"] == "True" for condition in conditions
         )
@@ -83,7 +85,7 @@ class Reported(msgspec.Struct, frozen=True):
 
     def serves(self, child: Mapping[str, Any], part: str) -> bool:
         """Return True if one of its workloads has a ready copy."""
-        workloads = child.get("status", {}).get("workloads") or {}
+        workloads = get_map(child, "status", "workloads")
         return int(workloads.get(part, {}).get("readyReplicas", 0)) > 0
 
     @property

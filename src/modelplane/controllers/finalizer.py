@@ -135,7 +135,7 @@ class Finalizer:
         deleted = cluster["metadata"].get("deletionTimestamp")
         if not deleted or timestamps.measure_age_s(deleted) <= LOST_S:
             return None
-        return cause or None
+        return cause
 
     def _abandoned(self, owner: Object) -> dict[str, str]:
         """Return the clusters with an owner's objects that hold it no more, and the cause for each."""

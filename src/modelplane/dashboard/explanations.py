@@ -1,10 +1,11 @@
 """Explanations and plans as titled tables: the texts of ``modelplane explain`` and ``modelplane plan``."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from modelplane.api.columns import Table
 from modelplane.api.conditions.reasons import ModelDeploymentCondition, ModelDeploymentReason
 from modelplane.api.fields.deployment.canary_settings import CanaryPhase
 from modelplane.api.meta import Object, kind_name
@@ -12,7 +13,6 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
 from modelplane.api.schema.decode import InvalidObject, decode_as
-from modelplane.api.user_error import UserError
 from modelplane.compose.readiness import condition_of
 from modelplane.dashboard.snapshot import EVENT, Snapshot
 from modelplane.offline.explain import explanation_tables
@@ -24,6 +24,7 @@ from modelplane.offline.files.sources import Source
 from modelplane.offline.plan import placement_tables, placements
 from modelplane.offline.plan.fleet_of_files import Files, assemble
 from modelplane.offline.plan.placements import Deployment
+from modelplane.user_error import UserError
 
 _MOST_ROWS: Final = 20
 """Rows of one table; a note counts the others."""
@@ -75,16 +76,6 @@ def describe_canary(item: Object) -> ShownCanary | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    """A table; ``left_out`` counts the rows that it does not show."""
-
-    title: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    left_out: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Explained:
     """A verdict in one line, tables, and notes."""
 
@@ -117,10 +108,8 @@ def plan(snapshot: Snapshot, text: str) -> Explained:
         result = placements.plan_manifests(_objects(snapshot), given.objects, live=True)
     except UserError as error:
         return Explained(f"Cannot be planned: {error}", well=False)
-    rows = (
-        row for deployment in result.deployments for row in placement_tables.list_replica_rows(deployment)
-    )
-    tables = [_table("Replicas", placement_tables.REPLICA_COLUMNS, rows)]
+    places = placement_tables.list_places(result.deployments)
+    tables = [placement_tables.REPLICAS.tabulate("Replicas", places, _MOST_ROWS)]
     for deployment in result.deployments:
         tables += [_refusals(f"Refused by: {deployment.name.name}", deployment), _remedies(deployment)]
     notes = (
@@ -173,43 +162,40 @@ def _deployment(files: Files, item: Object) -> Explained:
     result = placements.explain_briefly(files, item, _MOST_ROWS)
     deployment = result.deployment
     tables = [
-        _table(
-            "Replicas", placement_tables.WHERE_COLUMNS, placement_tables.list_where_rows(deployment.replicas)
+        placement_tables.WHERE.tabulate(
+            "Replicas", placement_tables.list_replica_places(deployment.replicas), _MOST_ROWS
         ),
         _remedies(deployment),
         _refusals("Refused by", deployment),
+        placement_tables.ALTERNATIVES.tabulate(
+            "One more replica would fit on", result.alternatives, _MOST_ROWS
+        ),
+        placement_tables.CAPACITY.tabulate(
+            "Remaining capacity", placement_tables.list_amounts(result.pools), _MOST_ROWS
+        ),
     ]
-    rows = placement_tables.list_alternative_rows(result.alternatives)
-    tables.append(_table("One more replica would fit on", placement_tables.ALTERNATIVE_COLUMNS, rows))
-    rows = placement_tables.list_pool_rows(result.pools)
-    tables.append(_table("What is left", placement_tables.POOL_COLUMNS, rows))
     cost = placement_tables.describe_cost(deployment)
     verdict = deployment.diagnosis or placement_tables.describe_placed([deployment])
     return Explained(verdict, result.placed, _filled(tables), (*deployment.notes, *([cost] if cost else [])))
 
 
 def _refusals(title: str, deployment: Deployment) -> Table:
-    told = placement_tables.select_closest(deployment.refusals, _MOST_ROWS)
-    rows = tuple(placement_tables.list_refusal_rows(told))
-    return Table(title, placement_tables.REFUSAL_COLUMNS, rows, len(deployment.refusals) - len(told))
+    closest = placement_tables.select_closest(deployment.refusals, _MOST_ROWS)
+    left_out = len(deployment.refusals) - len(closest)
+    return placement_tables.REFUSALS.tabulate(title, closest)._replace(left_out=left_out)
 
 
 def _remedies(deployment: Deployment) -> Table:
-    rows = placement_tables.list_remedy_rows(deployment)
-    return _table("To place one more, one of", placement_tables.REMEDY_COLUMNS, rows)
+    return placement_tables.REMEDIES.tabulate("To place one more, one of", deployment.remedies, _MOST_ROWS)
 
 
 def _service(files: Files, item: Object) -> Explained:
     result = explain_service(files, item)
     chosen = explanation_tables.select_endpoints(result.endpoints, everything=False)
     tables = [
-        _table(
-            "Endpoints", explanation_tables.ENDPOINT_COLUMNS, explanation_tables.list_endpoint_rows(chosen)
-        ),
-        _table(
-            "Selected, but without an endpoint",
-            explanation_tables.ABSENT_COLUMNS,
-            explanation_tables.list_absent_rows(result.without_endpoint),
+        explanation_tables.ENDPOINTS.tabulate("Endpoints", chosen, _MOST_ROWS),
+        explanation_tables.ABSENT.tabulate(
+            "Selected, but without an endpoint", result.without_endpoint, _MOST_ROWS
         ),
     ]
     return Explained(explanation_tables.describe_service(result), result.ready, _filled(tables), result.notes)
@@ -219,20 +205,11 @@ def _replica(files: Files, item: Object) -> Explained:
     result = explain_replica(files, item)
     placed = () if result.placement is None else (result.placement,)
     tables = [
-        _table("Where it is", placement_tables.WHERE_COLUMNS, placement_tables.list_where_rows(placed)),
-        _table(
-            "Services that select it",
-            explanation_tables.ROUTING_COLUMNS,
-            explanation_tables.list_routing_rows(result.services),
-        ),
+        placement_tables.WHERE.tabulate("Where it is", placement_tables.list_replica_places(placed)),
+        explanation_tables.ROUTING.tabulate("Services that select it", result.services, _MOST_ROWS),
     ]
     notes = (f"Endpoint: {result.endpoint or 'none'}", *result.notes)
     return Explained(explanation_tables.describe_replica(result), result.ready, _filled(tables), notes)
-
-
-def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    listed = tuple(rows)
-    return Table(title, columns, listed[:_MOST_ROWS], max(len(listed) - _MOST_ROWS, 0))
 
 
 def _filled(tables: Iterable[Table]) -> tuple[Table, ...]:

@@ -10,6 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
+from modelplane.api.schema.untyped import get_map
+
 NAME: Final = "modelplane-gateway-state"
 """Name of the ConfigMap, in the system's namespace."""
 
@@ -46,6 +48,6 @@ def build_manifest(state: GatewayState, namespace: str) -> dict[str, Any]:
 def read(config_map: Mapping[str, Any]) -> GatewayState | None:
     """Return the state in a ConfigMap; None if it has none that can be read."""
     try:
-        return msgspec.json.decode((config_map.get("data") or {}).get(_KEY, ""), type=GatewayState)
+        return msgspec.json.decode(get_map(config_map, "data").get(_KEY, ""), type=GatewayState)
     except msgspec.DecodeError:
         return None

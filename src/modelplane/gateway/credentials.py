@@ -17,6 +17,7 @@ from modelplane.api.conditions.reasons import ModelEndpointReason as Reason
 from modelplane.api.meta import Object
 from modelplane.api.model_endpoint import CredentialHeader, ModelEndpoint
 from modelplane.api.rejected import Rejected
+from modelplane.api.schema.untyped import get_map
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.module_files.credential_file import SecretHeader
 from modelplane.gateway.route_table import Backend, CredentialReference, Route
@@ -73,7 +74,7 @@ def build_header(wanted: CredentialReference, secret: Object | None) -> SecretHe
             detail=f"is not of type {SECRET_TYPE}, by which its owner permits that it is sent to providers",
             remedy="create it again with this type",
         )
-    data = secret.get("data") or {}
+    data = get_map(secret, "data")
     hosts = _hosts(named, data.get(HOSTS))
     if isinstance(hosts, Rejected):
         return hosts

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from modelplane.api.rejected import Rejected
+from modelplane.api.schema.untyped import get_list
 
 HTTP_PORT = 80
 HTTPS_PORT = 443
@@ -24,7 +25,7 @@ def find_address(service: Mapping[str, Any], *, tls: bool = False) -> str | Reje
     name, namespace = metadata["name"], metadata["namespace"]
     host = f"{name}.{namespace}.svc"
     if spec.get("type") == "LoadBalancer":
-        ingresses = service.get("status", {}).get("loadBalancer", {}).get("ingress") or ()
+        ingresses = get_list(service, "status", "loadBalancer", "ingress")
         host = next(filter(None, (ingress.get("ip") or ingress.get("hostname") for ingress in ingresses)), "")
         if not host:
             return Rejected(
@@ -34,6 +35,6 @@ def find_address(service: Mapping[str, Any], *, tls: bool = False) -> str | Reje
             )
     # Both ports lead to the same one of Envoy.
     scheme, usual = (_HTTPS, HTTPS_PORT) if tls else (_HTTP, HTTP_PORT)
-    ports = sorted(spec.get("ports") or (), key=lambda entry: entry.get("name") != scheme)
+    ports = sorted(get_list(spec, "ports"), key=lambda entry: entry.get("name") != scheme)
     port = ports[0]["port"] if ports else usual
     return format_authority(host, port, usual)

@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from modelplane.api.meta import Object
+from modelplane.api.schema.untyped import get_map
 from modelplane.gateway.route_table import Route, Token
 
 SECRET: Final = "modelplane-gateway-keys"  # noqa: S105  the name of a Secret
@@ -53,7 +54,7 @@ class GatewayKeys:
 def read(secret: Object) -> GatewayKeys:
     """Return the keys of a Secret, without those that are damaged."""
     found: dict[int, bytes] = {}
-    for name, text in (secret.get("data") or {}).items():
+    for name, text in get_map(secret, "data").items():
         try:
             key = base64.b64decode(text, validate=True)
         except binascii.Error:
@@ -61,7 +62,7 @@ def read(secret: Object) -> GatewayKeys:
         if name.isdecimal() and len(key) >= _LEAST_BYTES:
             found[int(name)] = key
     newest = dict(sorted(found.items())[-2:])
-    annotation = (secret["metadata"].get("annotations") or {}).get(REQUIRED, "")
+    annotation = get_map(secret, "metadata", "annotations").get(REQUIRED, "")
     required = int(annotation) if annotation.isdecimal() and int(annotation) in newest else 0
     return GatewayKeys(newest, required, annotation == NONE)
 

@@ -4,7 +4,7 @@ One class, because no caller branches on the cause: the message is one sentence
 with the failure, the cause and the remedy.
 """
 
-from modelplane.api.user_error import UserError
+from modelplane.user_error import UserError
 
 
 class LocalError(UserError):

@@ -79,7 +79,22 @@ def connect_by_kubeconfig(
         return _http(config, timeout_s, context)
     except Exception as error:
         # Certificates are read here too, and what is wrong with them is not one kind of error.
-        raise ValueError(f"cannot use the kubeconfig: {errors.describe_error(error)}") from error
+        raise _unusable(error) from error
+
+
+def find_namespace(kubeconfig: str, context: str = "") -> str:
+    """Return the namespace of a kubeconfig's current context, or of a named one; "default" if it has none.
+
+    Raises ``ValueError`` for a kubeconfig that cannot be used.
+    """
+    try:
+        return _choose(KubeConfig.from_file(kubeconfig), context).namespace
+    except Exception as error:
+        raise _unusable(error) from error
+
+
+def _unusable(error: Exception) -> ValueError:
+    return ValueError(f"cannot use the kubeconfig: {errors.describe_error(error)}")
 
 
 def connect_as_service_account(account: Path, timeout_s: float) -> httpx2.AsyncClient:
@@ -97,15 +112,20 @@ def connect_as_service_account(account: Path, timeout_s: float) -> httpx2.AsyncC
 
 
 def _http(config: KubeConfig, timeout_s: float, context: str = "") -> httpx2.AsyncClient:
-    single = config.get(context or None)
-    if single is None:
-        raise ValueError("it has no current context")
+    single = _choose(config, context)
     parameters = ConnectionParams(timeout=httpx2.Timeout(timeout_s), trust_env=False)
     with _nameless(single) as config_in_memory:
         settings = parameters.httpx_params(config_in_memory)
     if str(settings["base_url"]).startswith("https:"):
         return Direct(**settings | {"transport": Multiplexed(settings["verify"])})
     return httpx2.AsyncClient(**settings)
+
+
+def _choose(config: KubeConfig, context: str) -> SingleConfig:
+    single = config.get(context or None)
+    if single is None:
+        raise ValueError("it has no current context")
+    return single
 
 
 @contextlib.contextmanager

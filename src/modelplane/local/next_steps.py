@@ -18,7 +18,7 @@ from modelplane.local.settings import Settings
 _EXAMPLE = "first-answer"
 _TOUR = "build-the-platform"
 _TOUR_GOES_ON = (
-    "The tour goes on in examples/03-deploying-a-model/README.md. `modelplane example --write examples` "
+    "The tour goes on in examples/03-deploying-a-model/README.md. `modelplane example --dir examples` "
     "writes its pages and manifests to this directory."
 )
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Final
 
 import modelplane
-from modelplane.api.user_error import UserError
 from modelplane.host.errors import LocalError
 from modelplane.mcp.documentation import llms_txt
 from modelplane.mcp.documentation.markdown import Page, Section, parse
 from modelplane.mcp.documentation.search import Hit, Index
+from modelplane.user_error import UserError
 
 INDEX: Final = "llms.txt"
 """Name of the index of all pages."""

@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final, Protocol, Self
 
-from modelplane.api.user_error import UserError
 from modelplane.controllers.condition_events import CONTROLLER
 from modelplane.controllers.fleet_resources import LATER_KINDS
 from modelplane.dashboard.snapshot import EVENT, Snapshot
@@ -16,6 +15,7 @@ from modelplane.kube import errors, resources
 from modelplane.kube.list_watch import ObjectList
 from modelplane.kube.resources import Object, Resource
 from modelplane.mcp.quoting import clean
+from modelplane.user_error import UserError
 
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")

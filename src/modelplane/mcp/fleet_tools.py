@@ -6,8 +6,10 @@ The facts and the sentences are those of ``modelplane explain``, ``modelplane pl
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, TypeVar
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeVar
 
+from modelplane.api.columns import Columns
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.kinds import KINDS, Kind
 from modelplane.api.listing import listing
@@ -15,16 +17,16 @@ from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
-from modelplane.api.user_error import UserError
 from modelplane.controllers import fleet_resources
 from modelplane.dashboard import explanations
 from modelplane.dashboard.explanations import MOST_BYTES, Explained
-from modelplane.dashboard.snapshot import Devices, Snapshot
+from modelplane.dashboard.snapshot import Cluster, Devices, Pool, Snapshot
 from modelplane.dashboard.timeline import Entry, build_timeline, list_object_events
 from modelplane.mcp.fleet import EVENTS, Fleet
 from modelplane.mcp.quoting import clean, format_table, quote
-from modelplane.offline.explain.explanation_tables import CONDITION_COLUMNS, list_condition_rows
+from modelplane.offline.explain.explanation_tables import CONDITIONS
 from modelplane.offline.explain.statuses import explain_not_ready, read_conditions
+from modelplane.user_error import UserError
 
 T = TypeVar("T")
 
@@ -56,7 +58,7 @@ class FleetTools:
         items = snapshot.list_objects(kind)
         if not items:
             return f"There is no {kind} in {f'namespace {namespace}' if namespace else 'the fleet'}."
-        lines = format_table("", _columns(meant), (_row(meant, item) for item in items))
+        lines = format_table(_columns(meant).tabulate("", items))
         pools = await self._pools(snapshot) if meant.type is InferenceCluster else ()
         return quote((f"{len(items):,} of kind {kind}", *lines, *pools))
 
@@ -67,7 +69,7 @@ class FleetTools:
         snapshot = await self._fleet.take_snapshot(fleet_resources.needed_to_explain(kind))
         item = _find(snapshot, kind, name, namespace)
         told = await self._compute(explanations.explain, snapshot, item)
-        lines = format_table("Conditions", CONDITION_COLUMNS, list_condition_rows(read_conditions(item)))
+        lines = format_table(CONDITIONS.tabulate("Conditions", read_conditions(item)))
         return quote((*_lines(told), *lines))
 
     async def plan(self, manifests: str) -> str:
@@ -90,9 +92,8 @@ class FleetTools:
             events = list_object_events(snapshot, item)
         if not events:
             return "There are no events: the control plane keeps each for an hour."
-        rows = map(_event, events[:limit])
-        columns = ("TIME", "TYPE", "KIND", "OBJECT", "REASON", "NOTE", "TIMES")
-        return quote((f"{len(events):,} events, newest first", *format_table("", columns, rows)))
+        lines = format_table(_EVENTS.tabulate("", events[:limit]))
+        return quote((f"{len(events):,} events, newest first", *lines))
 
     async def _find(self, kind: Kind, name: str, namespace: str) -> Object:
         if kind.namespaced and not namespace:
@@ -111,13 +112,12 @@ class FleetTools:
             return ("", f"The devices of pools are not counted: {refused}")
         snapshot = Snapshot({**clusters.objects, **replicas.objects})
         rows = [
-            (cluster.name, cluster.region or "-", pool.name, str(pool.nodes), *_counted(devices))
+            _PoolDevices(cluster, pool, devices)
             for cluster in snapshot.clusters
             for pool in cluster.pools
             for devices in pool.devices or (None,)
         ]
-        columns = ("CLUSTER", "REGION", "POOL", "NODES", "DEVICE", "TOTAL", "USED", "FREE")
-        return tuple(format_table("Pools", columns, rows))
+        return tuple(format_table(_POOLS.tabulate("Pools", rows)))
 
     async def _compute(self, do: Callable[..., T], *arguments: Any) -> T:
         """Run a function in a thread, one at a time. Raises ``UserError``."""
@@ -161,25 +161,25 @@ def _find(snapshot: Snapshot, kind: str, name: str, namespace: str) -> Object:
 def _lines(told: Explained) -> Iterator[str]:
     yield clean(told.verdict, _MOST_OF_A_SENTENCE)
     for titled in told.tables:
-        yield from format_table(titled.title, titled.columns, titled.rows)
-        if titled.left_out:
-            yield f"and {titled.left_out:,} more rows, none of them closer to a fit"
+        yield from format_table(titled)
     if told.notes:
         yield ""
     for note in told.notes:
         yield clean(note, _MOST_OF_A_SENTENCE)
 
 
-def _columns(kind: Kind) -> tuple[str, ...]:
-    where = ("NAMESPACE",) if kind.namespaced else ()
-    return (*where, "NAME", *(column.name for column in kind.own_columns), "READY", "WHY NOT")
-
-
-def _row(kind: Kind, item: Object) -> tuple[str, ...]:
-    metadata, why = item["metadata"], explain_not_ready(item)
-    where = (str(metadata.get("namespace", "")),) if kind.namespaced else ()
-    values = (_value(item, column.path) for column in kind.own_columns)
-    return (*where, str(metadata["name"]), *values, "False" if why else "True", why or "-")
+def _columns(kind: Kind) -> Columns[Object]:
+    """Return the columns of a kind: those that kubectl prints, and why an object is not ready."""
+    where: tuple[tuple[str, Callable[[Object], str]], ...] = ()
+    if kind.namespaced:
+        where = (("NAMESPACE", lambda item: str(item["metadata"].get("namespace", ""))),)
+    return Columns(
+        *where,
+        ("NAME", lambda item: str(item["metadata"]["name"])),
+        *((column.name, partial(_value, path=column.path)) for column in kind.own_columns),
+        ("READY", lambda item: "False" if explain_not_ready(item) else "True"),
+        ("WHY NOT", lambda item: explain_not_ready(item) or "-"),
+    )
 
 
 def _value(item: Any, path: str) -> str:
@@ -188,13 +188,28 @@ def _value(item: Any, path: str) -> str:
     return "-" if item is None else str(item)
 
 
-def _counted(devices: Devices | None) -> tuple[str, ...]:
-    if devices is None:
-        return ("-", "-", "-", "-")
-    return (devices.name, str(devices.total), str(devices.used), str(devices.free))
+class _PoolDevices(NamedTuple):
+    cluster: Cluster
+    pool: Pool
+    devices: Devices | None
 
 
-def _event(entry: Entry) -> tuple[str, ...]:
-    named = f"{entry.namespace}/{entry.name}" if entry.namespace else entry.name
-    type_ = "Warning" if entry.warning else "Normal"
-    return (entry.at[:19], type_, entry.kind, named, entry.reason, entry.note, str(entry.count))
+_POOLS: Final = Columns[_PoolDevices](
+    ("CLUSTER", lambda row: row.cluster.name),
+    ("REGION", lambda row: row.cluster.region or "-"),
+    ("POOL", lambda row: row.pool.name),
+    ("NODES", lambda row: str(row.pool.nodes)),
+    ("DEVICE", lambda row: row.devices.name if row.devices else "-"),
+    ("TOTAL", lambda row: str(row.devices.total) if row.devices else "-"),
+    ("USED", lambda row: str(row.devices.used) if row.devices else "-"),
+    ("FREE", lambda row: str(row.devices.free) if row.devices else "-"),
+)
+_EVENTS: Final = Columns[Entry](
+    ("TIME", lambda event: event.at[:19]),
+    ("TYPE", lambda event: "Warning" if event.warning else "Normal"),
+    ("KIND", lambda event: event.kind),
+    ("OBJECT", lambda event: f"{event.namespace}/{event.name}" if event.namespace else event.name),
+    ("REASON", lambda event: event.reason),
+    ("NOTE", lambda event: event.note),
+    ("TIMES", lambda event: str(event.count)),
+)

@@ -6,8 +6,10 @@ and that no tenant can guess. Only the client decides what its model does with d
 """
 
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Final
+
+from modelplane.api.columns import Table
 
 MOST_OF_A_CELL: Final = 600
 """Characters of one value."""
@@ -23,19 +25,18 @@ def clean(text: str, most: int = MOST_OF_A_CELL) -> str:
     return line if len(text) <= most else f"{line[:most]} ... ({len(text) - most:,} more characters)"
 
 
-def format_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+def format_table(table: Table) -> Iterator[str]:
     """Yield the lines of a table with its title; none where it has no rows."""
-    listed = list(rows)
-    if not listed:
+    if not table.rows:
         return
     yield ""
-    if title:
-        yield f"{clean(title)}:"
-    yield " | ".join(columns)
-    for row in listed[:MOST_ROWS]:
+    if table.title:
+        yield f"{clean(table.title)}:"
+    yield " | ".join(table.columns)
+    for row in table.rows[:MOST_ROWS]:
         yield " | ".join(clean(cell).replace(" | ", " / ") for cell in row)
-    if len(listed) > MOST_ROWS:
-        yield f"and {len(listed) - MOST_ROWS:,} more rows: name a namespace or an object to see fewer"
+    if rest := max(len(table.rows) - MOST_ROWS, 0) + table.left_out:
+        yield f"and {rest:,} more rows: name a namespace or an object to see fewer"
 
 
 def quote(lines: Iterable[str]) -> str:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from modelplane.api.schema.decode import convert
-from modelplane.api.user_error import UserError
+from modelplane.user_error import UserError
 
 MAX_CONFIG_BYTES: Final = 10_000_000
 MAX_LAYERS: Final = 2_000

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import msgspec
 
-from modelplane.api.user_error import UserError
 from modelplane.sizing.architecture import Architecture, Rope
+from modelplane.user_error import UserError
 
 _NESTED: Final = "text_config"
 _UNSCALED: Final = frozenset({"su", "longrope", "llama3"})

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from modelplane.api.user_error import UserError
 from modelplane.sizing.architecture import Architecture, Quantization
 from modelplane.sizing.tensors import MAX_TENSORS, QUANTIZED, Role, Tensor, find_layer, find_role
+from modelplane.user_error import UserError
 
 Bytes = Mapping[Role, int]
 

@@ -12,7 +12,7 @@ from typing import Annotated, Final, NamedTuple
 import msgspec
 
 from modelplane.api.schema.decode import convert
-from modelplane.api.user_error import UserError
+from modelplane.user_error import UserError
 
 MAX_HEADER_BYTES: Final = 100_000_000
 """The limit of the safetensors format."""

@@ -24,8 +24,8 @@ from urllib.parse import urlsplit
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import CollectorRegistry
 
-from modelplane.api.user_error import UserError
 from modelplane.telemetry.event_loop import Unanswered
+from modelplane.user_error import UserError
 
 _log = logging.getLogger(__name__)
 

@@ -9,7 +9,6 @@ import hypothesis
 import hypothesis.strategies as st
 import pytest
 
-from modelplane.api.user_error import UserError
 from modelplane.backup import planning
 from modelplane.backup.archive import (
     FORMAT,
@@ -21,6 +20,7 @@ from modelplane.backup.archive import (
     open_file,
     write_file,
 )
+from modelplane.user_error import UserError
 
 HEADER = Header(
     name=NAME, format=FORMAT, modelplane="0.6.0", time="2026-01-01T00:00:00Z", resource_version="7"

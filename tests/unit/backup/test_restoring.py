@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from modelplane.api import labels
-from modelplane.api.user_error import UserError
 from modelplane.backup import comparing, fleet_hold, restoring
 from modelplane.backup.archive import NAME, Damaged, Header, Reader, open_file, write_file
 from modelplane.backup.comparing import read_item
@@ -19,6 +18,7 @@ from modelplane.backup.saving import Saver
 from modelplane.controllers.election.leader import LEASE
 from modelplane.install.steps.waiting import Deadline
 from modelplane.kube import errors
+from modelplane.user_error import UserError
 from support.stored_fleet import item
 from support.storing_server import StoringServer
 

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from modelplane.api.user_error import UserError
 from modelplane.backup.archive import Reference
 from modelplane.backup.sealing import Seal, make_salt, read_passphrase
+from modelplane.user_error import UserError
 
 PASSPHRASE = b"correct horse battery staple"
 ONE = Reference(kind="Secret", namespace="ml", name="one")

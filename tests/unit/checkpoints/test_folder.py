@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.user_error import UserError
 from modelplane.checkpoints.checkpoint import Checkpoint, read
 from modelplane.checkpoints.folder import Folder
 from modelplane.sizing.tensors import Tensor
+from modelplane.user_error import UserError
 from support.checkpoint_shapes import safetensors
 
 A, B = Tensor("model.layers.0.a", "BF16", (4, 4)), Tensor("model.layers.1.b", "BF16", (4,))

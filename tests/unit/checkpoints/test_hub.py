@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from modelplane.api.user_error import UserError
 from modelplane.checkpoints.checkpoint import read
 from modelplane.checkpoints.hub import Hub
 from modelplane.sizing.tensors import Tensor
+from modelplane.user_error import UserError
 from support import hub as loopback
 from support.checkpoint_shapes import safetensors
 

@@ -40,7 +40,7 @@ def hub(folders: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[loopback.Hub
 
 
 def sized(model: str) -> dict[str, Any]:
-    done = CliRunner().invoke(main, ["size", model, "--context", "4096", "-o", "json"])
+    done = CliRunner().invoke(main, ["size", model, "--context-length", "4096", "-o", "json"])
     assert done.exit_code in {0, 2}, done.output
     found: dict[str, Any] = parsed("size", done.stdout)
     return found | {"model": ""}

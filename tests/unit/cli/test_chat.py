@@ -33,8 +33,10 @@ class Engine:
         self.bodies = iter(bodies)
         self.asked: list[Any] = []
 
-        async def find(name, namespace, _home):
-            return chat._Service(name, namespace, "http://127.0.0.1:8080/ml-team/first-answer", unready)
+        def find(name, namespace, _target):
+            return chat._Service(
+                name, namespace or "ml-team", "http://127.0.0.1:8080/ml-team/first-answer", unready
+            )
 
         def request(_service, _method, path, body=None):
             self.asked.append((path, json.loads(json.dumps(body))))
@@ -154,7 +156,7 @@ def test_an_interrupted_answer_ends_with_130_and_no_traceback():
         "import importlib\n"
         "from modelplane.cli.main import main\n"
         "chat = importlib.import_module('modelplane.cli.models.chat')\n"
-        "async def find(name, namespace, _home):\n"
+        "def find(name, namespace, _target):\n"
         "    return chat._Service(name, namespace, 'http://127.0.0.1:{port}', '')\n"
         "chat._find = find\n"
         "main(['chat', 's', '--model', 'gemma', 'Where?'])\n"

@@ -4,13 +4,13 @@ import copy
 
 import pytest
 
-from modelplane.api.user_error import UserError
-from modelplane.cli.inference_clusters import ClusterUnreachable
-from modelplane.cli.operate.leftovers import OBJECTS, Cleaner
 from modelplane.crossplane.function.companions import provider_config_name
 from modelplane.install.steps.waiting import Deadline, NotInTime
 from modelplane.kube import errors
 from modelplane.kube.client import ObjectList
+from modelplane.operations.inference_clusters import ClusterUnreachable
+from modelplane.operations.leftovers import OBJECTS, Cleaner
+from modelplane.user_error import UserError
 
 WEST, EAST = provider_config_name("west"), provider_config_name("east")
 FINALIZER = "finalizer.managedresource.crossplane.io"

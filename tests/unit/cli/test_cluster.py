@@ -13,7 +13,7 @@ from support.tokens import kubeconfig
 def register(folder: Path, *arguments: str, text: bytes = b"") -> Result:
     path = folder / "kubeconfig"
     path.write_bytes(text or kubeconfig(token="my-own"))
-    return CliRunner().invoke(main, ["cluster", "register", *arguments, f"--kubeconfig={path}"])
+    return CliRunner().invoke(main, ["cluster", "register", *arguments, f"--cluster-kubeconfig={path}"])
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_the_kubeconfig_of_the_cluster_is_never_that_of_the_environment(
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
     done = CliRunner().invoke(main, ["cluster", "register", "gpu-1"])
-    assert (done.exit_code, "Missing option '--kubeconfig'" in done.output) == (2, True)
+    assert (done.exit_code, "--cluster-kubeconfig is missing" in done.output) == (2, True)
 
 
 def test_a_cluster_that_does_not_answer_is_named(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ def completed(*words):
         pytest.param(("ag",), [], id="a hidden command"),
         pytest.param(("cluster", "dr"), ["drain"], id="a command of a group"),
         pytest.param(("plan", "--f"), ["--fleet"], id="an option"),
-        pytest.param(("plan", "-o", ""), ["table", "json"], id="the values of an option"),
+        pytest.param(("plan", "-o", ""), ["text", "json", "yaml"], id="the values of an option"),
         pytest.param(("kubectl", "get", ""), [], id="what kubectl completes itself"),
         pytest.param(("fly", ""), [name for name, each in COMMANDS.items() if not each.hidden], id="a typo"),
     ],

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from modelplane.checkpoints.checkpoint import Checkpoint
 from modelplane.cli.main import main
-from modelplane.cli.models import deploy, model_argument
+from modelplane.cli.models import model_argument
 from modelplane.install.steps import api_server_choice
 from modelplane.kube.errors import Conflict, NotFound
 from modelplane.kube.list_watch import ObjectList
@@ -19,6 +19,7 @@ from modelplane.offline.plan.fleet_of_files import assemble
 from support.checkpoint_shapes import CHECKPOINTS, safetensors
 from support.deployed_models import as_text, fleet, pool
 from support.manifests import said
+from support.tokens import kubeconfig
 
 Object = dict[str, Any]
 
@@ -76,10 +77,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Server:
+    (tmp_path / "kubeconfig").write_bytes(kubeconfig(token="secret"))
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
     made = Server(fleet([pool("l4", "l4-1x"), pool("h100", "h100-8x", nodes=1)]))
 
-    def connect(_kubeconfig: object, _context: str, manager: str) -> Server:
+    def connect(_kubeconfig: object, _context: str, manager: str, _timeout_s: float) -> Server:
         made.managers = {manager}
         return made
 
@@ -162,7 +164,7 @@ def test_a_gated_model_names_the_secret(
     checkpoint = Checkpoint(name, json.dumps(found.config).encode(), tuple(found.tensors()), needs_token=True)
     monkeypatch.setattr(model_argument, "read_checkpoint", lambda *_arguments: checkpoint)
     path = fleet_file(tmp_path, pool("h100", "h100-8x"))
-    done = run(name, "--fleet", path, "-o", "yaml", option, "--context", 8192)
+    done = run(name, "--fleet", path, "-o", "yaml", option, "--context-length", 8192)
     assert done.exit_code == 0, done.output
     assert "name: hf-token" in done.stdout
     namespace = 'must exist in namespace "default" of'
@@ -172,7 +174,7 @@ def test_a_gated_model_names_the_secret(
 def test_objects_are_applied_after_a_yes(
     folder: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deploy, "_has_terminal", lambda: True)
+    monkeypatch.setattr("modelplane.cli.options._has_terminal", lambda: True)
     refused = run(folder, "-n", "ml-team", answer="n\n")
     assert (refused.exit_code, "Apply these objects?" in refused.output) == (1, True)
     assert server.kinds() == set()
@@ -235,11 +237,20 @@ def test_nothing_is_applied_without_a_place(folder: Path, server: Server) -> Non
 @pytest.mark.parametrize(
     ("arguments", "status", "error"),
     [
-        pytest.param(("FOLDER",), 1, "there is no terminal to ask", id="no terminal"),
+        pytest.param(("FOLDER",), 1, "no confirmation is possible: give --yes", id="no terminal"),
         pytest.param(("FOLDER", "--yes", "-o", "yaml"), 2, "leave out -o or --yes", id="-o and --yes"),
         pytest.param(("FOLDER", "--yes", "--fleet", "."), 2, "leave out --yes", id="--fleet and --yes"),
         pytest.param(("Qwen/Qwen3-8B", "--yes", "--claim", "a"), 2, "--claim is for a folder", id="claim"),
-        pytest.param(("FOLDER", "--yes", "--context", "40961"), 1, "at most 40,960", id="context"),
+        pytest.param(("FOLDER", "--yes", "--context-length", "40961"), 1, "at most 40,960", id="context"),
+        pytest.param(
+            ("FOLDER", "--yes", "--context", "8192"),
+            2,
+            "use --context-length",
+            id="tokens",
+        ),
+        pytest.param(
+            ("FOLDER", "--fleet", ".", "--context", "west"), 2, "leave them out", id="a context for files"
+        ),
         pytest.param(("FOLDER", "--yes", "--name", "Not_A_Name"), 2, "is not a name of", id="name"),
         pytest.param(("FOLDER", "--yes", "-n", "kube-system"), 1, "reserved", id="namespace"),
     ],

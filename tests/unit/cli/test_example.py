@@ -53,13 +53,13 @@ def _files(folder: Path) -> dict[str, bytes]:
 
 def test_all_are_written_with_their_pages(tmp_path: Path) -> None:
     target = tmp_path / "new" / "examples"
-    done = run("--write", str(target))
+    done = run("--dir", str(target))
     assert _files(target) == _files(EXAMPLES)
     assert (done.exit_code, done.output) == (0, f"{len(_files(EXAMPLES))} files written to {target}\n")
 
 
 def test_one_is_written_to_its_own_place(tmp_path: Path) -> None:
-    run("kimi-k2", "--write", str(tmp_path))
+    run("kimi-k2", "--dir", str(tmp_path))
     assert _files(tmp_path) == {
         f"recipes/kimi-k2/{name}": content
         for name, content in _files(EXAMPLES / "recipes" / "kimi-k2").items()
@@ -67,8 +67,8 @@ def test_one_is_written_to_its_own_place(tmp_path: Path) -> None:
 
 
 def test_writing_again_changes_nothing(tmp_path: Path) -> None:
-    run("overview", "--write", str(tmp_path))
-    done = run("overview", "--write", str(tmp_path))
+    run("overview", "--dir", str(tmp_path))
+    done = run("overview", "--dir", str(tmp_path))
     assert (done.exit_code, done.output) == (0, f"3 files written to {tmp_path}\n")
 
 
@@ -76,7 +76,7 @@ def test_a_file_that_differs_is_named_and_nothing_is_written(tmp_path: Path) -> 
     mine = tmp_path / "overview" / "model-service.yaml"
     mine.parent.mkdir()
     mine.write_text("mine")
-    done = run("overview", "--write", str(tmp_path))
+    done = run("overview", "--dir", str(tmp_path))
     said = (
         f"Error: nothing written: {mine} differs from the example: choose another directory, or replace it "
         "with --overwrite\n"
@@ -89,25 +89,25 @@ def test_many_files_that_differ_are_counted(tmp_path: Path) -> None:
     for path in _files(EXAMPLES / "01-first-answer"):
         (tmp_path / "01-first-answer").mkdir(exist_ok=True)
         (tmp_path / "01-first-answer" / path).touch()
-    said = run("first-answer", "--write", str(tmp_path)).output
+    said = run("first-answer", "--dir", str(tmp_path)).output
     assert "3-model-service.yaml and 1 more differ from the examples: " in said
 
 
 def test_asked_to_it_overwrites_and_says_how_many(tmp_path: Path) -> None:
     (tmp_path / "overview").mkdir()
     (tmp_path / "overview" / "model-service.yaml").write_text("mine")
-    done = run("overview", "--write", str(tmp_path), "--overwrite")
+    done = run("overview", "--dir", str(tmp_path), "--overwrite")
     assert done.output == f"3 files written to {tmp_path}, 1 replaced\n"
     assert _files(tmp_path / "overview") == _files(EXAMPLES / "overview")
 
 
 def test_overwriting_needs_a_directory() -> None:
     done = run("overview", "--overwrite")
-    assert (done.exit_code, "--overwrite needs --write" in done.output) == (2, True)
+    assert (done.exit_code, "--overwrite needs --dir" in done.output) == (2, True)
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "overview").write_text("a file")
-    done = run("overview", "--write", str(tmp_path))
+    done = run("overview", "--dir", str(tmp_path))
     assert done.exit_code == 1
     assert done.output.startswith(f"Error: cannot write the examples: {tmp_path}/overview")

@@ -35,7 +35,7 @@ def test_a_deployment_is_named_as_for_kubectl(fleet, name):
     result = explain(fleet, name, "-n", "ml-team")
     assert result.exit_code == 2
     assert result.output.startswith('ModelDeployment "ml-team/qwen": 2 of 3 replicas placed; 1 cluster: ')
-    for heading in ("Replicas:", "Refused by:", "To place one more, one of:", "What is left:"):
+    for heading in ("Replicas:", "Refused by:", "To place one more, one of:", "Remaining capacity:"):
         assert f"\n{heading}\n" in result.output
 
 

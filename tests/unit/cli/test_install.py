@@ -25,7 +25,7 @@ def install(*arguments):
         pytest.param([], id="to print"),
         pytest.param(["--apply"], id="to apply"),
         pytest.param(["--apply", "--upgrade"], id="to upgrade"),
-        pytest.param(["--apply", "--dry-run", "client"], id="to try"),
+        pytest.param(["--apply", "--dry-run"], id="to try"),
         pytest.param(["--image-digests", __file__], id="with digests"),
     ],
 )
@@ -164,11 +164,6 @@ def test_an_image_with_a_digest_is_not_pinned_again(tmp_path):
     assert result.output == (f'Error: "{IMAGE}@{DIGEST}" has a digest already: omit it, or --image-digests\n')
 
 
-def test_a_trial_by_the_client_writes_the_manifests():
-    tried = install("--image", IMAGE, "--apply", "--dry-run", "client")
-    assert tried.output == install("--image", IMAGE, "--no-quota").output
-
-
 def test_what_a_cluster_needs_comes_with_what_to_do():
     output = install("--inference-cluster").output
     assert output.startswith("# What a fleet may do on this cluster.")
@@ -214,9 +209,7 @@ def test_what_provider_kubernetes_needs_comes_with_its_own_option():
             id="a lifetime without end",
         ),
         pytest.param(["--upgrade"], "--upgrade and --dry-run need --apply", id="an upgrade of nothing"),
-        pytest.param(
-            ["--dry-run", "server"], "--upgrade and --dry-run need --apply", id="a trial of nothing"
-        ),
+        pytest.param(["--dry-run"], "--upgrade and --dry-run need --apply", id="a trial of nothing"),
         pytest.param(["--installer"], "--installer needs --inference-cluster", id="an identity of another"),
         pytest.param(["--crossplane"], "--crossplane needs --inference-cluster", id="an option of another"),
         pytest.param(

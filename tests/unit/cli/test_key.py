@@ -13,11 +13,12 @@ from click.testing import CliRunner, Result
 
 from modelplane.api.model_key import KeyHash
 from modelplane.cli.main import main
-from modelplane.cli.models.new_keys import hash_key, is_valid, make_key, rotate_hashes
 from modelplane.install.steps import api_server_choice
 from modelplane.kube.errors import Conflict
 from modelplane.kube.list_watch import ObjectList
+from modelplane.operations.api_keys import hash_key, is_valid, make_key, rotate_hashes
 from support.rejections import message_of
+from support.tokens import kubeconfig
 
 NOW = dt.datetime(2026, 6, 1, tzinfo=dt.UTC)
 DAY = dt.timedelta(days=1)
@@ -63,6 +64,7 @@ class Server:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Server:
+    (tmp_path / "kubeconfig").write_bytes(kubeconfig(namespace="ml-team", token="secret"))
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
     made = Server()
     monkeypatch.setattr(api_server_choice, "connect", lambda *_arguments: made)
@@ -84,16 +86,26 @@ def test_a_key_has_192_random_bits_and_a_prefix() -> None:
 
 
 def test_a_created_key_is_the_only_standard_output_and_only_its_hash_is_stored(server: Server) -> None:
-    done = run("create", "ci", "--service", "ml-team/qwen", "--streams", "4", "--requests-per-minute", "60")
+    done = run(
+        "create",
+        "ci",
+        "--service",
+        "ml-team/qwen",
+        "--streams",
+        "4",
+        "--requests-per-minute",
+        "60",
+        *("--max-body-bytes", "1000"),
+    )
     key = done.stdout.removesuffix("\n")
-    created = 'ModelKey "ci" in namespace "ml-team" is created'
-    said = f"{created}; its key, this is the only time that it is printed:\n"
+    said = 'Created ModelKey "ml-team/ci". Save this key now; it is not shown again:\n'
     assert (done.exit_code, done.stderr) == (0, said)
     assert server.items["ml-team", "ci"]["spec"] == {
         "hashes": [{"sha256": sha256(key)}],
         "services": ["ml-team/qwen"],
         "streams": 4,
         "requestsPerMinute": 60,
+        "maxBodyBytes": 1000,
     }
     assert key not in json.dumps(list(server.items.values()))
 
@@ -134,14 +146,14 @@ def test_a_rotation_that_meets_another_change_prints_no_key(server: Server) -> N
 
 def test_a_revoked_key_is_gone(server: Server) -> None:
     run("create", "ci")
-    assert run("revoke", "ci").stdout == 'ModelKey "ci" in namespace "ml-team" is revoked\n'
+    assert run("revoke", "ci").stdout == 'Revoked ModelKey "ml-team/ci"\n'
     assert server.items == {}
 
 
 @pytest.mark.usefixtures("server")
 @pytest.mark.parametrize("command", ["rotate", "revoke"])
 def test_a_missing_key_is_told_with_how_to_list_the_others(command: str) -> None:
-    hint = "`modelplane key list -n ml` lists those that there are"
+    hint = "`modelplane key list -n ml` lists the ModelKeys"
     done = run(command, "ci", "-n", "ml")
     assert (done.exit_code, done.output) == (
         1,

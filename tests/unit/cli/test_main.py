@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from modelplane.cli.main import COMMANDS, main
+from modelplane.cli.options import FORMER
 from modelplane.host.errors import LocalError
 
 
@@ -162,3 +163,62 @@ def test_an_error_of_the_lower_layers_is_shown_without_a_traceback(monkeypatch):
     monkeypatch.setattr(type(main), "get_command", lambda *_: fails)
     result = run("up")
     assert (result.exit_code, result.output) == (1, "Error: the disk is full\n")
+
+
+@pytest.mark.parametrize(("named", "current"), FORMER.items(), ids=[" ".join(former) for former in FORMER])
+def test_an_option_of_an_earlier_release_names_the_current_one(named, current):
+    command, former = named
+    result = run(*command.split(), former)
+    assert (result.exit_code, f"Error: {former} is now {current}\n" in result.output) == (2, True)
+
+
+def test_the_plugin_of_kubectl_names_the_current_option_too():
+    script = "import sys\nfrom modelplane.cli.main import plugin\nplugin()"
+    asked = subprocess.run(
+        [sys.executable, "-c", script, "usage", "--json"], capture_output=True, text=True, check=False
+    )
+    assert (asked.returncode, "Error: --json is now -o json" in asked.stderr) == (2, True)
+
+
+def test_an_option_that_never_was_is_only_refused():
+    assert "No such option" in run("usage", "--no-such").output
+
+
+def _target_options(command):
+    for option in command.params:
+        if option.name in {"kubeconfig", "context", "home", "timeout_s"}:
+            yield option.opts, option.default, option.help
+
+
+def _commands(command, context):
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            yield from _commands(command.get_command(context, name), context)
+    else:
+        yield command
+
+
+def test_a_control_plane_is_chosen_alike_by_every_command():
+    options = [[*_target_options(command)] for command in _commands(main, click.Context(main))]
+    groups = [option for option in options if len(option) == 4]
+    assert len(groups) > 25
+    assert all(group == groups[0] for group in groups)
+    assert [names for names, _, _ in groups[0]] == [
+        ["--kubeconfig"],
+        ["--context"],
+        ["--home"],
+        ["--timeout"],
+    ]
+
+
+@pytest.mark.parametrize("option", ["--namespace", "--dry-run", "--yes", "--all", "--all-namespaces"])
+def test_an_option_means_the_same_on_every_command(option):
+    """Processes of an installation have namespaces of their own; ``register`` tries by default."""
+    meanings = {
+        (each.default, each.help)
+        for command in _commands(main, click.Context(main))
+        if command.name not in {"controller", "gateway", "metrics", "register"}
+        for each in command.params
+        if option in each.opts
+    }
+    assert len(meanings) == 1

@@ -31,11 +31,11 @@ def test_a_plan_that_works_out_is_status_0(files):
         "DEPLOYMENT REPLICA CLUSTER ENGINE POOL PODS PER POD",
         f"ml-team/qwen 1 new {LONG} qwen pool 1 1 gpu",
         "",
-        "What is left:",
-        "CLUSTER POOL COUNTED TOTAL TAKEN FREE",
+        "Remaining capacity:",
+        "CLUSTER POOL UNIT TOTAL USED FREE",
         f"{LONG} pool nodes 2 1 1",
         "",
-        f"Taken to be ready, because their files have no status: {LONG}",
+        f"Assumed ready (no status in the manifest): {LONG}",
     ]
 
 
@@ -83,11 +83,11 @@ def section(output, title):
 
 
 def test_of_a_large_fleet_the_pools_that_are_used_are_told_and_the_others_counted(large):
-    assert section(plan(large).output, "What is left:") == [
+    assert section(plan(large).output, "Remaining capacity:") == [
         "c00 pool nodes 2 1 1",
         "and 24 other pools, in which none of these replicas is: --all shows them",
     ]
-    assert section(plan(large, "--all").output, "What is left:") == [
+    assert section(plan(large, "--all").output, "Remaining capacity:") == [
         "c00 pool nodes 2 1 1",
         *(f"c{number:02} pool nodes 2 0 2" for number in range(1, 25)),
     ]
@@ -103,7 +103,7 @@ def test_of_many_refusals_those_are_told_that_came_closest(large):
     assert told[20:23] == [
         "and 5 other refusals, none of them closer to a fit: --all shows them",
         "",
-        "What is left: 25 pools, in which none of these replicas is: --all shows them",
+        "Remaining capacity: 25 pools, in which none of these replicas is: --all shows them",
     ]
     assert plan(large, "--all").output.count("outside the clusterSelector  ") == 24
 

@@ -66,33 +66,8 @@ spec: {backend: Envoy}
 """
 
 
-@pytest.mark.parametrize(
-    ("option", "warning"),
-    [
-        ("--gateway-address", ""),
-        (
-            "--front-door",
-            (
-                "Warning: --front-door is now --gateway-address; the next release removes the former name: "
-                "write --gateway-address\n"
-            ),
-        ),
-    ],
-)
-def test_the_address_of_the_gateway_is_also_taken_by_its_former_name(files, option, warning):
+def test_the_address_of_the_gateway_can_be_given(files):
     (files / "owner.yaml").write_text(GATEWAY)
-    result = render(files, option, "192.0.2.1:80", "-o", "json")
-    assert (result.exit_code, result.stderr) == (0, warning)
+    result = render(files, "--gateway-address", "192.0.2.1:80", "-o", "json")
+    assert (result.exit_code, result.stderr) == (0, "")
     assert parsed("render", result.stdout)["status"]["address"] == "192.0.2.1:80"
-
-
-def test_both_names_of_an_option_are_wrong_usage(files):
-    result = render(files, "--front-door", "192.0.2.1:80", "--gateway-address", "192.0.2.1:80")
-    assert result.exit_code == 2
-    assert "--front-door is the former name of --gateway-address: give --gateway-address" in result.stderr
-
-
-def test_a_former_name_is_not_shown_in_the_help():
-    shown = CliRunner().invoke(main, ["render", "--help"]).output
-    assert "--gateway-address" in shown
-    assert "--front-door" not in shown

@@ -15,6 +15,7 @@ from modelplane.kube import timestamps
 from modelplane.kube.errors import Conflict
 from modelplane.kube.list_watch import ObjectList
 from support.rollouts import BAD, BETTER, GOOD, SteppedRollout
+from support.tokens import kubeconfig
 
 
 class Server:
@@ -61,6 +62,7 @@ class Server:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Server:
+    (tmp_path / "kubeconfig").write_bytes(kubeconfig(namespace="ml-team", token="secret"))
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
     made = Server()
     monkeypatch.setattr(api_server_choice, "connect", lambda *_arguments: made)

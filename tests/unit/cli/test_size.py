@@ -43,7 +43,7 @@ def test_the_arithmetic_is_printed(folder: Path) -> None:
 
 
 def test_the_document_has_every_class_of_the_catalogue(folder: Path) -> None:
-    document = parsed("size", run(folder, "--context", 16384, "--concurrency", 2, "-o", "json").stdout)
+    document = parsed("size", run(folder, "--context-length", 16384, "--concurrency", 2, "-o", "json").stdout)
     assert (document["parameters"], document["weightsBytes"]) == (8_190_735_360, 16_381_470_720)
     assert document["cache"]["sequenceBytes"] == 16384 * 147_456
     assert {each["inferenceClass"] for each in document["hardware"]} == set(load_catalogue().machines)
@@ -78,13 +78,13 @@ def test_an_option_changes_the_figures(folder: Path, option: tuple[str, ...], li
 @pytest.mark.parametrize(
     ("arguments", "status", "error"),
     [
-        pytest.param(("FOLDER", "--context", "40961"), 1, "at most 40,960 positions", id="context"),
+        pytest.param(("FOLDER", "--context-length", "40961"), 1, "at most 40,960 positions", id="context"),
         pytest.param(("FOLDER", "--concurrency", "1000000"), 1, "more than a pebibyte", id="concurrency"),
         pytest.param(("FOLDER", "--revision", "main"), 2, "--revision is for the hub", id="revision"),
         pytest.param(("./model.gguf",), 1, "a GGUF file cannot be sized", id="GGUF"),
         pytest.param(("/no/such",), 1, "is no folder", id="no folder"),
         pytest.param(("model",), 2, '"model" is not OWNER/NAME', id="no owner"),
-        pytest.param(("FOLDER", "--context", "0"), 2, "--context", id="no tokens"),
+        pytest.param(("FOLDER", "--context-length", "0"), 2, "--context-length", id="no tokens"),
     ],
 )
 def test_an_error_says_what_to_do(folder: Path, arguments: tuple[str, ...], status: int, error: str) -> None:
@@ -98,4 +98,4 @@ def test_a_model_without_a_context_needs_the_option(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(config))
     (tmp_path / "model.safetensors").write_bytes(safetensors(checkpoint.tensors()))
     assert "give --context" in run(tmp_path).stderr
-    assert run(tmp_path, "--context", 1024).exit_code == 0
+    assert run(tmp_path, "--context-length", 1024).exit_code == 0

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from modelplane.cli.live import Live
 from modelplane.cli.main import main
+from modelplane.cli.target import Target
 from modelplane.install.steps import api_server_choice
 from modelplane.kube.errors import Forbidden, NotFound
 from modelplane.kube.list_watch import ObjectList
@@ -81,7 +81,7 @@ def test_records_of_this_machine_are_summed(home: Home) -> None:
 
 def test_a_program_gets_every_sum(home: Home) -> None:
     written(home, answered(HOUR), answered(), b"\n")
-    result = usage("--home", str(home.root), "--by", "key", "--since", "30m", "--json")
+    result = usage("--home", str(home.root), "--by", "key", "--since", "30m", "-o", "json")
     found = json.loads(result.stdout)
     assert dt.datetime.fromisoformat(found.pop("since")) > NOW - HOUR
     assert found == {
@@ -123,7 +123,7 @@ def test_names_beyond_the_limit_are_summed(home: Home, monkeypatch: pytest.Monke
     written(home, answered(model="a"), answered(model="b"), answered(model="c"))
     result = usage("--home", str(home.root), "--by", "model")
     assert [line.split()[:2] for line in result.stdout.splitlines()[1:]] == [["a", "1"], ["(others)", "2"]]
-    found = json.loads(usage("--home", str(home.root), "--by", "model", "--json").stdout)
+    found = json.loads(usage("--home", str(home.root), "--by", "model", "-o", "json").stdout)
     assert found["others"]["promptTokens"] == 2400
 
 
@@ -142,8 +142,8 @@ def test_what_is_no_duration_is_wrong_usage(home: Home, text: str) -> None:
     assert usage("--home", str(home.root), "--since", text).exit_code == 2
 
 
-def live(**options: Any) -> Live:
-    return Live(**({"kubeconfig": None, "context": "", "home": None} | options))
+def live(**options: Any) -> Target:
+    return Target(**options)
 
 
 def test_the_kubeconfig_of_a_fleet_of_this_machine_means_its_files(
@@ -230,7 +230,7 @@ def test_records_of_pods_are_those_of_their_logs_before_and_after_a_restart(serv
         ("a", True): [answered(), answered(2 * HOUR)],
         ("b", False): [answered(), b'{"level":"info"}'],
     }
-    result = usage("--since", "1h", "--json")
+    result = usage("--since", "1h", "-o", "json")
     assert result.exit_code == 0
     found = json.loads(result.stdout)
     assert (found["groups"][0]["requests"], found["damagedLines"], found["problems"]) == (3, 0, [])
@@ -262,7 +262,7 @@ def test_costs_are_those_of_the_platforms_prices(server: Server) -> None:
     server.logs = {("a", False): [answered(host="api.com"), answered(host="api.com"), answered()]}
     rows = [re.split(r"\s{2,}", line) for line in usage().stdout.splitlines()]
     assert [row[5:7] for row in rows] == [["ESTIMATED", "COST EUR"], ["0", "0.0004"]]
-    found = json.loads(usage("--json").stdout)
+    found = json.loads(usage("-o", "json").stdout)
     (group,) = found["groups"]
     assert (found["currency"], group["cost"], group["tokensWithoutPrice"]) == ("EUR", "0.000396", 1230)
 

@@ -91,4 +91,4 @@ def _condition(type_: str, status: str, generation: int = 2) -> dict[str, Any]:
     ],
 )
 def test_a_route_is_refused_where_its_gateway_says_so(route: dict[str, Any], why: str) -> None:
-    assert refusal(route) == why
+    assert refusal(route) == (why or None)

@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from modelplane.cli.inspect import traffic_feeds
-from modelplane.cli.inspect.pod_logs import Container
 from modelplane.dashboard import traffic as module
+from modelplane.dashboard import traffic_feeds
 from modelplane.dashboard.traffic import Rates, Traffic, UsageTail
 from modelplane.gateway.usage.costs import UNIT
 from modelplane.gateway.usage.usage_sums import UsageRecord
 from modelplane.install import gateway_deployment
+from modelplane.operations.pod_logs import Container
 from modelplane.proxy.usage_files import USAGE_LOG
 
 NOW = datetime(2026, 7, 1, 12, 0, 0, tzinfo=UTC)
@@ -129,7 +129,7 @@ async def test_logs_that_cannot_be_read_stay_unknown_until_a_record_comes(monkey
     async def listed(*_arguments):
         return (container,)
 
-    monkeypatch.setattr("modelplane.cli.inspect.pod_logs.list_containers", listed)
+    monkeypatch.setattr("modelplane.operations.pod_logs.list_containers", listed)
     pods._note("cannot read the log of gateway-1: forbidden")
     await pods._look()
     assert pods.problem == "cannot read the log of gateway-1: forbidden"

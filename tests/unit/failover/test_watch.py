@@ -107,12 +107,12 @@ def located(lost: str, regions: str) -> dict[str, Located]:
     ],
 )
 def test_the_breaker_lets_one_region_go(lost: str, regions: str, why: str) -> None:
-    assert explain_pause(located(lost, regions), "") == why
+    assert explain_pause(located(lost, regions), None) == (why or None)
 
 
 def test_clusters_of_which_nothing_tells_whether_they_are_lost_count_for_the_breaker() -> None:
     fleet = located("a", "xyz") | {"b": Located(Standing(State.SUSPECT, silent=True), "y")}
-    assert explain_pause(fleet, "") == "1 of the 2 clusters outside x do not answer either"
+    assert explain_pause(fleet, None) == "1 of the 2 clusters outside x do not answer either"
 
 
 def test_a_control_plane_that_does_not_answer_judges_no_cluster() -> None:

@@ -112,4 +112,4 @@ def test_the_time_to_drain_begins_when_the_last_endpoint_has_changed() -> None:
     ],
 )
 def test_the_message_has_the_next_step(state: Rollout, seen: Seen, expected: str) -> None:
-    assert describe_waiting(state, seen, DRAIN) == expected
+    assert describe_waiting(state, seen, DRAIN) == (expected or None)

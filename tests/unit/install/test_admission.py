@@ -46,7 +46,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "pod-keys.md"
     ],
 )
 def test_a_form_is_an_expression(form, expected):
-    assert build_condition("object.x", form) == expected
+    assert build_condition("object.x", form) == (expected or None)
 
 
 def test_fields_of_an_author_come_from_the_types_of_the_api():

@@ -4,7 +4,7 @@ from modelplane import __version__
 from modelplane.install.installation_options import Options
 from modelplane.install.manifests import build_manifests
 from modelplane.install.steps.applying import find_left_behind
-from modelplane.install.steps.found import Found
+from modelplane.install.steps.existing_installation import Installation
 
 WANTED = build_manifests(Options())
 
@@ -38,10 +38,10 @@ CRDS = "apiextensions.k8s.io/v1"
     ],
 )
 def test_only_what_another_version_left_is_removed(item, removed):
-    assert find_left_behind(Found((), (item,)), WANTED) == ((item,) if removed else ())
+    assert find_left_behind(Installation((), (item,)), WANTED) == ((item,) if removed else ())
 
 
 def test_what_has_no_version_is_not_removed():
     item = found("Service", "modelplane-old")
     del item["metadata"]["labels"]["app.kubernetes.io/version"]
-    assert find_left_behind(Found((), (item,)), WANTED) == ()
+    assert find_left_behind(Installation((), (item,)), WANTED) == ()

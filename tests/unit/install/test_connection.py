@@ -1,15 +1,22 @@
 import pytest
 
-from modelplane.install.steps.api_server_choice import NoCluster, connect
+from modelplane.install.steps.api_server_choice import NoCluster, find_namespace
+from modelplane.install.steps.api_server_choice import connect as connect_as
 
 KUBECONFIG = """\
 apiVersion: v1
 kind: Config
 clusters: [{name: a, cluster: {server: "https://a.example"}}]
 users: [{name: a, user: {token: secret}}]
-contexts: [{name: one, context: {cluster: a, user: a}}, {name: two, context: {cluster: a, user: a}}]
+contexts:
+- {name: one, context: {cluster: a, user: a}}
+- {name: two, context: {cluster: a, user: a, namespace: team}}
 current-context: one
 """
+
+
+def connect(kubeconfig, context):
+    return connect_as(kubeconfig, context, "tests", 30.0)
 
 
 @pytest.fixture
@@ -56,3 +63,13 @@ def test_several_files_in_the_variable_are_not_guessed_from(kubeconfig, monkeypa
     monkeypatch.setenv("KUBECONFIG", f"{kubeconfig}:/elsewhere")
     with pytest.raises(NoCluster, match="KUBECONFIG names several files: name one of them with --kubeconfig"):
         connect(None, "")
+
+
+@pytest.mark.parametrize(("context", "namespace"), [("", "default"), ("one", "default"), ("two", "team")])
+def test_the_namespace_is_that_of_the_context(kubeconfig, context, namespace):
+    assert find_namespace(kubeconfig, context) == namespace
+
+
+def test_the_namespace_of_a_context_that_is_not_there_is_refused(kubeconfig):
+    with pytest.raises(NoCluster, match="three"):
+        find_namespace(kubeconfig, "three")

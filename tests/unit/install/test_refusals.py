@@ -1,10 +1,12 @@
+from contextlib import nullcontext
+
 import pytest
 
 from modelplane import __version__
 from modelplane.install.manifests import build_definitions
-from modelplane.install.steps.found import Found
-from modelplane.install.steps.refusals import check_install, check_objects, check_tool
-from support.rejections import message_of
+from modelplane.install.steps.existing_installation import Installation
+from modelplane.install.steps.refusals import check_install, check_stored_objects, check_tool
+from modelplane.user_error import UserError
 
 
 def deployment(version=__version__, manager="modelplane", name="modelplane-controller"):
@@ -30,72 +32,87 @@ CROSSPLANE = (
 
 
 @pytest.mark.parametrize(
-    ("found", "upgrade", "said"),
+    ("existing", "upgrade", "refusal"),
     [
-        pytest.param(Found(), False, "", id="nothing is there"),
+        pytest.param(Installation(), False, "", id="nothing is there"),
         pytest.param(
-            Found((definition(),)), False, "", id="the kinds alone are there, of an install broken off"
+            Installation((definition(),)), False, "", id="the kinds alone are there, of an install broken off"
         ),
         pytest.param(
-            Found((), (deployment(name="modelplane-gateway"),)), False, "", id="only the gateway is there"
+            Installation((), (deployment(name="modelplane-gateway"),)),
+            False,
+            "",
+            id="only the gateway is there",
         ),
         pytest.param(
-            Found((definition(),), (deployment(),)),
+            Installation((definition(),), (deployment(),)),
             False,
             f"Modelplane {__version__} is installed there: say --upgrade to bring it to {__version__}",
             id="it is installed already",
         ),
-        pytest.param(Found((definition(),), (deployment(),)), True, "", id="the same version again"),
-        pytest.param(Found((), (deployment("0.0.9"),)), True, "", id="an older version"),
+        pytest.param(Installation((definition(),), (deployment(),)), True, "", id="the same version again"),
         pytest.param(
-            Found((), (deployment("0.10.0"),)),
+            Installation((), (deployment("0.9.0"),)),
             True,
-            f"Modelplane 0.10.0 is installed there, and this is {__version__}: use the newer one",
-            id="a newer version, by number and not by letter",
+            "",
+            id="an older version, by number and not by letter",
         ),
         pytest.param(
-            Found((), (deployment("main"),)),
+            Installation((), (deployment("99.0.0"),)),
+            True,
+            f"Modelplane 99.0.0 is installed there, and this is {__version__}: use the newer one",
+            id="a newer version",
+        ),
+        pytest.param(
+            Installation((), (deployment("main"),)),
             True,
             f"cannot tell whether the version that is installed is older than {__version__}: "
             '"main" is not a version: write major.minor.patch, such as 9.0.0',
             id="a version that is none",
         ),
         pytest.param(
-            Found(), True, "Modelplane is not installed there: leave out --upgrade", id="nothing to upgrade"
+            Installation(),
+            True,
+            "Modelplane is not installed there: leave out --upgrade",
+            id="nothing to upgrade",
         ),
         pytest.param(
-            Found((), (deployment(manager="Helm"),)),
+            Installation((), (deployment(manager="Helm"),)),
             True,
             "Modelplane was installed there by Helm: use that to change it",
             id="it is Helm's",
         ),
         pytest.param(
-            Found((definition(ownerReferences=[OWNER]),), (deployment(),)),
+            Installation((definition(ownerReferences=[OWNER]),), (deployment(),)),
             True,
             CROSSPLANE,
             id="Crossplane owns the kinds",
         ),
         pytest.param(
-            Found((definition("v1"),), (deployment("0.0.9"),)),
+            Installation((definition("v1"),), (deployment("0.0.9"),)),
             True,
             "objects may be stored as v1 of devicequotas.modelplane.ai, which this version does not have",
             id="objects are stored in a form that is gone",
         ),
     ],
 )
-def test_an_installation_is_changed_only_where_that_is_safe(found, upgrade, said):
-    assert message_of(check_install(found, upgrade=upgrade)) == said
+def test_an_installation_is_changed_only_where_that_is_safe(existing, upgrade, refusal):
+    with pytest.raises(UserError) if refusal else nullcontext() as refused:
+        check_install(existing, upgrade=upgrade)
+    assert str(refused.value if refused else "") == refusal
 
 
 def test_an_installation_without_a_label_is_ours():
     item = deployment()
     del item["metadata"]["labels"]
-    assert check_tool(Found((), (item,))) is None
+    check_tool(Installation((), (item,)))
 
 
 def test_objects_that_do_not_fit_are_listed_up_to_ten():
     problems = [f"object {number:02}" for number in range(12)]
-    first, *lines = message_of(check_objects(problems)).splitlines()
+    with pytest.raises(UserError) as refused:
+        check_stored_objects(problems)
+    first, *lines = str(refused.value).splitlines()
     assert first == f"objects do not fit the kinds of {__version__}: change these first"
     assert lines == [f"  {each}" for each in (*problems[:10], "and 2 more")]
-    assert check_objects([]) is None
+    check_stored_objects([])

@@ -12,7 +12,6 @@ import pytest
 import yaml
 
 from modelplane.api import labels
-from modelplane.api.user_error import UserError
 from modelplane.catalogue.catalogue_files import load_catalogue
 from modelplane.controllers import fleet_resources
 from modelplane.install.registration.account_kubeconfigs import Address
@@ -22,6 +21,7 @@ from modelplane.install.registration.registering import Registration, Sides
 from modelplane.install.steps.waiting import Deadline, NotInTime
 from modelplane.kube.client import Client
 from modelplane.kube.errors import KubernetesError
+from modelplane.user_error import UserError
 from support.tokens import token
 
 Object = dict[str, Any]

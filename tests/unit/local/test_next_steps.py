@@ -14,7 +14,7 @@ from modelplane.local.settings import Settings
 ROOT = Path(__file__).parents[3]
 REGISTERED = Settings(Ports())
 TOUR_GOES_ON = (
-    "The tour goes on in examples/03-deploying-a-model/README.md. `modelplane example --write examples` "
+    "The tour goes on in examples/03-deploying-a-model/README.md. `modelplane example --dir examples` "
     "writes its pages and manifests to this directory."
 )
 

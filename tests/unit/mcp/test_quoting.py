@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from modelplane.api.columns import Table
 from modelplane.mcp import quoting
 from modelplane.mcp.quoting import clean, format_table, quote
 
@@ -30,7 +31,7 @@ def test_a_long_value_is_cut_and_says_so() -> None:
 
 @given(st.lists(st.lists(st.text(), min_size=2, max_size=2)))
 def test_rows_stay_rows_whatever_a_tenant_writes(rows: list[list[str]]) -> None:
-    lines = list(format_table("Title", ("A", "B"), rows))
+    lines = list(format_table(Table("Title", ("A", "B"), tuple(map(tuple, rows)))))
     assert len(lines) == (
         0 if not rows else 3 + min(len(rows), quoting.MOST_ROWS) + (len(rows) > quoting.MOST_ROWS)
     )
@@ -56,7 +57,7 @@ def test_a_tenant_cannot_know_the_mark() -> None:
 def test_many_rows_are_counted() -> None:
     rows = [("a", "b")] * (quoting.MOST_ROWS + 3)
     assert (
-        list(format_table("", ("A", "B"), rows))[-1]
+        list(format_table(Table("", ("A", "B"), tuple(map(tuple, rows)))))[-1]
         == "and 3 more rows: name a namespace or an object to see fewer"
     )
 

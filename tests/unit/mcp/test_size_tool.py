@@ -7,9 +7,9 @@ import pytest
 import yaml
 from mcp.server.mcpserver import MCPServer
 
-from modelplane.api.user_error import UserError
 from modelplane.checkpoints.folder import Folder
 from modelplane.mcp import size_tool
+from modelplane.user_error import UserError
 from support.checkpoint_shapes import CHECKPOINTS, safetensors
 from support.mcp_clients import call, refusal
 from unit.mcp.conftest import FakeClient

@@ -2,12 +2,12 @@
 
 import pytest
 
-from modelplane.api.user_error import UserError
 from modelplane.compose.cluster import inference_cluster
 from modelplane.compose.deployment import model_deployment
 from modelplane.compose.kinds import COMPOSERS, Composer
 from modelplane.compose.quota import device_quota, priorities
 from modelplane.offline.plan.fleet_of_files import assemble, place, take_snapshot
+from modelplane.user_error import UserError
 from support.manifests import CLASS, DEPLOYMENT, cluster, joined, loaded
 
 

@@ -9,6 +9,14 @@ from modelplane.scheduler.existing.retention import STILL_FITS
 from support.manifests import CLASS, DEPLOYMENT, cluster, joined, loaded
 
 
+def replica_rows(deployment):
+    return placement_tables.REPLICAS.tabulate("", placement_tables.list_places([deployment])).rows
+
+
+def where_rows(replicas):
+    return placement_tables.WHERE.tabulate("", placement_tables.list_replica_places(replicas)).rows
+
+
 def files(replicas, *documents, nodes=1):
     deployment = DEPLOYMENT.replace("replicas: 1", f"replicas: {replicas}")
     return assemble(loaded(joined(CLASS, cluster("west", nodes=nodes), deployment, *documents)).objects)
@@ -28,9 +36,7 @@ def test_a_plan_says_where_each_replica_goes_and_what_is_left():
     plan = planned(1)
     [deployment] = plan.deployments
     assert (plan.placed, deployment.wanted, deployment.placed, deployment.diagnosis) == (True, 1, 1, "")
-    assert list(placement_tables.list_replica_rows(deployment)) == [
-        ("ml-team/qwen", "1 new", "west", "qwen", "pool", "1", "1 gpu")
-    ]
+    assert list(replica_rows(deployment)) == [("ml-team/qwen", "1 new", "west", "qwen", "pool", "1", "1 gpu")]
     assert plan.pools == (
         Pool(
             cluster="west",
@@ -41,7 +47,9 @@ def test_a_plan_says_where_each_replica_goes_and_what_is_left():
             provisioned=True,
         ),
     )
-    assert list(placement_tables.list_pool_rows(plan.pools)) == [("west", "pool", "nodes", "1", "1", "0")]
+    assert placement_tables.CAPACITY.tabulate("", placement_tables.list_amounts(plan.pools)).rows == (
+        ("west", "pool", "nodes", "1", "1", "0"),
+    )
 
 
 def test_what_does_not_fit_is_refused_by_name_with_the_values_and_the_remedy():
@@ -63,15 +71,19 @@ def test_what_does_not_fit_is_refused_by_name_with_the_values_and_the_remedy():
     )
     [remedy] = deployment.remedies
     assert remedy.change == 'add 1 node to pool pool of InferenceCluster "west"'
-    [row] = placement_tables.list_refusal_rows(deployment.refusals)
+    [row] = placement_tables.REFUSALS.tabulate("", deployment.refusals).rows
     assert row[:3] == ("west", "pool", "qwen")
-    assert [row[0] for row in placement_tables.list_remedy_rows(deployment)] == [remedy.change]
+    assert [row[0] for row in placement_tables.REMEDIES.tabulate("", deployment.remedies).rows] == [
+        remedy.change
+    ]
 
 
 def test_an_explanation_says_why_a_replica_is_where_it_is():
     fleet = files(1)
     explanation = placements.explain(running(fleet), fleet.deployments[0])
-    [row] = placement_tables.list_where_rows(explanation.deployment.replicas)
+    [row] = placement_tables.WHERE.tabulate(
+        "", placement_tables.list_replica_places(explanation.deployment.replicas)
+    ).rows
     assert (row[0].endswith(" stays"), row[-1]) == (True, STILL_FITS)
     assert placement_tables.describe_placed([explanation.deployment]) == "1 of 1 replicas placed"
 
@@ -132,15 +144,13 @@ def test_replicas_that_are_removed_say_where_they_were_and_why():
         ("goes", "west", 0, "scaled down"),
         ("goes", "west", 1, "scaled down"),
     ]
-    assert {row[1:] for row in placement_tables.list_where_rows(removed)} == {
-        ("west", "-", "-", "-", "-", "scaled down")
-    }
+    assert {row[1:] for row in where_rows(removed)} == {("west", "-", "-", "-", "-", "scaled down")}
 
 
 def test_new_replicas_that_are_alike_are_one_row():
     fleet = files(3, cluster("east", nodes=1), nodes=2)
     [deployment] = placements.plan(fleet, fleet.deployments).deployments
-    assert [row[1:3] for row in placement_tables.list_replica_rows(deployment)] == [
+    assert [row[1:3] for row in replica_rows(deployment)] == [
         ("1 new", "east"),
         ("2 new", "west"),
     ]
@@ -155,7 +165,7 @@ def test_the_pods_of_a_gang_are_told_by_their_role():
     gang = DEPLOYMENT.replace("        - nodeSelector:", leader) + worker
     fleet = assemble(loaded(joined(CLASS, cluster("west", nodes=4), gang)).objects)
     [deployment] = placements.plan(fleet, fleet.deployments).deployments
-    assert [row[-2:] for row in placement_tables.list_replica_rows(deployment)] == [
+    assert [row[-2:] for row in replica_rows(deployment)] == [
         ("1 Leader", "1 gpu"),
         ("3 Worker", "1 gpu"),
     ]
@@ -209,7 +219,7 @@ def test_an_edit_of_a_stored_deployment_is_planned_with_its_replicas_and_its_sta
     [deployment] = fleet.deployments
     assert (deployment["metadata"]["uid"], deployment["status"]) == (UID, {"conditions": []})
     [told] = placements.plan(fleet, fleet.deployments).deployments
-    assert [row[1] for row in placement_tables.list_replica_rows(told)] == ["qwen-2696a stays", "1 new"]
+    assert [row[1] for row in replica_rows(told)] == ["qwen-2696a stays", "1 new"]
 
 
 def test_a_cluster_that_is_written_over_a_live_fleet_is_taken_to_be_ready_with_what_it_declares():

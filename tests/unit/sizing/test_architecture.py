@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.user_error import UserError
 from modelplane.sizing.architecture import LayerKind, State, parse_architecture
+from modelplane.user_error import UserError
 
 PLAIN = {"num_hidden_layers": 4, "hidden_size": 64, "num_attention_heads": 8}
 FULL, SLIDING, STATE, NOTHING = LayerKind

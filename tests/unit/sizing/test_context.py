@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.user_error import UserError
 from modelplane.sizing import context
 from modelplane.sizing.architecture import parse_architecture
+from modelplane.user_error import UserError
 
 PLAIN = {"num_hidden_layers": 4, "hidden_size": 64, "num_attention_heads": 8, "max_position_embeddings": 4096}
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 2048}

@@ -9,7 +9,6 @@ from modelplane.api.inference_class import InferenceClass, InferenceClassSpec
 from modelplane.api.meta import ObjectMeta
 from modelplane.api.rejected import Rejected
 from modelplane.api.schema.decode import convert
-from modelplane.api.user_error import UserError
 from modelplane.sizing.architecture import parse_architecture
 from modelplane.sizing.hardware import Node, Served, describe_node, plan_service
 from modelplane.sizing.loaded_weights import PRECISIONS, sum_weights
@@ -23,6 +22,7 @@ from modelplane.sizing.memory import (
     compute_state_bytes,
 )
 from modelplane.sizing.splits import Split, find_best_split, find_rejections
+from modelplane.user_error import UserError
 from support.checkpoint_shapes import CHECKPOINTS
 
 L4 = Node("l4", "NVIDIA L4", 8, 23034 * 2**20, (8, 9))

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.user_error import UserError
 from modelplane.sizing.architecture import parse_architecture
 from modelplane.sizing.loaded_weights import sum_weights
 from modelplane.sizing.tensors import Tensor, parse_header
+from modelplane.user_error import UserError
 
 
 def read(entries: Any) -> list[Tensor]:

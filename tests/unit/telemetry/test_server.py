@@ -9,11 +9,11 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import CollectorRegistry
 
-from modelplane.api.user_error import UserError
 from modelplane.telemetry import metrics, server
 from modelplane.telemetry.event_loop import Unanswered
 from modelplane.telemetry.metric_definitions import Program, Sample
 from modelplane.telemetry.server import Check, Server
+from modelplane.user_error import UserError
 from support.telemetry import fetch, well
 
 REGISTRY = metrics.build_registry(Program.GATEWAY)

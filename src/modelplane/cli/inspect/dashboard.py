@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from modelplane.cli.live import Live, add_live_options
+from modelplane.cli.target import Target, add_target_options
 
 if TYPE_CHECKING:
     from modelplane.dashboard.fleet_view import FleetView
@@ -20,11 +20,11 @@ _PATIENCE_S = 10.0
     "--port",
     type=click.IntRange(0, 65535),
     default=8790,
-    show_default=True,
-    help="Port on loopback; 0 chooses a free one.",
+    metavar="PORT",
+    help="Port on loopback; 0 chooses a free one. Default: 8790.",
 )
-@add_live_options
-def dashboard(*, port: int, live: Live) -> None:
+@add_target_options
+def dashboard(*, port: int, target: Target) -> None:
     """Show a fleet as a web page on this machine: clusters, deployments, services, events, and plans.
 
     The page is served on loopback, to the browser that opens the printed address. It reads the control plane
@@ -34,8 +34,8 @@ def dashboard(*, port: int, live: Live) -> None:
     from modelplane.dashboard.server import Server
 
     async def serve() -> None:
-        async with watch_fleet(live) as view:
-            server = Server(Pages(_origin(live)), view)
+        async with watch_fleet(target) as view:
+            server = Server(Pages(_origin(target)), view)
             async with server.serve(port) as address:
                 click.echo(f"Open {address}")
                 await asyncio.Event().wait()
@@ -44,15 +44,18 @@ def dashboard(*, port: int, live: Live) -> None:
 
 
 @contextlib.asynccontextmanager
-async def watch_fleet(live: Live) -> "AsyncIterator[FleetView]":
+async def watch_fleet(target: Target) -> "AsyncIterator[FleetView]":
     """Watch a fleet and its traffic inside the block."""
     from datetime import UTC, datetime
 
-    from modelplane.cli.inspect.traffic_feeds import open_feed
     from modelplane.dashboard.fleet_view import FleetView
+    from modelplane.dashboard.traffic_feeds import open_feed
     from modelplane.dashboard.watched import Watched
 
-    async with live.open_client() as client, open_feed(live, client) as (records, problem):
+    async with (
+        target.open_client() as client,
+        open_feed(target.find_local_home(), client) as (records, problem),
+    ):
         watched = Watched(client, datetime.now(UTC))
         async with watched.keep_current(_PATIENCE_S):
             view = FleetView(watched, records, problem)
@@ -60,7 +63,7 @@ async def watch_fleet(live: Live) -> "AsyncIterator[FleetView]":
                 yield view
 
 
-def _origin(live: Live) -> str:
-    if live.find_local_home() is not None:
+def _origin(target: Target) -> str:
+    if target.find_local_home() is not None:
         return "this machine"
-    return live.context or (live.kubeconfig.name if live.kubeconfig else "control plane")
+    return target.context or (target.kubeconfig.name if target.kubeconfig else "control plane")

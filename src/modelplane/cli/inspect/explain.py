@@ -11,15 +11,15 @@ import click
 from modelplane.cli import object_names
 from modelplane.cli.errors import UserError
 from modelplane.cli.inspect import placing
-from modelplane.cli.live import Live, add_live_options
-from modelplane.cli.live_objects import read_fleet
-from modelplane.cli.manifest_files import MANIFESTS, add_output_option, load
-from modelplane.cli.options import ListedArgument
+from modelplane.cli.manifest_files import load
+from modelplane.cli.options import ListedArgument, add_all_option, add_fleet_option
+from modelplane.cli.output import TEXT, add_output_option, print_document
+from modelplane.cli.target import Target, add_namespace_option, add_target_options, read_fleet
 
 if TYPE_CHECKING:
     from modelplane.api.kinds import Kind
     from modelplane.api.meta import Object
-    from modelplane.offline.files.output import Report
+    from modelplane.offline.files.report_documents import Report
     from modelplane.offline.plan.fleet_of_files import Files
 
 
@@ -29,19 +29,13 @@ def _forms() -> list[str]:
 
 @click.command()
 @click.argument("name", cls=ListedArgument, values=_forms)
-@click.option("-n", "--namespace", default="", help="Namespace of the object, if the name is ambiguous.")
-@click.option(
-    "--fleet",
-    metavar="PATH",
-    multiple=True,
-    type=MANIFESTS,
-    help="The fleet's objects, as `kubectl get -o yaml` prints them; by default from the API server.",
-)
-@add_live_options
-@placing.add_all_option
-@add_output_option("table", "Tables to read, or a JSON document.")
+@add_fleet_option("Objects of a fleet, as `kubectl get -o yaml` prints them. Default: the control plane's.")
+@add_namespace_option
+@add_target_options
+@add_all_option
+@add_output_option
 def explain(
-    name: str, namespace: str, fleet: tuple[str, ...], live: Live, everything: bool, output: str
+    name: str, namespace: str, fleet: tuple[str, ...], target: Target, everything: bool, output: str
 ) -> None:
     """Explain the placement, routing and readiness of one object.
 
@@ -52,18 +46,19 @@ def explain(
     The exit status is 2 if a replica is not placed, or a service or replica is not ready, and 1 if a file
     is invalid.
     """
-    from modelplane.offline.files import output as documents
 
     kind, called = _parse_target(name)
-    files = _files(fleet, live, kind)
+    if not fleet:
+        namespace = target.choose_namespace(namespace)
+    files = _files(fleet, target, kind)
     objects = files.store.list_kind(kind.api_version, kind.name)
     report, well, tell = _EXPLAIN[kind.name](
         files, object_names.find_one(objects, kind.name, called, namespace)
     )
-    if output == "json":
-        click.echo(documents.to_json(report))
-    else:
+    if output == TEXT:
         tell(everything)
+    else:
+        print_document(report, output)
     if not well:
         raise click.exceptions.Exit(placing.NOT_PLACED)
 
@@ -82,15 +77,10 @@ def _deployment(files: "Files", item: "Object") -> _Explained:
         deployment = result.deployment
         verdict = deployment.diagnosis or placement_tables.describe_placed([deployment])
         click.echo(f"{deployment.name}: {verdict}")
-        tables.show(
-            "Replicas:", placement_tables.WHERE_COLUMNS, placement_tables.list_where_rows(deployment.replicas)
-        )
-        placing.print_refusals("Refused by:", deployment.refusals, everything=everything)
-        tables.show(
-            "To place one more, one of:",
-            placement_tables.REMEDY_COLUMNS,
-            placement_tables.list_remedy_rows(deployment),
-        )
+        places = placement_tables.list_replica_places(deployment.replicas)
+        tables.show(placement_tables.WHERE.tabulate("Replicas", places))
+        placing.print_refusals("Refused by", deployment.refusals, everything=everything)
+        tables.show(placement_tables.REMEDIES.tabulate("To place one more, one of", deployment.remedies))
         placing.print_rollout([deployment])
         placing.print_standby([deployment])
         placing.print_cost([deployment])
@@ -109,14 +99,13 @@ def _service(files: "Files", item: "Object") -> _Explained:
 
     def print_tables(everything: bool) -> None:
         click.echo(rows.describe_service(result))
-        tables.show("Conditions:", rows.CONDITION_COLUMNS, rows.list_condition_rows(result.conditions))
+        tables.show(rows.CONDITIONS.tabulate("Conditions", result.conditions))
         told = rows.select_endpoints(result.endpoints, everything=everything)
-        tables.show("Endpoints:", rows.ENDPOINT_COLUMNS, rows.list_endpoint_rows(told))
+        tables.show(rows.ENDPOINTS.tabulate("Endpoints", told))
         if others := len(result.endpoints) - len(told):
             noun = "endpoint" if others == 1 else "endpoints"
             click.echo(f"\nNot selected: {others:,} other {noun} of the namespace; --all shows them")
-        absent = rows.list_absent_rows(result.without_endpoint)
-        tables.show("Selected, but without an endpoint:", rows.ABSENT_COLUMNS, absent)
+        tables.show(rows.ABSENT.tabulate("Selected, but without an endpoint", result.without_endpoint))
         _tell_notes(result.notes)
 
     return result, result.ready, print_tables
@@ -132,12 +121,12 @@ def _replica(files: "Files", item: "Object") -> _Explained:
 
     def print_tables(_everything: bool) -> None:
         click.echo(rows.describe_replica(result))
-        tables.show("Conditions:", rows.CONDITION_COLUMNS, rows.list_condition_rows(result.conditions))
+        tables.show(rows.CONDITIONS.tabulate("Conditions", result.conditions))
         placed = () if result.placement is None else (result.placement,)
-        where = placement_tables.list_where_rows(placed)
-        tables.show("Where it is:", placement_tables.WHERE_COLUMNS, where)
+        places = placement_tables.list_replica_places(placed)
+        tables.show(placement_tables.WHERE.tabulate("Where it is", places))
         click.echo(f"\nEndpoint: {result.endpoint or 'none'}")
-        tables.show("Services that select it:", rows.ROUTING_COLUMNS, rows.list_routing_rows(result.services))
+        tables.show(rows.ROUTING.tabulate("Services that select it", result.services))
         _tell_notes(result.notes)
 
     return result, result.ready, print_tables
@@ -182,7 +171,7 @@ def _parse_target(name: str) -> "tuple[Kind, str]":
     raise click.BadParameter(f'"{name}" names none of {shorts}', param_hint=f"{explained[0].short}/NAME")
 
 
-def _files(fleet: tuple[str, ...], live: Live, kind: "Kind") -> "Files":
+def _files(fleet: tuple[str, ...], target: Target, kind: "Kind") -> "Files":
     """Return the fleet of the files, or without files that of the API server."""
     from modelplane.offline.plan.fleet_of_files import assemble
 
@@ -191,4 +180,4 @@ def _files(fleet: tuple[str, ...], live: Live, kind: "Kind") -> "Files":
         return assemble(objects)
     from modelplane.controllers.fleet_resources import needed_to_explain
 
-    return assemble(read_fleet(live, needed_to_explain(kind.name)), live=True)
+    return assemble(read_fleet(target, needed_to_explain(kind.name)), live=True)

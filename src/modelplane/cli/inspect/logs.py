@@ -7,81 +7,78 @@ from typing import TYPE_CHECKING
 import click
 
 from modelplane.api.listing import in_order
-from modelplane.cli import durations, object_names
+from modelplane.cli import object_names
 from modelplane.cli.errors import FAILED, UserError
-from modelplane.cli.live import Live, add_live_options, read
-from modelplane.cli.options import ListedArgument
+from modelplane.cli.options import Duration, ListedArgument
+from modelplane.cli.target import Target, add_namespace_option, add_target_options, read
 from modelplane.local.home import Home, choose_home
 
 if TYPE_CHECKING:
     from modelplane.api.kinds import Kind
-    from modelplane.cli.inspect.pod_logs import LogOptions
     from modelplane.kube.client import Client
+    from modelplane.operations.pod_logs import LogOptions
 
 _MAX_LISTED = 20
 """Limit of listed processes, and of listed objects."""
 
 
-def _parse_duration(_context: click.Context, _parameter: click.Parameter, text: str | None) -> int | None:
-    """Return a duration in seconds, rounded up: API servers take whole seconds, and at least one."""
-    if text is None:
-        return None
-    return durations.parse_seconds(text, "leave --since out for all lines")
-
-
-def _targets() -> list[str]:
-    from modelplane.cli.inspect.pods_behind import RESOURCES
+def _sources() -> list[str]:
+    from modelplane.operations.pods_behind import RESOURCES
 
     return ["PROCESS", *object_names.list_forms(RESOURCES)]
 
 
-def _target(_context: click.Context, _parameter: click.Parameter, text: str) -> "str | tuple[Kind, str]":
+def _source(_context: click.Context, _parameter: click.Parameter, text: str) -> "str | tuple[Kind, str]":
     """Return the name of a process, or the kind and name of an object."""
     if "/" not in text:
         return text
-    from modelplane.cli.inspect.pods_behind import RESOURCES
+    from modelplane.operations.pods_behind import RESOURCES
 
-    target = object_names.parse_object_name(text, tuple(RESOURCES))
-    if target is None:
-        raise click.BadParameter(f'"{text}" is none of {", ".join(_targets())}')
-    return target
+    source = object_names.parse_object_name(text, tuple(RESOURCES))
+    if source is None:
+        raise click.BadParameter(f'"{text}" is none of {", ".join(_sources())}')
+    return source
 
 
 @click.command()
-@click.argument("target", cls=ListedArgument, values=_targets, callback=_target, default="")
-@click.option("-n", "--namespace", default="", help="Namespace of the object, if the name is ambiguous.")
-@click.option("-f", "--follow", is_flag=True, help="Stream new lines, also of new pods, until Ctrl-C.")
-@click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines of each log.")
+@click.argument("source", cls=ListedArgument, values=_sources, callback=_source, default="")
+@click.option("-f", "--follow", is_flag=True, help="Stream new lines, also those of new pods, until Ctrl-C.")
+@click.option(
+    "--tail",
+    type=click.IntRange(min=0),
+    metavar="NUMBER",
+    help="Only the last lines of each log. Default: all lines.",
+)
 @click.option(
     "--since",
     "since_s",
-    callback=_parse_duration,
-    metavar="DURATION",
-    help="Only lines newer than this, such as 10m, 1.5h or 7d.",
+    type=Duration("leave --since out for all lines"),
+    help="Only lines newer than this, such as 10m, 1.5h or 7d. Default: all lines.",
 )
 @click.option(
     "--previous", is_flag=True, help="The log of the previous container, or the rotated log of a process."
 )
-@add_live_options
+@add_namespace_option
+@add_target_options
 def logs(
     *,
-    target: "str | tuple[Kind, str]",
-    namespace: str,
+    source: "str | tuple[Kind, str]",
     follow: bool,
     tail: int | None,
     since_s: int | None,
     previous: bool,
-    live: Live,
+    namespace: str,
+    target: Target,
 ) -> None:
     """Print the log of a process of this machine's fleet, or of the engines of an object.
 
     Without an argument, list the processes and objects. The exit status is 1 if a log cannot be read.
     """
-    from modelplane.cli.inspect.pod_logs import LogOptions
+    from modelplane.operations.pod_logs import LogOptions
 
     if follow and previous:
         raise click.UsageError("--follow and --previous exclude each other: a previous log does not grow")
-    if not target:
+    if not source:
         _require_none(
             {
                 "--namespace": namespace,
@@ -91,19 +88,25 @@ def logs(
                 "--previous": previous,
             }
         )
-        _list_targets(live)
-    elif isinstance(target, str):
+        _list_targets(target)
+    elif isinstance(source, str):
         if namespace:
-            raise click.UsageError(f'--namespace is for objects, and "{target}" is a process: leave it out')
-        _show_process(choose_home(live.home), target, tail, since_s, follow=follow, previous=previous)
+            raise click.UsageError(f'--namespace is for objects, and "{source}" is a process: leave it out')
+        _show_process(choose_home(target.home), source, tail, since_s, follow=follow, previous=previous)
     else:
-        _show_object(live, *target, namespace, LogOptions(tail, since_s, previous), follow=follow)
+        _show_object(
+            target,
+            *source,
+            target.choose_namespace(namespace),
+            LogOptions(tail, since_s, previous),
+            follow=follow,
+        )
 
 
 def _require_none(options: Mapping[str, object]) -> None:
     """Raise ``UsageError`` for options without a log that they apply to."""
     if given := [option for option, value in options.items() if value]:
-        raise click.UsageError(f"no log to apply {', '.join(given)} to: name one of {', '.join(_targets())}")
+        raise click.UsageError(f"no log to apply {', '.join(given)} to: name one of {', '.join(_sources())}")
 
 
 def _show_process(
@@ -136,11 +139,11 @@ def _process_names(home: Home) -> list[str]:
     return [process.name for process in process_status.list_statuses(home)]
 
 
-def _list_targets(live: Live) -> None:
+def _list_targets(target: Target) -> None:
     """List the processes and objects that have logs."""
-    from modelplane.cli.inspect.pods_behind import RESOURCES
+    from modelplane.operations.pods_behind import RESOURCES
 
-    home = choose_home(live.home)
+    home = choose_home(target.home)
     has_processes = home.settings.exists()
     if has_processes:
         click.echo(f"Processes of the fleet in {home.root}:\n  {', '.join(_process_names(home))}")
@@ -153,7 +156,7 @@ def _list_targets(live: Live) -> None:
         ]
 
     try:
-        names = read(live, "the objects", list_names)
+        names = read(target, "the objects", list_names)
     except UserError as error:
         if not has_processes:
             raise
@@ -169,14 +172,14 @@ def _list_targets(live: Live) -> None:
 
 
 def _show_object(
-    live: Live, kind: "Kind", name: str, namespace: str, options: "LogOptions", *, follow: bool
+    target: Target, kind: "Kind", name: str, namespace: str, options: "LogOptions", *, follow: bool
 ) -> None:
     from modelplane.cli.inspect import object_logs
-    from modelplane.cli.inspect.pods_behind import RESOURCES
+    from modelplane.operations.pods_behind import RESOURCES
 
     async def show(client: "Client") -> bool:
         item = await object_logs.get(client, RESOURCES[kind], name, namespace)
         return await object_logs.show(client, RESOURCES[kind], item, options, follow=follow)
 
-    if not read(live, f'{kind.name} "{name}"', show):
+    if not read(target, f'{kind.name} "{name}"', show):
         raise click.exceptions.Exit(FAILED)

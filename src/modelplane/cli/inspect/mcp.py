@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from modelplane.cli.errors import UserError
-from modelplane.cli.live import Live, add_live_options
+from modelplane.cli.target import Target, add_target_options
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
@@ -25,24 +25,24 @@ _SHORTEST_TOKEN: Final = 20
     is_flag=False,
     flag_value=_DEFAULT,
     metavar="[HOST:PORT]",
-    help=f"Serve streamable HTTP instead of stdio, by default on {_DEFAULT}; port 0 chooses a free one.",
+    help=f"Serve streamable HTTP instead of stdio, by default on {_DEFAULT}. Port 0 chooses a free one.",
 )
 @click.option(
     "--allow-host",
     "hosts",
     multiple=True,
     metavar="NAME",
-    help="Host name that clients may use, beside those of loopback; may be repeated.",
+    help="Host name that clients can use in addition to those of loopback. You can repeat the option.",
 )
 @click.option(
     "--token-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="File with the token that HTTP clients send; by default a new one for each start.",
+    help="File with the token that HTTP clients send. Default: a new token for each start.",
 )
 @click.option("--docs-only", is_flag=True, help="Serve the documentation only, without access to a fleet.")
-@add_live_options
+@add_target_options
 def mcp(
-    *, address: str | None, hosts: tuple[str, ...], token_file: Path | None, docs_only: bool, live: Live
+    *, address: str | None, hosts: tuple[str, ...], token_file: Path | None, docs_only: bool, target: Target
 ) -> None:
     """Serve the documentation and a fleet to AI assistants (MCP), on stdio or HTTP.
 
@@ -55,13 +55,13 @@ def mcp(
     if address is None:
         if sys.stdin.isatty():
             click.echo("Serving MCP on stdio, to a client that starts this command. Ctrl-C ends it", err=True)
-        _server(live, docs_only=docs_only).run()
+        _server(target, docs_only=docs_only).run()
         return
-    _serve_http(live, address, hosts, token_file, docs_only=docs_only)
+    _serve_http(target, address, hosts, token_file, docs_only=docs_only)
 
 
 def _serve_http(
-    live: Live, address: str, hosts: tuple[str, ...], token_file: Path | None, *, docs_only: bool
+    target: Target, address: str, hosts: tuple[str, ...], token_file: Path | None, *, docs_only: bool
 ) -> None:
     import asyncio
 
@@ -71,7 +71,7 @@ def _serve_http(
     if http.must_name_hosts(host) and not hosts:
         raise click.UsageError(f"{host} is not loopback: name the host that clients use with --allow-host")
     token = None if docs_only else _token(token_file)
-    served = _server(live, docs_only=docs_only)
+    served = _server(target, docs_only=docs_only)
     with http.bound(host, port) as listening:
         port = listening.getsockname()[1]
         click.echo(f"Serving MCP at http://{f'[{host}]' if ':' in host else host}:{port}{http.PATH}")
@@ -101,7 +101,7 @@ def _token(file: Path | None) -> str:
     return token
 
 
-def _server(live: Live, *, docs_only: bool) -> "MCPServer":
+def _server(target: Target, *, docs_only: bool) -> "MCPServer":
     from modelplane.mcp import documentation_tools
     from modelplane.mcp.documentation_tools import DocumentationTools
     from modelplane.mcp.fleet import Fleet
@@ -112,5 +112,5 @@ def _server(live: Live, *, docs_only: bool) -> "MCPServer":
     documentation = DocumentationTools(documentation_tools.load_pages(), documentation_tools.WEIGHTS)
     if docs_only:
         return build_server(documentation, documentation_tools.load_skills(), None, None)
-    fleet = Fleet(live.open_client)
+    fleet = Fleet(target.open_client)
     return build_server(documentation, documentation_tools.load_skills(), FleetTools(fleet), SizeTool(fleet))

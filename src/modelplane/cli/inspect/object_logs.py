@@ -4,15 +4,15 @@ import click
 
 from modelplane.api.meta import Object
 from modelplane.cli import object_names
-from modelplane.cli.inference_clusters import InferenceClusters
-from modelplane.cli.inspect import pod_logs
-from modelplane.cli.inspect.pod_logs import Container, Found, LogOptions
-from modelplane.cli.inspect.pods_behind import find_pods
 from modelplane.compose.conditions import READY
 from modelplane.compose.readiness import condition_of
 from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Resource
+from modelplane.operations import pod_logs
+from modelplane.operations.inference_clusters import InferenceClusters
+from modelplane.operations.pod_logs import Container, Found, LogOptions
+from modelplane.operations.pods_behind import find_pods
 
 
 class _LogOutput:

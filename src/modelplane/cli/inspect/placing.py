@@ -4,26 +4,19 @@ For a large fleet only the rows that concern the deployments are printed, and th
 ``--all`` and ``-o json`` print everything.
 """
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 import click
 
 if TYPE_CHECKING:
     from modelplane.offline.plan.placements import Deployment, ExclusionReport, Explanation, Plan
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 NOT_PLACED: Final = 2
 """Exit status if a replica is not placed."""
 
 _MOST: Final = 20
 """Number of pools, and of a deployment's refusals, up to which all are printed."""
-
-
-def add_all_option(command: F) -> F:
-    """Give a command ``--all``."""
-    return click.option("--all", "everything", is_flag=True, help="Show every row, however many.")(command)
 
 
 def print_placements(deployments: "Sequence[Deployment]", *, everything: bool) -> None:
@@ -41,8 +34,8 @@ def print_replicas(deployments: "Sequence[Deployment]") -> None:
     from modelplane.offline.plan import placement_tables
 
     click.echo(placement_tables.describe_placed(deployments))
-    rows = (row for deployment in deployments for row in placement_tables.list_replica_rows(deployment))
-    tables.show("Replicas:", placement_tables.REPLICA_COLUMNS, rows)
+    places = placement_tables.list_places(deployments)
+    tables.show(placement_tables.REPLICAS.tabulate("Replicas", places))
 
 
 def print_rollout(deployments: "Sequence[Deployment]") -> None:
@@ -65,7 +58,7 @@ def print_refusals(title: str, refusals: "Sequence[ExclusionReport]", *, everyth
     from modelplane.offline.plan import placement_tables
 
     told = refusals if everything else placement_tables.select_closest(refusals, _MOST)
-    tables.show(title, placement_tables.REFUSAL_COLUMNS, placement_tables.list_refusal_rows(told))
+    tables.show(placement_tables.REFUSALS.tabulate(title, told))
     if len(told) < len(refusals):
         rest = len(refusals) - len(told)
         click.echo(f"and {rest:,} other refusals, none of them closer to a fit: --all shows them")
@@ -87,11 +80,7 @@ def print_alternatives(result: "Explanation", *, everything: bool) -> None:
     if result.deployment.cost is None:
         return
     told = result.alternatives if everything else result.alternatives[:_MOST]
-    tables.show(
-        "One more replica would fit on:",
-        placement_tables.ALTERNATIVE_COLUMNS,
-        placement_tables.list_alternative_rows(told),
-    )
+    tables.show(placement_tables.ALTERNATIVES.tabulate("One more replica would fit on", told))
     if rest := len(result.alternatives) - len(told):
         click.echo(f"and on {rest:,} other clusters: --all shows them")
 
@@ -106,10 +95,11 @@ def print_fleet(
 
     pools = result.pools
     told = pools if everything else placement_tables.select_pools(pools, deployments, _MOST)
-    tables.show("What is left:", placement_tables.POOL_COLUMNS, placement_tables.list_pool_rows(told))
+    amounts = placement_tables.list_amounts(told)
+    tables.show(placement_tables.CAPACITY.tabulate("Remaining capacity", amounts))
     if len(told) < len(pools):
         rest = f"{len(pools) - len(told):,}"
-        counted = f"and {rest} other pools" if told else f"\nWhat is left: {rest} pools"
+        counted = f"and {rest} other pools" if told else f"\nRemaining capacity: {rest} pools"
         click.echo(f"{counted}, in which none of these replicas is: --all shows them")
     for pool in told:
         if pool.why:
@@ -117,6 +107,4 @@ def print_fleet(
     if absent := [f"{pool.cluster}/{pool.pool}" for pool in told if not pool.provisioned]:
         click.echo(f"\nYet to be provisioned: {join_choices(absent)}")
     if result.assumed_ready:
-        click.echo(
-            f"\nTaken to be ready, because their files have no status: {join_choices(result.assumed_ready)}"
-        )
+        click.echo(f"\nAssumed ready (no status in the manifest): {join_choices(result.assumed_ready)}")

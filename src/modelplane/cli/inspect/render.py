@@ -2,8 +2,9 @@
 
 import click
 
-from modelplane.cli.manifest_files import MANIFESTS, add_output_option, load
+from modelplane.cli.manifest_files import MANIFESTS, load
 from modelplane.cli.options import add_gateway_address_option
+from modelplane.cli.output import add_chosen_output, print_document
 
 
 @click.command()
@@ -13,31 +14,30 @@ from modelplane.cli.options import add_gateway_address_option
     metavar="PATH",
     multiple=True,
     type=MANIFESTS,
-    help="Existing children of the object; may be repeated.",
+    help="Existing children of the object. You can repeat the option.",
 )
 @click.option(
     "--required",
     metavar="PATH",
     multiple=True,
     type=MANIFESTS,
-    help="Other objects that it reads; may be repeated.",
+    help="Other objects that the object reads. You can repeat the option.",
 )
 @add_gateway_address_option("Address of the fleet's gateway.")
-@add_output_option("yaml", "YAML documents, or one JSON document.")
+@add_chosen_output("yaml", "json", help_text="YAML documents, or one JSON document. Default: yaml.")
 def render(
     owner: str, observed: tuple[str, ...], required: tuple[str, ...], gateway_address: str, output: str
 ) -> None:
     """Compose the object in the file OWNER as the controllers would, and print its children and status.
 
-    Objects that the files do not hold do not exist.
+    Objects that are not in the given files are treated as missing.
     """
-    from modelplane.offline.files import output as documents
     from modelplane.offline.render import rendering
 
     owners, children, others = load((owner,), observed, required)
     rendered, with_status = rendering.render(owners, children, others, gateway_address)
     if output == "json":
-        click.echo(documents.to_json(rendered))
+        print_document(rendered, output)
     else:
         click.echo("".join(rendering.format_documents(rendered, with_status)), nl=False)
     if rendered.doubt:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from modelplane.cli.errors import UserError
+from modelplane.cli.output import add_chosen_output
 
 if TYPE_CHECKING:
     from modelplane.api.kinds import Kind
@@ -19,17 +20,14 @@ ALL: Final = "all.json"
 @click.option(
     "--dir",
     "folder",
-    metavar="DIR",
+    metavar="DIRECTORY",
     type=click.Path(file_okay=False, path_type=Path),
     help=f"Write GROUP/KIND_VERSION.json for each kind, and {ALL} for all, to this folder.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["json", "yaml", "name"]),
-    default="json",
-    show_default=True,
-    help="The schema as JSON or YAML, or the names of the files that --dir writes.",
+@add_chosen_output(
+    "json",
+    *("yaml", "name"),
+    help_text="The schema, or the names of the files that --dir writes. Default: json.",
 )
 def schema(kinds: tuple[str, ...], folder: Path | None, output: str) -> None:
     """Print the JSON Schema of each KIND, or of every kind, for editors and other validators.

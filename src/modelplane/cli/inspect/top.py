@@ -2,21 +2,24 @@
 
 import asyncio
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 import click
 
+from modelplane.api.columns import Columns
 from modelplane.cli.inspect.dashboard import watch_fleet
-from modelplane.cli.live import Live, add_live_options
 from modelplane.cli.tables import clean_text
+from modelplane.cli.target import Target, add_target_options
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from modelplane.api.columns import Table
     from modelplane.dashboard.pages import View
-    from modelplane.dashboard.snapshot import Readiness
+    from modelplane.dashboard.snapshot import Cluster, Deployment, Readiness, Service
+    from modelplane.dashboard.traffic import Rates
 
 _EVERY_S: Final = 1.0
 _NOT_READY: Final = "not ready"
@@ -27,8 +30,8 @@ _LINES_OF_A_TABLE: Final = 4
 
 @click.command()
 @click.option("--once", is_flag=True, help="Print every row once, and end.")
-@add_live_options
-def top(*, once: bool, live: Live) -> None:
+@add_target_options
+def top(*, once: bool, target: Target) -> None:
     """Show the clusters, deployments and services of a fleet in the terminal, live.
 
     What is not ready comes first. Ctrl-C ends it.
@@ -39,7 +42,7 @@ def top(*, once: bool, live: Live) -> None:
     console = Console(highlight=False, markup=False)
 
     async def show() -> None:
-        async with watch_fleet(live) as view:
+        async with watch_fleet(target) as view:
             if once:
                 if not console.is_terminal:
                     console.width = 100_000
@@ -62,71 +65,77 @@ def build_screen(view: "View", most: int | None) -> "RenderableType":
     parts: list[RenderableType] = [Text(f"As of {view.now:%H:%M:%S} UTC", style="dim")]
     parts += [Text(clean_text(problem), style="bold red") for problem in view.problems]
     clusters = sorted(view.snapshot.clusters, key=lambda cluster: cluster.readiness.ready)
-    parts += _table(
-        "Clusters",
-        ("CLUSTER", "REGION", "STATE", "SINCE", "USED", "FREE", "REPLICAS", "WHY NOT"),
-        (
-            (
-                cluster.name,
-                cluster.region or "-",
-                *_state(cluster.readiness, view.now),
-                str(cluster.devices.used),
-                str(cluster.devices.free),
-                str(cluster.replicas),
-                cluster.readiness.why,
-            )
-            for cluster in clusters
-        ),
-        most,
+    tables = (
+        _columns_of_clusters(view.now).tabulate("Clusters", clusters, most),
+        _columns_of_deployments(view.now).tabulate("Deployments", view.snapshot.deployments, most),
+        _columns_of_services(view).tabulate("Services", view.snapshot.services, most),
     )
-    deployments = (
-        (
-            f"{deployment.namespace}/{deployment.name}",
-            *_state(deployment.readiness, view.now),
-            f"{deployment.serving} of {deployment.desired}",
-            f"{deployment.placed} ({deployment.spot} spot)" if deployment.spot else str(deployment.placed),
-            deployment.cost or "-",
-            deployment.diagnosis or deployment.readiness.why,
-        )
-        for deployment in view.snapshot.deployments
-    )
-    columns = ("DEPLOYMENT", "STATE", "SINCE", "SERVING", "PLACED", "COST AN HOUR", "WHY NOT")
-    parts += _table("Deployments", columns, deployments, most)
-    parts += _table("Services", _SERVICE_COLUMNS, _services(view), most)
+    for table in tables:
+        parts += _draw(table, is_cut=most is not None)
     return Group(*parts)
 
 
-_SERVICE_COLUMNS: Final = (
-    *("SERVICE", "STATE", "SINCE", "ENDPOINTS"),
-    *("REQUESTS/S", "ERRORS", "FIRST TOKEN P50", "P95", "LAST", "WHY NOT"),
-)
+def _columns_of_clusters(now: datetime) -> "Columns[Cluster]":
+    return Columns(
+        ("CLUSTER", lambda cluster: cluster.name),
+        ("REGION", lambda cluster: cluster.region or "-"),
+        ("STATE", lambda cluster: _state(cluster.readiness)),
+        ("SINCE", lambda cluster: _since(cluster.readiness, now)),
+        ("USED", lambda cluster: str(cluster.devices.used)),
+        ("FREE", lambda cluster: str(cluster.devices.free)),
+        ("REPLICAS", lambda cluster: str(cluster.replicas)),
+        ("WHY NOT", lambda cluster: cluster.readiness.why),
+    )
 
 
-def _services(view: "View") -> Iterator[Sequence[str]]:
-    for service in view.snapshot.services:
-        name = f"{service.namespace}/{service.name}"
-        rates = view.rates.get(name)
-        traffic: tuple[str, ...] = ("-",) * 5
-        if rates is not None:
-            times = (rates.first_token_p50_ms, rates.first_token_p95_ms)
-            traffic = (
-                f"{rates.per_second:.3g}",
-                f"{rates.errors_percent:.2g} %",
-                *("-" if ms is None else f"{ms:,} ms" for ms in times),
-                _age(rates.last, view.now),
-            )
-        yield (
-            name,
-            *_state(service.readiness, view.now),
-            str(service.endpoints),
-            *traffic,
-            service.readiness.why,
-        )
+def _columns_of_deployments(now: datetime) -> "Columns[Deployment]":
+    return Columns(
+        ("DEPLOYMENT", lambda deployment: f"{deployment.namespace}/{deployment.name}"),
+        ("STATE", lambda deployment: _state(deployment.readiness)),
+        ("SINCE", lambda deployment: _since(deployment.readiness, now)),
+        ("SERVING", lambda deployment: f"{deployment.serving} of {deployment.desired}"),
+        ("PLACED", lambda deployment: f"{deployment.placed}{_spot(deployment.spot)}"),
+        ("COST AN HOUR", lambda deployment: deployment.cost or "-"),
+        ("WHY NOT", lambda deployment: deployment.diagnosis or deployment.readiness.why),
+    )
 
 
-def _state(readiness: "Readiness", now: datetime) -> tuple[str, str]:
-    since = datetime.fromisoformat(readiness.since) if readiness.since else None
-    return "ready" if readiness.ready else _NOT_READY, "-" if since is None else _age(since, now)
+def _columns_of_services(view: "View") -> "Columns[Service]":
+    def describe(measure: "Callable[[Rates], str]") -> "Callable[[Service], str]":
+        def describe_service(service: "Service") -> str:
+            rates = view.rates.get(f"{service.namespace}/{service.name}")
+            return "-" if rates is None else measure(rates)
+
+        return describe_service
+
+    return Columns(
+        ("SERVICE", lambda service: f"{service.namespace}/{service.name}"),
+        ("STATE", lambda service: _state(service.readiness)),
+        ("SINCE", lambda service: _since(service.readiness, view.now)),
+        ("ENDPOINTS", lambda service: str(service.endpoints)),
+        ("REQUESTS/S", describe(lambda rates: f"{rates.per_second:.3g}")),
+        ("ERRORS", describe(lambda rates: f"{rates.errors_percent:.2g} %")),
+        ("FIRST TOKEN P50", describe(lambda rates: _time(rates.first_token_p50_ms))),
+        ("P95", describe(lambda rates: _time(rates.first_token_p95_ms))),
+        ("LAST", describe(lambda rates: _age(rates.last, view.now))),
+        ("WHY NOT", lambda service: service.readiness.why),
+    )
+
+
+def _spot(count: int) -> str:
+    return f" ({count} spot)" if count else ""
+
+
+def _time(ms: int | None) -> str:
+    return "-" if ms is None else f"{ms:,} ms"
+
+
+def _state(readiness: "Readiness") -> str:
+    return "ready" if readiness.ready else _NOT_READY
+
+
+def _since(readiness: "Readiness", now: datetime) -> str:
+    return _age(datetime.fromisoformat(readiness.since), now) if readiness.since else "-"
 
 
 def _age(at: datetime, now: datetime) -> str:
@@ -138,20 +147,17 @@ def _age(at: datetime, now: datetime) -> str:
     return f"{seconds}s"
 
 
-def _table(
-    title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], most: int | None
-) -> "Iterator[RenderableType]":
-    from rich.table import Table
+def _draw(table: "Table", *, is_cut: bool) -> "Iterator[RenderableType]":
+    from rich.table import Table as Drawn
     from rich.text import Text
 
-    listed = list(rows)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, no_wrap=True, overflow="ellipsis" if most else "fold")
-    for row in listed[:most]:
+    drawn = Drawn(box=None, pad_edge=False, header_style="bold")
+    for column in table.columns:
+        drawn.add_column(column, no_wrap=True, overflow="ellipsis" if is_cut else "fold")
+    for row in table.rows:
         style = "red" if _NOT_READY in row else ""
-        table.add_row(*(Text(clean_text(cell), style=style) for cell in row))
-    yield Text(f"\n{title}", style="bold")
-    yield table if listed else Text("none", style="dim")
-    if most and len(listed) > most:
-        yield Text(f"and {len(listed) - most:,} more", style="dim")
+        drawn.add_row(*(Text(clean_text(cell), style=style) for cell in row))
+    yield Text(f"\n{table.title}", style="bold")
+    yield drawn if table.rows else Text("none", style="dim")
+    if table.left_out:
+        yield Text(f"and {table.left_out:,} more", style="dim")

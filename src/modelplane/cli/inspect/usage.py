@@ -6,56 +6,52 @@ from typing import TYPE_CHECKING
 
 import click
 
-from modelplane.cli import durations
 from modelplane.cli.errors import FAILED, UserError
-from modelplane.cli.live import Live, add_live_options, read
+from modelplane.cli.options import Duration
+from modelplane.cli.output import TEXT, add_output_option, print_document
+from modelplane.cli.target import Target, add_target_options, read
 
 if TYPE_CHECKING:
-    from modelplane.cli.inspect.usage_records import Read
     from modelplane.gateway.usage.costs import Tariff
     from modelplane.gateway.usage.usage_sums import Group, Usage
     from modelplane.local.home import Home
+    from modelplane.operations.usage_records import Read
 
 _BY = ("key", "service", "model", "backend", "namespace")
 _OTHERS = "(others)"
 
 
-def _duration(_context: click.Context, _parameter: click.Parameter, text: str | None) -> int | None:
-    return None if text is None else durations.parse_seconds(text, "leave --since out for all records")
-
-
 @click.command()
-@click.option("--by", type=click.Choice(_BY), default="service", show_default=True, help="Field to sum by.")
+@click.option("--by", type=click.Choice(_BY), default="service", help="Field to sum by. Default: service.")
 @click.option(
     "--since",
     "since_s",
-    callback=_duration,
-    metavar="DURATION",
-    help="Only requests that began within this time, such as 1h or 7d; by default all that are kept.",
+    type=Duration("leave --since out for all records"),
+    help="Only requests that began within this time, such as 1h or 7d. Default: all records.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@add_live_options
-def usage(*, by: str, since_s: int | None, as_json: bool, live: Live) -> None:
+@add_target_options
+@add_output_option
+def usage(*, by: str, since_s: int | None, target: Target, output: str) -> None:
     """Sum the requests of the gateway, their tokens and their times.
 
     Records of the fleet of this machine are in files, those of another control plane in the logs of the
     gateway's pods. The exit status is 1 if a log cannot be read.
     """
-    from modelplane.cli.inspect import usage_records
     from modelplane.gateway.usage.usage_sums import By, Usage
+    from modelplane.operations import usage_records
 
     since = None if since_s is None else dt.datetime.now(dt.UTC) - dt.timedelta(seconds=since_s)
-    tariff, problem = _tariff(live)
+    tariff, problem = _tariff(target)
     sums = Usage(By(by), since, tariff.measure_cost_of_record)
-    home = live.find_local_home()
+    home = target.find_local_home()
     if home is not None:
         outcome = _of_this_machine(home, sums)
     else:
         outcome = read(
-            live, "the gateway's pods", lambda client: usage_records.read_pods(client, sums, since_s)
+            target, "the gateway's pods", lambda client: usage_records.read_pods(client, sums, since_s)
         )
-    if as_json:
-        click.echo(json.dumps(_document(by, since, sums, outcome, tariff.currency), indent=2))
+    if output != TEXT:
+        print_document(_document(by, since, sums, outcome, tariff.currency), output)
     else:
         _show(by, sums, tariff.currency)
     for note in (*_notes(outcome, sums), *filter(None, [problem])):
@@ -64,7 +60,7 @@ def usage(*, by: str, since_s: int | None, as_json: bool, live: Live) -> None:
         raise click.exceptions.Exit(FAILED)
 
 
-def _tariff(live: Live) -> "tuple[Tariff, str]":
+def _tariff(target: Target) -> "tuple[Tariff, str]":
     """Return the prices of the gateway; none, and why, where they cannot be read."""
     from modelplane.api.inference_gateway import DEFAULT_NAME, InferenceGateway
     from modelplane.api.schema.decode import InvalidObject, decode_as
@@ -72,12 +68,12 @@ def _tariff(live: Live) -> "tuple[Tariff, str]":
     from modelplane.controllers.fleet_resources import resource_of_kind
     from modelplane.gateway.usage.costs import Tariff
 
-    home = live.find_local_home()
+    home = target.find_local_home()
     if home is not None and not is_running(home):
         return Tariff(None), ""
     try:
         gateway = read(
-            live,
+            target,
             "the prices",
             lambda client: client.get(resource_of_kind(InferenceGateway), DEFAULT_NAME),
         )
@@ -88,7 +84,7 @@ def _tariff(live: Live) -> "tuple[Tariff, str]":
 
 
 def _of_this_machine(home: "Home", sums: "Usage") -> "Read":
-    from modelplane.cli.inspect import usage_records
+    from modelplane.operations import usage_records
 
     try:
         return usage_records.read_files(home.envoy, sums)
@@ -110,38 +106,30 @@ def _notes(outcome: "Read", sums: "Usage") -> list[str]:
 
 
 def _show(by: str, sums: "Usage", currency: str) -> None:
+    from modelplane.api.columns import Columns
     from modelplane.cli.tables import show
-
-    columns = (
-        *(by.upper(), "REQUESTS", "ERRORS", "TOKENS IN", "TOKENS OUT", "ESTIMATED"),
-        *([f"COST {currency}"] if currency else []),
-        *("FIRST TOKEN P50", "P95", "DURATION P50", "P95"),
-    )
-    rows = [_row(_shown(name), group, currency) for name, group in sums.groups]
-    if sums.others.requests:
-        rows.append(_row(_OTHERS, sums.others, currency))
-    show("", columns, rows)
-
-
-def _row(name: str, group: "Group", currency: str) -> tuple[str, ...]:
     from modelplane.gateway.usage.costs import format_rounded
 
-    times = [
-        histogram.find_percentile(share)
-        for histogram in (group.first_token, group.duration)
-        for share in (0.5, 0.95)
-    ]
-    counts = (
-        *(group.requests, group.errors, group.prompt_tokens, group.completion_tokens),
-        group.estimated_tokens,
-    )
-    cost = [format_rounded(group.cost, 4)] if currency else []
-    return (
-        name,
-        *(f"{count:,}" for count in counts),
+    cost = ((f"COST {currency}", lambda row: format_rounded(row[1].cost, 4)),) if currency else ()
+    columns = Columns[tuple[str, "Group"]](
+        (by.upper(), lambda row: row[0]),
+        ("REQUESTS", lambda row: f"{row[1].requests:,}"),
+        ("ERRORS", lambda row: f"{row[1].errors:,}"),
+        ("TOKENS IN", lambda row: f"{row[1].prompt_tokens:,}"),
+        ("TOKENS OUT", lambda row: f"{row[1].completion_tokens:,}"),
+        ("ESTIMATED", lambda row: f"{row[1].estimated_tokens:,}"),
         *cost,
-        *("" if ms is None else f"{ms:,} ms" for ms in times),
+        ("FIRST TOKEN P50", lambda row: _time(row[1].first_token.find_percentile(0.5))),
+        ("P95", lambda row: _time(row[1].first_token.find_percentile(0.95))),
+        ("DURATION P50", lambda row: _time(row[1].duration.find_percentile(0.5))),
+        ("P95", lambda row: _time(row[1].duration.find_percentile(0.95))),
     )
+    others = [(_OTHERS, sums.others)] if sums.others.requests else []
+    show(columns.tabulate("", [*((_shown(name), group) for name, group in sums.groups), *others]))
+
+
+def _time(ms: int | None) -> str:
+    return "" if ms is None else f"{ms:,} ms"
 
 
 def _shown(name: str) -> str:

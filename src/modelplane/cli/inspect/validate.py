@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from modelplane.cli.live import Live, add_live_options
-from modelplane.cli.live_objects import read_fleet
-from modelplane.cli.manifest_files import MANIFESTS, add_output_option, read
+from modelplane.cli.manifest_files import MANIFESTS, read
+from modelplane.cli.output import TEXT, add_output_option, print_document
+from modelplane.cli.target import Target, add_target_options, read_fleet
 
 if TYPE_CHECKING:
     from modelplane.offline.check.validation import Validation
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.option("--strict", is_flag=True, help="Exit with 1 if there are warnings.")
 @click.option(
     "--checkpoints",
-    metavar="DIR",
+    metavar="DIRECTORY",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Compare lengths of contexts with OWNER/NAME/config.json of this folder as well.",
 )
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Also list the selectors of the API server that version 0.10 will refuse; PATH is then optional.",
 )
-@add_live_options
-@add_output_option("text", "One line for each problem, or a JSON document.")
+@add_target_options
+@add_output_option
 def validate(
     paths: tuple[str, ...],
     *,
@@ -42,7 +42,7 @@ def validate(
     checkpoints: Path | None,
     skip_unrelated: bool,
     on_live: bool,
-    live: Live,
+    target: Target,
     output: str,
 ) -> None:
     """Check the manifests in PATH: files, folders, or - for standard input.
@@ -50,12 +50,11 @@ def validate(
     The exit status is 1 if there is an error.
     """
     from modelplane.offline.check import validation
-    from modelplane.offline.files import output as documents
     from modelplane.offline.files import sources
 
     if not (paths or on_live):
         raise click.UsageError("Missing argument 'PATH...'.")
-    if not on_live and (live.kubeconfig or live.context or live.home):
+    if target.is_chosen and not on_live:
         raise click.UsageError("--kubeconfig, --context and --home choose a live fleet: give --live too")
     given = read(paths)
 
@@ -67,9 +66,9 @@ def validate(
 
     report = validation.validate(sources.select_related(given) if skip_unrelated else given, read_config)
     if on_live:
-        report = _with_stored(report, live)
-    if output == "json":
-        click.echo(documents.to_json(report))
+        report = _with_stored(report, target)
+    if output != TEXT:
+        print_document(report, output)
     else:
         for problem in report.problems:
             click.echo("\n".join((str(problem), *(f"    {line}" for line in problem.excerpt))))
@@ -78,10 +77,10 @@ def validate(
         raise click.exceptions.Exit(1)
 
 
-def _with_stored(report: "Validation", live: Live) -> "Validation":
+def _with_stored(report: "Validation", target: Target) -> "Validation":
     """Return a report with the warnings about the selectors that a fleet has stored."""
     from modelplane.controllers.fleet_resources import INFERENCE_CLASSES, MODEL_DEPLOYMENTS, MODEL_REPLICAS
     from modelplane.offline.check import stored_selectors, validation
 
-    items = read_fleet(live, (INFERENCE_CLASSES, MODEL_DEPLOYMENTS, MODEL_REPLICAS))
+    items = read_fleet(target, (INFERENCE_CLASSES, MODEL_DEPLOYMENTS, MODEL_REPLICAS))
     return validation.add_stored(report, stored_selectors.find_problems(items), len(items))

@@ -9,6 +9,15 @@ from modelplane.local.home import Home
 from modelplane.local.supervision import locks
 
 
+def refuse_local_fleet(home: Home | None) -> None:
+    """Raise ``UserError`` if the controllers of a local fleet run: ``up`` has installed it."""
+    if home is not None and locks.find_holder(home.lock("controller")) is not None:
+        raise UserError(
+            f"`modelplane up` manages the control plane of the local fleet in {home.root}: name another "
+            "control plane with --kubeconfig"
+        )
+
+
 def require_fleet(home: Home) -> None:
     """Raise ``UserError`` if no fleet was ever started."""
     if not home.kubeconfig.exists():

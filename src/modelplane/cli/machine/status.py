@@ -1,17 +1,18 @@
 """``modelplane status``: show the processes, addresses and problems of the fleet on this machine."""
 
 import asyncio
-import json
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
+from modelplane.api.columns import Columns
 from modelplane.cli.errors import UserError
 from modelplane.cli.machine.listening import describe_addresses, find_addresses
 from modelplane.cli.machine.running import require_fleet
 from modelplane.cli.options import add_home_option
+from modelplane.cli.output import TEXT, add_output_option, print_document
 from modelplane.cli.tables import show
 from modelplane.local.home import Home, choose_home
 from modelplane.local.supervision.process_status import ProcessStatus
@@ -19,14 +20,7 @@ from modelplane.local.supervision.process_status import ProcessStatus
 
 @click.command()
 @add_home_option
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="A table to read, or a JSON document.",
-)
+@add_output_option
 def status(home: Path | None, output: str) -> None:
     """Show the processes of the fleet on this machine, and a summary of its objects.
 
@@ -63,9 +57,8 @@ def status(home: Path | None, output: str) -> None:
         problems.append(f"{problem}; what runs goes on, and what has ended comes back once there is room")
     if states.get("envoy") == "Running" and (problem := _gateway_problem(place)):
         problems.append(problem)
-    if output == "json":
-        document = _document(place, processes, counts, problems) | {"closed": closed}
-        click.echo(json.dumps(document, indent=2))
+    if output != TEXT:
+        print_document(_document(place, processes, counts, problems) | {"closed": closed}, output)
     else:
         _print(place, processes, counts, [*closed, *problems])
     if problems or not all(state == "Running" for state in states.values()):
@@ -117,7 +110,7 @@ def _closed(item: dict[str, Any]) -> list[str]:
     """Return what is closed of an object, if it is a cluster with taints."""
     if not item.get("spec", {}).keys() & {"taints", "poolTaints"}:
         return []
-    from modelplane.cli.operate import cordons
+    from modelplane.operations import cordons
 
     return cordons.describe_closed(item)
 
@@ -151,20 +144,22 @@ def _ready(item: dict[str, object]) -> bool:
     return holds(item, "Ready")
 
 
+_PROCESSES: Final = Columns[ProcessStatus](
+    ("PROCESS", lambda process: process.name),
+    ("STATE", lambda process: process.state),
+    ("PID", lambda process: str(process.pid or "-")),
+    ("SINCE", lambda process: _ago(process.since)),
+    ("RESTARTS", lambda process: str(process.restarts)),
+    (
+        "MEMORY",
+        lambda process: f"{process.memory_bytes / 1e6:.0f} MB" if process.memory_bytes else "-",
+    ),
+    ("LAST EXIT", lambda process: process.last_exit or "-"),
+)
+
+
 def _print(place: Home, processes: tuple[ProcessStatus, ...], counts: Counts, problems: list[str]) -> None:
-    rows = (
-        (
-            process.name,
-            process.state,
-            str(process.pid or "-"),
-            _ago(process.since),
-            str(process.restarts),
-            f"{process.memory_bytes / 1e6:.0f} MB" if process.memory_bytes else "-",
-            process.last_exit or "-",
-        )
-        for process in processes
-    )
-    show("", ("PROCESS", "STATE", "PID", "SINCE", "RESTARTS", "MEMORY", "LAST EXIT"), rows)
+    show(_PROCESSES.tabulate("", processes))
     total = sum(process.memory_bytes for process in processes)
     click.echo(f"home {place.root}, logs {place.logs}, memory {total / 1e6:.0f} MB without the engines")
     click.echo(describe_addresses(place))

@@ -15,7 +15,7 @@ from rich.console import Console
 from modelplane.cli.errors import UserError
 from modelplane.cli.machine.build_progress import MODULE_ANNOUNCEMENT, WITHOUT_MODULE, BuildProgress
 from modelplane.cli.machine.listening import describe_addresses
-from modelplane.cli.options import add_home_option
+from modelplane.cli.options import add_home_option, add_timeout_option
 from modelplane.controllers.fleet_resources import known
 from modelplane.host.errors import LocalError
 from modelplane.kube.client import Client
@@ -70,16 +70,12 @@ _TERMS = "The model of the first example is Gemma 3 270M. Its terms of use: http
     "many pods of models share a cluster. Default: as before; for a new fleet 1.",
 )
 @click.option("--foreground", is_flag=True, help="Stay in the foreground, and stop the fleet on Ctrl-C.")
-@click.option(
-    "--timeout",
-    "timeout_s",
-    default=120.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long to wait for the fleet, without the time of a build.",
-)
+@add_timeout_option
 def up(home: Path | None, foreground: bool, timeout_s: float, **choice: Any) -> None:
-    """Start a whole fleet on this machine: control plane, node agent, gateway."""
+    """Start a whole fleet on this machine: control plane, node agent, gateway.
+
+    --timeout does not include the time of a build.
+    """
     place = choose_home(home)
     console = Console(highlight=False, markup=False, soft_wrap=True)
     # First, because what follows may take minutes.

@@ -1,20 +1,20 @@
 """``modelplane chat``: send a prompt to a ModelService, and stream the answer."""
 
-import asyncio
 import http.client
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import click
 
 from modelplane.cli.errors import UserError
-from modelplane.cli.machine.running import require_running
-from modelplane.cli.options import add_home_option
+from modelplane.cli.target import Target, add_namespace_option, add_target_options, read
+
+if TYPE_CHECKING:
+    from modelplane.kube.client import Client
 
 _KEY = "MODELPLANE_API_KEY"
 
@@ -22,24 +22,26 @@ _KEY = "MODELPLANE_API_KEY"
 @click.command()
 @click.argument("service")
 @click.argument("prompt", nargs=-1)
-@click.option("-n", "--namespace", default="ml-team", show_default=True, help="Namespace of the service.")
-@click.option("--model", default="", help="Name of the model, if the service serves several.")
+@click.option(
+    "--model", default="", metavar="NAME", help="Name of the model. Default: the first model of the service."
+)
 @click.option(
     "--max-tokens",
     type=click.IntRange(min=1),
     default=128,
-    show_default=True,
-    help="Largest number of tokens in an answer.",
+    metavar="NUMBER",
+    help="Maximum number of tokens in an answer. Default: 128.",
 )
-@add_home_option
+@add_namespace_option
+@add_target_options
 def chat(
-    service: str, prompt: tuple[str, ...], namespace: str, model: str, max_tokens: int, home: Path | None
+    service: str, prompt: tuple[str, ...], *, model: str, max_tokens: int, namespace: str, target: Target
 ) -> None:
-    """Send the PROMPT to SERVICE and print the answer; without a PROMPT, hold a conversation until Ctrl-D.
+    """Send the PROMPT to SERVICE and print the answer. Without a PROMPT, hold a conversation until Ctrl-D.
 
-    For a gateway that requires API keys, set MODELPLANE_API_KEY to one.
+    If the gateway requires API keys, set MODELPLANE_API_KEY to a key.
     """
-    asked = asyncio.run(_find(service, namespace, home))
+    asked = _find(service, namespace, target)
     model = model or _first_model(asked)
     if prompt:
         _answer(asked, model, [_user(" ".join(prompt))], max_tokens)
@@ -82,34 +84,30 @@ def _user(text: str) -> dict[str, str]:
     return {"role": "user", "content": text}
 
 
-async def _find(name: str, namespace: str, home: Path | None) -> _Service:
+def _find(name: str, namespace: str, target: Target) -> _Service:
     from modelplane.compose.readiness import condition_of, holds
-    from modelplane.controllers import fleet_resources
-    from modelplane.kube import errors
-    from modelplane.kube.client import Client
-    from modelplane.local.home import choose_home
 
-    place = choose_home(home)
-    require_running(place)
+    namespace = target.choose_namespace(namespace)
     what = _called(name, namespace)
-    try:
-        async with Client.from_kubeconfig(str(place.kubeconfig)) as client:
-            service = await client.get(fleet_resources.MODEL_SERVICES, name, namespace)
-            services = [
-                item["metadata"] for item in (await client.list(fleet_resources.MODEL_SERVICES)).items
-            ]
-    except errors.KubernetesError as error:
-        raise UserError(f"cannot read {what}: {error}: see `modelplane status`") from error
-    if service is None:
-        names = sorted(f"{metadata['name']} -n {metadata['namespace']}" for metadata in services)
-        choice = f"there are: {', '.join(names)}" if names else "there is none at all: apply one first"
-        raise UserError(f"there is no {what}; {choice}")
+    service = read(target, what, lambda client: _read_service(client, name, namespace))
     unready = "" if holds(service, "Ready") else condition_of(service, "Ready").get("message", "it is new")
     address = service.get("status", {}).get("address", "")
     if not address:
         hint = f"modelplane kubectl describe ms {name} -n {namespace}"
         raise UserError(f"{what} has no address yet: {unready or 'its gateway has none'}: see `{hint}`")
     return _Service(name, namespace, str(address), str(unready))
+
+
+async def _read_service(client: "Client", name: str, namespace: str) -> "Mapping[str, Any]":
+    """Return a ModelService; raise ``UserError`` with the names of others if there is none of that name."""
+    from modelplane.cli import object_names
+    from modelplane.controllers.fleet_resources import MODEL_SERVICES
+
+    service = await client.get(MODEL_SERVICES, name, namespace)
+    if service is None:
+        everything = (await client.list(MODEL_SERVICES)).items
+        return object_names.find_one(everything, MODEL_SERVICES.kind, name, namespace)
+    return service
 
 
 def _first_model(service: _Service) -> str:

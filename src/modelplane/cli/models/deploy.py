@@ -1,6 +1,5 @@
 """``modelplane deploy``: from the name of a model to manifests, a plan and an applied deployment."""
 
-import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -8,13 +7,15 @@ import click
 
 from modelplane.cli.errors import UserError
 from modelplane.cli.inspect import placing
-from modelplane.cli.live import Live, add_live_options_beside_context, write_changes
-from modelplane.cli.live_objects import read_fleet
-from modelplane.cli.manifest_files import MANIFESTS, load
+from modelplane.cli.manifest_files import load
 from modelplane.cli.models.deploy_options import TOKEN_SECRET, Asked, add_deploy_options
+from modelplane.cli.options import add_all_option, add_fleet_option, add_yes_option, confirm, require_terminal
+from modelplane.cli.output import TEXT, add_chosen_output
 from modelplane.cli.tables import show
+from modelplane.cli.target import Target, add_target_options, read_fleet, write_changes
 
 if TYPE_CHECKING:
+    from modelplane.api.columns import Table
     from modelplane.api.meta import Object
     from modelplane.kube.client import Client
     from modelplane.offline.models.model_manifests import ModelSettings
@@ -30,57 +31,58 @@ _MOST: Final = 20
 
 @click.command()
 @add_deploy_options
-@click.option(
-    "--fleet",
-    metavar="PATH",
-    multiple=True,
-    type=MANIFESTS,
-    help="Plan on these classes and clusters, and apply nothing; may be repeated.",
+@add_fleet_option("Plan on these classes and clusters, and apply nothing.")
+@add_target_options
+@add_yes_option
+@add_all_option
+@add_chosen_output(
+    TEXT, *("json", "yaml"), help_text="Text to read, or only the manifests as a document. Default: text."
 )
-@add_live_options_beside_context
-@placing.add_all_option
-@click.option("-o", "--output", type=click.Choice(["yaml"]), help="Print the manifests only.")
-@click.option("--yes", is_flag=True, help="Apply the objects without a question.")
 def deploy(
     *,
     asked: Asked,
     fleet: tuple[str, ...],
-    live: Live,
-    everything: bool,
-    output: str | None,
+    target: Target,
     yes: bool,
+    everything: bool,
+    output: str,
 ) -> None:
-    """Deploy a model: choose the hardware, write the manifests, plan them, and apply them after a yes.
+    """Deploy a model by name: generate manifests, show the plan, and apply them after confirmation.
 
     MODEL is OWNER/NAME on the Hugging Face hub, or a folder, of which only config.json and the headers of
     the safetensors files are read. The exit status is 2 if a replica has no place; nothing is applied then.
     """
     from modelplane.sizing.memory import Load
 
-    _check_options(output, yes=yes, fleet=fleet)
+    _check_options(output, target, yes=yes, fleet=fleet)
     asked.check()
-    settings = _read_settings(asked)
+    # Files have no context, and kubectl applies their objects to the namespace "default".
+    settings = _read_settings(
+        asked, asked.namespace or "default" if fleet else target.choose_namespace(asked.namespace)
+    )
     needed = Load(settings.context, asked.concurrency)
-    proposed = _propose(settings, needed, fleet, live, use_cache=asked.use_cache)
-    _finish(proposed, settings, live, output=output, everything=everything, yes=yes, files=bool(fleet))
+    proposed = _propose(settings, needed, fleet, target, use_cache=asked.use_cache)
+    _finish(proposed, settings, target, output=output, everything=everything, yes=yes, files=bool(fleet))
 
 
-def _read_settings(asked: Asked) -> "ModelSettings":
+def _read_settings(asked: Asked, namespace: str) -> "ModelSettings":
     """Read the model, and return its deployment apart from the hardware."""
     from modelplane.checkpoints.checkpoint import build_model
-    from modelplane.cli.models.model_argument import choose_context, read_checkpoint
+    from modelplane.cli.models.model_argument import TOKENS_OPTION, read_checkpoint
     from modelplane.offline.models.engine_containers import Engine
     from modelplane.offline.models.model_manifests import ModelSettings, make_name
+    from modelplane.operations.model_sizes import choose_context
 
     checkpoint = read_checkpoint(asked.model, asked.revision)
     model = build_model(checkpoint, asked.quantization)
+    context = choose_context(model, asked.context_length, TOKENS_OPTION)
     called = asked.name or make_name(asked.models_name)
     return ModelSettings(
         model=model,
         name=called,
-        namespace=asked.namespace,
+        namespace=namespace,
         replicas=asked.replicas,
-        context=choose_context(checkpoint.name, model, asked.context),
+        context=context,
         engine=Engine(asked.engine),
         image=asked.image,
         repo="" if asked.is_folder else asked.model,
@@ -91,30 +93,33 @@ def _read_settings(asked: Asked) -> "ModelSettings":
     )
 
 
-def _check_options(output: str | None, *, yes: bool, fleet: tuple[str, ...]) -> None:
+def _check_options(output: str, target: Target, *, yes: bool, fleet: tuple[str, ...]) -> None:
     """Refuse options that contradict each other, and a question that nobody can answer."""
+    if target.context.isdecimal():
+        raise click.UsageError(
+            f"--context {target.context} is the name of a context: to set the tokens of a sequence, use "
+            "--context-length"
+        )
+    if fleet and target.is_chosen:
+        raise click.UsageError(
+            "--kubeconfig, --context and --home choose a control plane: leave them out with --fleet"
+        )
     if fleet and yes:
         raise click.UsageError("--fleet names files, and nothing can be applied to them: leave out --yes")
-    if output and yes:
+    if output != TEXT and yes:
         raise click.UsageError("-o prints the manifests and applies nothing: leave out -o or --yes")
-    if not (fleet or output or yes or _has_terminal()):
-        raise UserError(
-            "there is no terminal to ask whether to apply the objects: give --yes, or -o yaml to print them"
-        )
-
-
-def _has_terminal() -> bool:
-    return sys.stdin.isatty()
+    if not (fleet or output != TEXT or yes):
+        require_terminal()
 
 
 def _propose(
-    settings: "ModelSettings", needed: "Load", fleet: tuple[str, ...], live: Live, *, use_cache: bool
+    settings: "ModelSettings", needed: "Load", fleet: tuple[str, ...], target: Target, *, use_cache: bool
 ) -> "Proposed":
     from modelplane.api.schema.decode import InvalidObject
     from modelplane.controllers.fleet_resources import NEEDED_TO_PLAN
     from modelplane.offline.models.proposals import propose
 
-    objects = load(fleet)[0] if fleet else read_fleet(live, NEEDED_TO_PLAN)
+    objects = load(fleet)[0] if fleet else read_fleet(target, NEEDED_TO_PLAN)
     try:
         proposed = propose(settings, needed, objects, use_cache=use_cache, live=not fleet)
     except InvalidObject as error:
@@ -139,9 +144,9 @@ def _validate(manifests: "tuple[Object, ...]") -> None:
 def _finish(
     proposed: "Proposed",
     settings: "ModelSettings",
-    live: Live,
+    target: Target,
     *,
-    output: str | None,
+    output: str,
     everything: bool,
     yes: bool,
     files: bool,
@@ -151,8 +156,8 @@ def _finish(
     if best is None:
         _show_refusals(proposed, everything=everything)
         raise click.exceptions.Exit(placing.NOT_PLACED)
-    if output:
-        click.echo(_as_documents(best.manifests), nl=False)
+    if output != TEXT:
+        _print_manifests(best.manifests, output)
         for line in _needs(settings, best):
             click.echo(line, err=True)
         for deployment in best.plan.deployments:
@@ -161,14 +166,22 @@ def _finish(
     else:
         _show_proposal(best, settings, everything=everything)
     if not best.plan.placed:
-        if not output and not files:
+        if output == TEXT and not files:
             click.echo("\nNothing is applied, because not every replica has a place", err=True)
         raise click.exceptions.Exit(placing.NOT_PLACED)
-    if output or files:
+    if output != TEXT or files:
         return
-    if not yes:
-        click.confirm("\nApply these objects?", abort=True)
-    apply_all(live, best.manifests)
+    confirm("\nApply these objects?", yes=yes)
+    apply_all(target, best.manifests)
+
+
+def _print_manifests(manifests: "Sequence[Object]", output: str) -> None:
+    if output == "json":
+        from modelplane.offline.files.report_documents import to_json
+
+        click.echo(to_json({"apiVersion": "v1", "kind": "List", "items": manifests}))
+    else:
+        click.echo(_as_documents(manifests), nl=False)
 
 
 def _as_documents(manifests: "Sequence[Object]") -> str:
@@ -190,7 +203,7 @@ def _show_proposal(proposal: "Proposal", settings: "ModelSettings", *, everythin
         f"{settings.engine} with {served.split} on {devices}{nodes}, {format_gib(served.memory.gpu)} of "
         f"{format_gib(node.memory)} GiB of each, {settings.context:,} tokens of context"
     )
-    show("Objects:", ("KIND", "NAMESPACE", "NAME", "WHAT"), _rows(proposal, settings))
+    show(_tabulate_objects(proposal, settings))
     click.echo()
     placing.print_placements(result.deployments, everything=everything)
     placing.print_cost(result.deployments)
@@ -199,7 +212,8 @@ def _show_proposal(proposal: "Proposal", settings: "ModelSettings", *, everythin
         click.echo(line if number else f"\n{line}")
 
 
-def _rows(proposal: "Proposal", settings: "ModelSettings") -> Iterator[tuple[str, ...]]:
+def _tabulate_objects(proposal: "Proposal", settings: "ModelSettings") -> "Table":
+    from modelplane.api.columns import Columns
     from modelplane.api.meta import kind_name
     from modelplane.api.model_cache import ModelCache
     from modelplane.api.model_deployment import ModelDeployment
@@ -216,8 +230,13 @@ def _rows(proposal: "Proposal", settings: "ModelSettings") -> Iterator[tuple[str
         kind_name(ModelDeployment): f"replicas: {settings.replicas}, of {pods} with {devices}{suffix}",
         kind_name(ModelService): "the address for requests",
     }
-    for item in proposal.manifests:
-        yield item["kind"], settings.namespace, settings.name, what[item["kind"]]
+    columns = Columns["Object"](
+        ("KIND", lambda item: item["kind"]),
+        ("NAMESPACE", lambda item: item["metadata"]["namespace"]),
+        ("NAME", lambda item: item["metadata"]["name"]),
+        ("WHAT", lambda item: what[item["kind"]]),
+    )
+    return columns.tabulate("Objects", proposal.manifests)
 
 
 def _needs(settings: "ModelSettings", proposal: "Proposal") -> Iterator[str]:
@@ -241,13 +260,12 @@ def _show_refusals(proposed: "Proposed", *, everything: bool) -> None:
         click.echo("The fleet has no InferenceCluster with a node pool: register one")
         return
     click.echo("No pool of the fleet can serve the model")
-    told = refusals if everything else refusals[:_MOST]
-    show("Pools:", ("CLUSTER", "POOL", "CLASS", "REASON"), told)
-    if len(told) < len(refusals):
-        click.echo(f"and {len(refusals) - len(told)} more: --all shows them")
+    from modelplane.offline.models.proposals import REFUSALS
+
+    show(REFUSALS.tabulate("Pools", refusals, None if everything else _MOST))
 
 
-def apply_all(live: Live, manifests: "tuple[Object, ...]") -> None:
+def apply_all(target: Target, manifests: "tuple[Object, ...]") -> None:
     """Apply objects by server-side apply with the user's permissions, and print the outcomes."""
     from modelplane.install.steps.applying import apply
     from modelplane.kube.errors import Conflict, NotFound, NotInstalled
@@ -275,7 +293,7 @@ def apply_all(live: Live, manifests: "tuple[Object, ...]") -> None:
                 if not dry_run:
                     click.echo(f"{_named(manifest)} {_SAID.get(outcome, outcome)}")
 
-    write_changes(live, "the deployment", do, MANAGER)
+    write_changes(target, "the deployment", do, MANAGER)
 
 
 async def _check_owner(client: "Client", manifest: "Object") -> None:

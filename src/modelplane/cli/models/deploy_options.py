@@ -9,7 +9,8 @@ from typing import Any, Final, TypeVar, cast
 
 import click
 
-from modelplane.cli.models.model_argument import is_folder
+from modelplane.cli.models.model_argument import add_model_options, is_folder
+from modelplane.cli.target import add_namespace_option
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -22,7 +23,7 @@ class Asked:
 
     model: str
     revision: str
-    context: int | None
+    context_length: int | None
     concurrency: int
     quantization: str | None
     name: str
@@ -69,48 +70,50 @@ def _check_name(option: str, name: str, most: int) -> None:
 
 
 _OPTIONS = (
-    click.argument("model", metavar="MODEL|./FOLDER"),
-    click.option("--revision", default="", metavar="NAME", help="Branch, tag or commit on the hub."),
-    click.option(
-        "--context",
-        type=click.IntRange(1, 2**31),
-        help="Tokens of a sequence, prompt and answer; by default the most that the model has.",
-    ),
-    click.option(
-        "--concurrency",
-        type=click.IntRange(1, 1_000_000),
-        default=1,
-        show_default=True,
-        help="Sequences of that length to have room for.",
-    ),
+    add_model_options,
     click.option(
         "--quantization",
         type=click.Choice(["fp8"]),
         help="Have the engine convert a 16-bit checkpoint to this when it loads it.",
     ),
-    click.option("--name", default="", help="Name of the objects; by default made from the model's."),
-    click.option("-n", "--namespace", default="default", show_default=True, help="Namespace of the objects."),
-    click.option("--replicas", type=click.IntRange(1, 10_000), default=1, show_default=True),
     click.option(
-        "--engine", type=click.Choice(["vllm", "sglang"]), default="vllm", show_default=True, help="Engine."
+        "--name", default="", metavar="NAME", help="Name of the objects. Default: from the name of the model."
     ),
-    click.option("--image", default="", help="Image of the engine; by default one that is known to work."),
+    click.option(
+        "--replicas",
+        type=click.IntRange(1, 10_000),
+        default=1,
+        metavar="NUMBER",
+        help="Replicas of the deployment. Default: 1.",
+    ),
+    click.option(
+        "--engine", type=click.Choice(["vllm", "sglang"]), default="vllm", help="Engine. Default: vllm."
+    ),
+    click.option(
+        "--image",
+        default="",
+        metavar="IMAGE",
+        help="Image of the engine. Default: a tested image for the engine and the devices.",
+    ),
     click.option(
         "--cache/--no-cache",
         "use_cache",
         default=True,
-        show_default=True,
-        help="Stage the weights with a ModelCache where the cluster has storage for it.",
+        help="Stage the weights with a ModelCache where the cluster has storage for it. Default: --cache.",
     ),
     click.option(
-        "--claim", default="", metavar="NAME", help="PersistentVolumeClaim with the files of ./FOLDER."
+        "--claim",
+        default="",
+        metavar="NAME",
+        help="PersistentVolumeClaim with the files of ./FOLDER. Default: --name.",
     ),
     click.option(
         "--token-secret",
         default="",
         metavar="NAME",
-        help=f"Secret with HF_TOKEN; by default {TOKEN_SECRET} for a gated or private model.",
+        help=f"Secret with HF_TOKEN. Default: {TOKEN_SECRET} for a gated or private model.",
     ),
+    add_namespace_option,
 )
 
 

@@ -11,19 +11,19 @@ from modelplane.cli.errors import UserError
 @click.command()
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @click.option(
-    "--write",
+    "--dir",
     "directory",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIRECTORY",
-    help="Write the files to this directory, READMEs included; without a NAME, those of every example.",
+    help="Write the files to this directory, with the READMEs. Default without a NAME: every example.",
 )
-@click.option("--overwrite", is_flag=True, help="With --write: overwrite files that differ.")
+@click.option("--overwrite", is_flag=True, help="With --dir: overwrite files that differ.")
 def example(names: tuple[str, ...], directory: Path | None, overwrite: bool) -> None:
     """List the examples, or print the manifests of NAME for `kubectl apply -f -`."""
     from modelplane.local import examples
 
     if overwrite and directory is None:
-        raise click.UsageError("--overwrite needs --write")
+        raise click.UsageError("--overwrite needs --dir")
     chosen = tuple(map(examples.find, names))
     if directory is not None:
         _write(
@@ -37,9 +37,13 @@ def example(names: tuple[str, ...], directory: Path | None, overwrite: bool) -> 
             "---\n".join(path.read_text("utf-8") for entry in chosen for path in entry.manifests), nl=False
         )
     else:
+        from modelplane.api.columns import Columns
         from modelplane.cli.tables import show
 
-        show("", ("NAME", "TITLE"), ((entry.name, entry.title) for entry in examples.list_examples()))
+        columns = Columns[examples.Example](
+            ("NAME", lambda entry: entry.name), ("TITLE", lambda entry: entry.title)
+        )
+        show(columns.tabulate("", examples.list_examples()))
 
 
 def _write(folders: list[Path], root: Path, directory: Path, overwrite: bool) -> None:

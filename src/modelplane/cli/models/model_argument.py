@@ -1,7 +1,8 @@
 """The MODEL of ``size`` and ``deploy``: a checkpoint in a folder, or on the hub."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -9,7 +10,38 @@ from modelplane.cli.errors import UserError
 
 if TYPE_CHECKING:
     from modelplane.checkpoints.checkpoint import Checkpoint
-    from modelplane.sizing.memory import Model
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+TOKENS_OPTION: Final = "--context-length"
+
+_OPTIONS = (
+    click.argument("model", metavar="MODEL|./FOLDER"),
+    click.option(
+        "--revision", default="", metavar="NAME", help="Branch, tag or commit on the hub. Default: main."
+    ),
+    click.option(
+        TOKENS_OPTION,
+        type=click.IntRange(1, 2**31),
+        metavar="TOKENS",
+        help="Tokens of a sequence, prompt and answer. Default: the maximum of the model.",
+    ),
+    click.option(
+        "--concurrency",
+        type=click.IntRange(1, 1_000_000),
+        default=1,
+        metavar="NUMBER",
+        help="Sequences of that length at the same time. Default: 1.",
+    ),
+)
+
+
+def add_model_options(command: F) -> F:
+    """Give a command MODEL, its revision, and the load that it serves."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
 
 
 def is_folder(model: str) -> bool:
@@ -33,13 +65,3 @@ def read_checkpoint(model: str, revision: str) -> "Checkpoint":
         hint = f": for the folder, write ./{model}" if Path(model).is_dir() else ""
         raise click.UsageError(f'"{model}" is not OWNER/NAME{hint}')
     return checkpoint.read(Hub(model, revision))
-
-
-def choose_context(name: str, model: "Model", context: int | None) -> int:
-    """Return the tokens of a sequence."""
-    most = model.architecture.max_positions
-    if context is None and not most:
-        raise UserError(f"config.json of {name} has no max_position_embeddings: give --context")
-    if context and most and context > most:
-        raise UserError(f"{name} has at most {most:,} positions: give a smaller --context")
-    return context or most

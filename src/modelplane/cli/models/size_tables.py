@@ -19,7 +19,7 @@ _MOST: Final = 20
 def show_size(size: "Size", *, everything: bool) -> None:
     """Print the size of a model."""
     click.echo(size_rows.describe_model(size))
-    show("Weights:", size_rows.WEIGHT_COLUMNS, size_rows.list_weight_rows(size))
+    show(size_rows.WEIGHTS.tabulate("Weights", size_rows.list_weights(size)))
     _show_cache(size, size.cache)
     _show_splits(size)
     _show_hardware(size.hardware, everything=everything)
@@ -42,23 +42,17 @@ def _show_cache(size: "Size", cache: "Cache") -> None:
 
 
 def _show_splits(size: "Size") -> None:
-    title = "Each GPU, in GiB (other: runtime, communication and activations):"
-    show(title, size_rows.SPLIT_COLUMNS, size_rows.list_split_rows(size))
+    show(size_rows.SPLITS.tabulate(size_rows.SPLITS_TITLE, size_rows.list_splits(size)))
     for split in size.splits:
         if split.rejections and split.pipeline == 1:
             click.echo(f"{split.name} is not legal: {'; '.join(split.rejections)}")
 
 
 def _show_hardware(hardware: "Sequence[HardwareSize]", *, everything: bool) -> None:
-    servable = [size for size in hardware if not size.reason]
-    told = servable if everything else servable[:_MOST]
-    columns = size_rows.list_hardware_columns(hardware, told)
-    show("Hardware that can serve it:", columns, size_rows.list_served_rows(hardware, told))
-    if len(told) < len(servable):
-        click.echo(f"and {len(servable) - len(told)} more: --all shows them")
-    refused = len(hardware) - len(servable)
-    if everything or not servable:
-        columns = (*size_rows.list_place_columns(hardware), "CLASS", "REASON")
-        show("Hardware that cannot:", columns, size_rows.list_refused_rows(hardware))
-    elif refused:
-        click.echo(f"{refused} more cannot serve it: --all says why")
+    served = size_rows.tabulate_served(hardware, None if everything else _MOST)
+    refused = size_rows.tabulate_refused(hardware)
+    show(served)
+    if everything or not served.rows:
+        show(refused)
+    elif refused.rows:
+        click.echo(f"{len(refused.rows)} more cannot serve it: --all shows the reasons")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from modelplane.cli.errors import UserError
-from modelplane.cli.live import Live, add_live_options, read
+from modelplane.cli.target import Target, add_target_options, read
 
 if TYPE_CHECKING:
     from modelplane.backup.saving import Saved
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="File with a passphrase: also save Secrets and ModelKeys, encrypted. Default: only their names.",
 )
-@add_live_options
-def backup(file: Path, *, passphrase_file: Path | None, live: Live) -> None:
+@add_target_options
+def backup(file: Path, *, passphrase_file: Path | None, target: Target) -> None:
     """Save the objects of a fleet's control plane in a new FILE, which only you can read.
 
     `modelplane restore` writes them to an empty control plane.
@@ -35,7 +35,7 @@ def backup(file: Path, *, passphrase_file: Path | None, live: Live) -> None:
         return await Saver(client, lambda line: click.echo(f"  {line}")).save(file, passphrase)
 
     try:
-        saved = read(live, "the fleet", do)
+        saved = read(target, "the fleet", do)
     except FileExistsError as error:
         raise UserError(f"{file} exists, and a backup replaces no file: name another one") from error
     except FileNotFoundError as error:

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from modelplane.cli.errors import UserError
-from modelplane.cli.live import Live, add_live_options, write_changes
+from modelplane.cli.options import add_dry_run_option
+from modelplane.cli.output import TEXT, add_chosen_output, print_document
+from modelplane.cli.target import Target, add_target_options, write_changes
 
 if TYPE_CHECKING:
     from modelplane.catalogue.descriptions import Listed
@@ -28,15 +30,10 @@ def classes() -> None:
 
 @classes.command("list")
 @click.argument("words", metavar="[TEXT]...", nargs=-1)
-@click.option("--cloud", default="", metavar="CLOUD", help="Only this cloud; own: nodes that exist already.")
+@click.option("--cloud", default="", metavar="CLOUD", help="Only this cloud, or own for existing nodes.")
 @click.option("--card", default="", metavar="TEXT", help="Only GPUs whose name contains this, such as h100.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json", "yaml", "name"]),
-    default="table",
-    show_default=True,
-    help="A table, a document, or the names.",
+@add_chosen_output(
+    TEXT, *("json", "yaml", "name"), help_text="Text to read, a document, or the names. Default: text."
 )
 def list_classes(words: tuple[str, ...], cloud: str, card: str, output: str) -> None:
     """List the classes of the catalogue.
@@ -56,7 +53,7 @@ def list_classes(words: tuple[str, ...], cloud: str, card: str, output: str) -> 
         for row in rows
         if (not cloud or row.cloud == clouds[cloud.lower()])
         and card.lower() in row.card.lower()
-        and all(word.lower() in " ".join(row.row).lower() for word in words)
+        and all(word.lower() in descriptions.join_cells(row).lower() for word in words)
     ]
     _write(machines, output)
 
@@ -64,21 +61,13 @@ def list_classes(words: tuple[str, ...], cloud: str, card: str, output: str) -> 
 def _write(machines: "list[Listed]", output: str) -> None:
     if output == "name":
         click.echo("".join(f"{row.name}\n" for row in machines), nl=False)
-    elif output == "json":
-        from modelplane.offline.files.output import to_json
-
-        click.echo(to_json({"items": machines}))
-    elif output == "yaml":
-        import msgspec
-
-        from modelplane.offline.files.yaml_output import to_yaml
-
-        click.echo(to_yaml({"items": msgspec.to_builtins(machines)}), nl=False)
+    elif output != TEXT:
+        print_document({"items": machines}, output)
     elif machines:
-        from modelplane.catalogue.descriptions import COLUMNS
+        from modelplane.catalogue.descriptions import CLASSES
         from modelplane.cli.tables import show
 
-        show("", COLUMNS, (row.row for row in machines))
+        show(CLASSES.tabulate("", machines))
     else:
         click.echo("No class of the catalogue matches", err=True)
 
@@ -111,13 +100,13 @@ def show_classes(names: tuple[str, ...]) -> None:
 
 @classes.command("apply")
 @_names_argument
-@click.option("--dry-run", is_flag=True, help="Have the API server check the classes, and change nothing.")
 @click.option("--force-conflicts", is_flag=True, help="Overwrite fields that others have changed.")
-@add_live_options
-def apply_classes(names: tuple[str, ...], *, dry_run: bool, force_conflicts: bool, live: Live) -> None:
+@add_target_options
+@add_dry_run_option
+def apply_classes(names: tuple[str, ...], *, force_conflicts: bool, target: Target, dry_run: bool) -> None:
     """Apply classes to a control plane.
 
-    A class that has been edited is a conflict: its edited fields stay.
+    The API server refuses a class whose fields others have changed.
     """
     from modelplane.api.schema.decode import encode
     from modelplane.catalogue.catalogue_files import load_catalogue
@@ -137,7 +126,7 @@ def apply_classes(names: tuple[str, ...], *, dry_run: bool, force_conflicts: boo
             suffix = " (dry run)" if dry_run else ""
             click.echo(f"{_RESOURCE}/{name} {_SAID.get(outcome, outcome)}{suffix}")
 
-    write_changes(live, "InferenceClasses", do)
+    write_changes(target, "InferenceClasses", do)
 
 
 def _find(names: tuple[str, ...]) -> "list[Machine]":

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 import click
 
 from modelplane.cli.errors import FAILED
-from modelplane.cli.operate.api_server import Server, add_api_server_options, run_steps
+from modelplane.cli.options import add_dry_run_option, add_yes_option, confirm
+from modelplane.cli.target import Target, add_target_options, run_steps
 
 if TYPE_CHECKING:
     from modelplane.install.steps.waiting import Deadline, Report
@@ -19,12 +20,12 @@ if TYPE_CHECKING:
     "clusters",
     multiple=True,
     metavar="NAME",
-    help="Only this InferenceCluster; may be repeated.",
+    help="Only this InferenceCluster. You can repeat the option.",
 )
-@click.option("--dry-run", is_flag=True, help="List the objects to delete, and delete nothing.")
-@click.option("--yes", is_flag=True, help="Delete without confirmation.")
-@add_api_server_options
-def cleanup(namespace: str, *, clusters: tuple[str, ...], dry_run: bool, yes: bool, server: Server) -> None:
+@add_target_options
+@add_dry_run_option
+@add_yes_option
+def cleanup(namespace: str, *, clusters: tuple[str, ...], target: Target, dry_run: bool, yes: bool) -> None:
     """Delete the objects of a deleted NAMESPACE that remain on inference clusters, under Crossplane.
 
     Use it when the deletion of a namespace hangs, because provider-kubernetes cannot finalize its Objects.
@@ -32,8 +33,8 @@ def cleanup(namespace: str, *, clusters: tuple[str, ...], dry_run: bool, yes: bo
     doubts: list[str] = []
 
     async def do(client: "Client", report: "Report", deadline: "Deadline") -> None:
-        from modelplane.cli.inference_clusters import InferenceClusters
-        from modelplane.cli.operate.leftovers import Cleaner
+        from modelplane.operations.inference_clusters import InferenceClusters
+        from modelplane.operations.leftovers import Cleaner
 
         reached = InferenceClusters(client)
         try:
@@ -45,15 +46,15 @@ def cleanup(namespace: str, *, clusters: tuple[str, ...], dry_run: bool, yes: bo
             if dry_run or not leftovers.items:
                 click.echo(f"{len(leftovers.there)} to delete, {len(leftovers.items)} Objects to release")
                 return
-            if leftovers.there and not yes:
-                click.confirm(f"Delete these {len(leftovers.there)} from their clusters?", abort=True)
+            if leftovers.there:
+                confirm(f"Delete these {len(leftovers.there)} from their clusters?", yes=yes)
             await cleaner.delete(leftovers, deadline)
             report(f"inference clusters: {len(leftovers.there)} deleted")
             report(f"Objects: {await cleaner.release(leftovers)} released")
         finally:
             await reached.close()
 
-    run_steps(server, do)
+    run_steps(target, do)
     for doubt in doubts:
         click.echo(doubt, err=True)
     if doubts:

@@ -1,16 +1,14 @@
 """``modelplane cluster``: register a cluster that exists with a fleet; cordon and drain one of the fleet."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from modelplane.cli import durations
 from modelplane.cli.errors import UserError
-from modelplane.cli.live import Live, add_control_plane_options
 from modelplane.cli.operate import cluster_drain
-from modelplane.cli.operate.api_server import Server, run_steps
-from modelplane.cli.operate.credential_lifetime import add_credential_lifetime_option
+from modelplane.cli.options import add_credential_lifetime_option, parse_seconds
+from modelplane.cli.target import Target, add_target_options, run_steps
 
 if TYPE_CHECKING:
     from modelplane.install.registration.account_kubeconfigs import Address
@@ -34,12 +32,12 @@ for command in (cluster_drain.cordon, cluster_drain.drain, cluster_drain.uncordo
     "--apply/--dry-run",
     "applied",
     default=False,
-    help="Register the cluster, or print every object and permission and write nothing (the default).",
+    help="Register the cluster, or show what would change, and change nothing. Default: --dry-run.",
 )
 @click.option(
     "--profile",
     type=click.Choice(["Standard", "Minimal", "None"]),
-    help="What to install for serving; by default what the cluster lacks.",
+    help="Components to install for serving. Default: those that the cluster lacks.",
 )
 @click.option(
     "--label",
@@ -47,55 +45,54 @@ for command in (cluster_drain.cordon, cluster_drain.drain, cluster_drain.uncordo
     multiple=True,
     metavar="KEY=VALUE",
     callback=lambda _context, _parameter, values: dict(map(_label, values)),
-    help="Label of the InferenceCluster, which deployments select; may be repeated.",
+    help="Label of the InferenceCluster, which deployments select. You can repeat the option.",
 )
 @click.option(
-    "--kubeconfig",
-    required=True,
+    "--cluster-kubeconfig",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Kubeconfig of the cluster, of its administrator; it is not stored.",
+    help="Kubeconfig of the cluster, of its administrator. The command does not store the file. Required.",
 )
-@click.option("--context", default="", metavar="NAME", help="Context of the kubeconfig to use.")
 @click.option(
-    "--timeout",
-    "timeout_s",
-    type=click.FloatRange(min=0),
-    default=300.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long to wait until the cluster is ready.",
+    "--cluster-context",
+    default="",
+    metavar="NAME",
+    help="Context of --cluster-kubeconfig. Default: the current context.",
 )
-@add_control_plane_options
 @add_credential_lifetime_option
+@add_target_options
 def register(
     *,
     name: str,
     applied: bool,
     profile: str | None,
     labels: dict[str, str],
-    live: Live,
+    cluster_kubeconfig: Path | None,
+    cluster_context: str,
     credential_lifetime: str,
-    **cluster: Any,
+    target: Target,
 ) -> None:
     """Register the cluster of a kubeconfig under NAME.
 
-    The command looks at the cluster, and proposes its InferenceClasses, node pools and what to install.
+    The command reads the cluster, and proposes InferenceClasses, node pools and components to install.
     """
     from modelplane.install.registration.account_kubeconfigs import Address
 
+    if cluster_kubeconfig is None:
+        raise click.UsageError(
+            "--cluster-kubeconfig is missing: it names the cluster, and --kubeconfig the control plane"
+        )
     choices = _choices(name, profile, labels)
-    server = Server(**cluster)
 
     async def do(client: "Client", report: "Report", deadline: "Deadline") -> None:
-        address = Address.from_file(cluster["kubeconfig"], server.context)
+        address = Address.from_file(cluster_kubeconfig, cluster_context)
         address.build_kubeconfig("a.b.c")
         proposal = await _proposed(client, choices)
         if applied:
-            await _register(client, live, proposal, address, credential_lifetime, report, deadline)
+            await _register(client, target, proposal, address, credential_lifetime, report, deadline)
         else:
             _show(proposal, address, credential_lifetime)
 
-    run_steps(server, do)
+    run_steps(Target(cluster_kubeconfig, cluster_context, None, target.timeout_s), do)
 
 
 def _label(text: str) -> tuple[str, str]:
@@ -150,7 +147,7 @@ def _show(proposal: "Proposal", address: "Address", lifetime: str) -> None:
 
 async def _register(
     client: "Client",
-    fleet: Live,
+    target: Target,
     proposal: "Proposal",
     address: "Address",
     lifetime: str,
@@ -163,8 +160,8 @@ async def _register(
         report(str(pool))
     for note in proposal.notes:
         click.echo(f"Note: {note}", err=True)
-    seconds = int(durations.parse_seconds(lifetime, "choose a shorter one"))
-    async with fleet.open_client() as control_plane:
+    seconds = parse_seconds(lifetime, "choose a shorter one")
+    async with target.open_client() as control_plane:
         sides = Sides(control_plane, client, address, seconds)
         changed = await Registration(proposal, sides, report, deadline).register()
     name = proposal.name

@@ -8,10 +8,10 @@ import click
 from modelplane.cli.errors import UserError
 from modelplane.cli.inspect import placing
 from modelplane.cli.inspect.placing import NOT_PLACED
-from modelplane.cli.live import Live, add_live_options, read, write_changes
-from modelplane.cli.live_objects import read_fleet
-from modelplane.cli.manifest_files import add_output_option
+from modelplane.cli.options import add_all_option, add_dry_run_option
+from modelplane.cli.output import TEXT, add_output_option, print_document
 from modelplane.cli.tables import clean_text
+from modelplane.cli.target import Target, add_target_options, read, read_fleet, write_changes
 
 if TYPE_CHECKING:
     from modelplane.api.fields.cluster.drain_settings import Cordon
@@ -25,68 +25,58 @@ F = TypeVar("F", bound=Callable[..., Any])
 def _target(command: F) -> F:
     """Give a command NAME, ``--pool`` and the options of the control plane."""
     pool = click.option("--pool", default="", metavar="POOL", help="Only this node pool of the cluster.")
-    return click.argument("name")(pool(add_live_options(command)))
+    return click.argument("name")(pool(add_target_options(command)))
 
 
 @click.command()
 @_target
-def cordon(name: str, pool: str, live: Live) -> None:
+def cordon(name: str, pool: str, target: Target) -> None:
     """Keep new replicas away from the cluster NAME. Nothing moves, and a drain stops."""
     from modelplane.api.fields.cluster.drain_settings import Cordon
 
-    write_changes(live, "InferenceClusters", lambda client: _close(client, name, pool, Cordon.CORDONED))
+    write_changes(target, "InferenceClusters", lambda client: _close(client, name, pool, Cordon.CORDONED))
     click.echo(f"{_called(name, pool)} is cordoned: it gets no new replicas")
 
 
 @click.command()
 @_target
-def uncordon(name: str, pool: str, live: Live) -> None:
+def uncordon(name: str, pool: str, target: Target) -> None:
     """Open the cluster NAME for new replicas again. A drain stops, and what has not moved stays."""
     from modelplane.api.fields.cluster.drain_settings import Cordon
 
-    write_changes(live, "InferenceClusters", lambda client: _close(client, name, pool, Cordon.NONE))
+    write_changes(target, "InferenceClusters", lambda client: _close(client, name, pool, Cordon.NONE))
     click.echo(f"{_called(name, pool)} is open")
 
 
 @click.command()
 @_target
-@click.option("--dry-run", is_flag=True, help="Print what would move, and where to, and write nothing.")
-@click.option(
-    "--timeout",
-    "timeout_s",
-    type=click.FloatRange(min=0),
-    default=3600.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long to wait until no replica is left; the drain goes on after it.",
-)
-@placing.add_all_option
-@add_output_option("table", "Tables to read, or a JSON document; of --dry-run.")
-def drain(
-    *, name: str, pool: str, live: Live, dry_run: bool, timeout_s: float, everything: bool, output: str
-) -> None:
+@add_dry_run_option
+@add_all_option
+@add_output_option
+def drain(*, name: str, pool: str, target: Target, dry_run: bool, everything: bool, output: str) -> None:
     """Replace the replicas of the cluster NAME elsewhere, a few at a time, and wait until none is left.
 
-    A replica is withdrawn when its replacement serves. The exit status is 2 if a replica has no other place,
-    and 1 if the drain has not ended in time.
+    A replica is withdrawn when its replacement serves. The drain continues after --timeout. --all and -o are
+    for --dry-run. The exit status is 2 if a replica has no other place, and 1 if the drain has not ended in
+    time.
     """
     from modelplane.api.fields.cluster.drain_settings import Cordon
 
     if dry_run:
-        _tell(_plan(live, name, pool), everything=everything, output=output)
+        _tell(_plan(target, name, pool), everything=everything, output=output)
         return
 
     async def do(client: "Client") -> str:
         tainted = await _close(client, name, pool, Cordon.DRAINING)
-        return await _wait(client, tainted, timeout_s)
+        return await _wait(client, tainted, target.timeout_s)
 
-    problem = write_changes(live, "InferenceClusters", do)
+    problem = write_changes(target, "InferenceClusters", do)
     if not problem:
         click.echo(f"{_called(name, pool)} is drained")
         return
     click.echo(f"Error: {_called(name, pool)}: {clean_text(problem)}", err=True)
     click.echo("The drain goes on; `modelplane cluster uncordon` ends it", err=True)
-    raise click.exceptions.Exit(NOT_PLACED if _is_blocked(read(live, "the cluster", _getter(name))) else 1)
+    raise click.exceptions.Exit(NOT_PLACED if _is_blocked(read(target, "the cluster", _getter(name))) else 1)
 
 
 def _called(name: str, pool: str) -> str:
@@ -107,7 +97,7 @@ def _getter(name: str) -> "Callable[[Client], Any]":
 
 async def _close(client: "Client", name: str, pool: str, cordon: "Cordon") -> "Object":
     """Give a cluster or a pool a cordon; return the cluster as it is then."""
-    from modelplane.cli.operate import cordons
+    from modelplane.operations import cordons
 
     cluster: Object = await _getter(name)(client)
     pools = [node_pool["name"] for node_pool in cluster["spec"].get("nodePools", ())]
@@ -160,7 +150,7 @@ def _is_blocked(cluster: "Object") -> bool:
     return bool(drained.get("reason") == InferenceClusterReason.DRAIN_BLOCKED)
 
 
-def _plan(live: Live, name: str, pool: str) -> "Plan":
+def _plan(target: Target, name: str, pool: str) -> "Plan":
     from modelplane.controllers import fleet_resources
     from modelplane.offline.plan.drains import drain_plan
 
@@ -172,15 +162,13 @@ def _plan(live: Live, name: str, pool: str) -> "Plan":
         fleet_resources.DEVICE_QUOTAS,
     )
 
-    return drain_plan(read_fleet(live, resources), name, pool)
+    return drain_plan(read_fleet(target, resources), name, pool)
 
 
 def _tell(result: "Plan", *, everything: bool, output: str) -> None:
     """Print the plan of a drain."""
-    from modelplane.offline.files import output as documents
-
-    if output == "json":
-        click.echo(documents.to_json(result))
+    if output != TEXT:
+        print_document(result, output)
     elif not result.deployments:
         click.echo("No replica would move")
     else:

@@ -3,13 +3,13 @@
 They are read from the objects and tables that name them.
 """
 
-import json
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import click
 
-from modelplane.cli.manifest_files import add_output_option
+from modelplane.api.columns import Columns
+from modelplane.cli.output import TEXT, add_output_option, print_document
 from modelplane.cli.tables import show
 
 
@@ -23,7 +23,7 @@ class Pulled(NamedTuple):
 
 
 @click.command()
-@add_output_option("text", "A table to read, or a JSON document.")
+@add_output_option
 def images(output: str) -> None:
     """List the images, packages and charts that an installation of this version pulls.
 
@@ -32,10 +32,16 @@ def images(output: str) -> None:
     listed = dict.fromkeys(
         (*_control_plane(), *_crossplane(), *_clouds(), *_inference_clusters(), *_serving_stack())
     )
-    if output == "json":
-        click.echo(json.dumps({"items": [image._asdict() for image in listed]}, indent=2))
+    if output != TEXT:
+        print_document({"items": [image._asdict() for image in listed]}, output)
     else:
-        show("", ("TYPE", "REFERENCE", "WHERE", "PURPOSE"), listed)
+        columns = Columns[Pulled](
+            ("TYPE", lambda pulled: pulled.type),
+            ("REFERENCE", lambda pulled: pulled.reference),
+            ("WHERE", lambda pulled: pulled.where),
+            ("PURPOSE", lambda pulled: pulled.purpose),
+        )
+        show(columns.tabulate("", listed))
 
 
 def _control_plane() -> Iterator[Pulled]:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from modelplane.cli.errors import UserError
+from modelplane.cli.machine.running import refuse_local_fleet
 from modelplane.cli.manifest_files import read
-from modelplane.cli.operate.api_server import Server, add_api_server_options, run_steps
-from modelplane.cli.operate.credential_lifetime import add_credential_lifetime_option
+from modelplane.cli.options import add_credential_lifetime_option, add_dry_run_option
+from modelplane.cli.target import Target, add_target_options, run_steps
 
 if TYPE_CHECKING:
     from modelplane.install.installation_options import Options
@@ -34,15 +35,14 @@ if TYPE_CHECKING:
     "--replicas",
     type=click.IntRange(min=1),
     default=2,
-    show_default=True,
-    help="Replicas of the controllers, and of the gateway.",
+    metavar="NUMBER",
+    help="Replicas of the controllers, and of the gateway. Default: 2.",
 )
 @click.option(
     "--gateway-service-type",
     type=click.Choice(["LoadBalancer", "NodePort", "ClusterIP"]),
     default="LoadBalancer",
-    show_default=True,
-    help="Type of the gateway's Service.",
+    help="Type of the gateway's Service. Default: LoadBalancer.",
 )
 @click.option(
     "--gateway-annotation",
@@ -50,19 +50,21 @@ if TYPE_CHECKING:
     multiple=True,
     metavar="KEY=VALUE",
     callback=lambda _context, _parameter, values: dict(map(_annotation, values)),
-    help="Annotation of the gateway's Service, for example for an internal load balancer; may be repeated.",
+    help="Annotation of the gateway's Service, for example for an internal load balancer. You can repeat the "
+    "option.",
 )
 @click.option(
     "--team-namespace",
     "team_namespaces",
     multiple=True,
     metavar="NAMESPACE",
-    help="Namespace in which models' Secrets may be read; may be repeated; by default every namespace.",
+    help="Namespace in which Modelplane reads the Secrets of models. You can repeat the option. Default: "
+    "every namespace.",
 )
 @click.option(
     "--no-quota",
     is_flag=True,
-    help="Leave out the ResourceQuota of each --team-namespace, for example because yours has other numbers.",
+    help="Leave out the ResourceQuota of each --team-namespace, for example if yours has other limits.",
 )
 @add_credential_lifetime_option
 @click.option("--no-network-policy", is_flag=True, help="Leave out the network policies.")
@@ -71,9 +73,8 @@ if TYPE_CHECKING:
     "monitoring_namespaces",
     multiple=True,
     default=("monitoring",),
-    show_default=True,
     metavar="NAMESPACE",
-    help="Namespace whose pods may scrape metrics; may be repeated.",
+    help="Namespace whose pods can scrape metrics. You can repeat the option. Default: monitoring.",
 )
 @click.option("--service-monitor", is_flag=True, help="Add a ServiceMonitor, for the Prometheus operator.")
 @click.option(
@@ -97,12 +98,8 @@ if TYPE_CHECKING:
 @click.option(
     "--upgrade", is_flag=True, help="With --apply: upgrade an existing installation to this version."
 )
-@click.option(
-    "--dry-run",
-    type=click.Choice(["client", "server"]),
-    help="With --apply: client prints the manifests; server only has the API server check them.",
-)
-@add_api_server_options
+@add_target_options
+@add_dry_run_option
 def install(
     *,
     inference_cluster: bool,
@@ -110,20 +107,20 @@ def install(
     installer: bool,
     applied: bool,
     upgrade: bool,
-    dry_run: str | None,
+    dry_run: bool,
     no_quota: bool,
-    server: Server,
+    target: Target,
     **chosen: Any,
 ) -> None:
     """Print the manifests of an installation for `kubectl apply -f -`, or apply them.
 
-    They need Kubernetes 1.34 or later.
+    They need Kubernetes 1.34 or later. With --apply and --dry-run, the API server checks the manifests.
     """
     _check(
         inference_cluster=inference_cluster,
         options={"--crossplane": crossplane, "--installer": installer},
         applied=applied,
-        trial=upgrade or bool(dry_run),
+        trial=upgrade or dry_run,
         pinned=bool(chosen["image_digests"]),
     )
     if inference_cluster:
@@ -134,22 +131,23 @@ def install(
             registered.build_instructions(lifetime, crossplane=crossplane, installer=installer), nl=False
         )
         _write(registered.build_manifests(crossplane=crossplane, installer=installer))
-    elif not applied or dry_run == "client":
+    elif not applied:
         from modelplane.install.manifests import build_manifests
 
         _write(build_manifests(_options(**chosen)))
-        if not (no_quota or applied):
+        if not no_quota:
             _write_quotas(chosen["team_namespaces"])
     else:
         options = _options(**chosen)
+        refuse_local_fleet(target.find_local_home())
 
         async def do(client: "Client", report: "Report", deadline: "Deadline") -> None:
             from modelplane.install.steps.applying import Installer
 
-            installer = Installer(client, report, deadline, dry_run=dry_run == "server")
+            installer = Installer(client, report, deadline, dry_run=dry_run)
             await installer.install(options, upgrade=upgrade, check=_problems)
 
-        run_steps(server, do)
+        run_steps(target, do)
         if not (upgrade or dry_run):
             click.echo(_NEXT)
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 import click
 
 from modelplane.cli.errors import UserError
-from modelplane.cli.live import Live, add_live_options, write_changes
+from modelplane.cli.options import add_dry_run_option
+from modelplane.cli.target import Target, add_target_options, write_changes
 
 if TYPE_CHECKING:
     from modelplane.backup.restoring import Restored
@@ -20,21 +21,12 @@ if TYPE_CHECKING:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="File with the passphrase of the backup: also restore Secrets and ModelKeys.",
 )
-@click.option("--dry-run", is_flag=True, help="Print what would be written, and write nothing.")
-@click.option(
-    "--timeout",
-    "timeout_s",
-    type=click.FloatRange(min=0),
-    default=60.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long to wait for the API server to serve new kinds.",
-)
-@add_live_options
-def restore(file: Path, *, passphrase_file: Path | None, dry_run: bool, timeout_s: float, live: Live) -> None:
+@add_target_options
+@add_dry_run_option
+def restore(file: Path, *, passphrase_file: Path | None, target: Target, dry_run: bool) -> None:
     """Write the objects of the backup FILE to an empty control plane.
 
-    Controllers that elect a leader stand by meanwhile. Run an interrupted restore again to complete it.
+    Controllers that elect a leader stand by in the meantime. Run an interrupted restore again to complete it.
     """
     from modelplane.backup.archive import Damaged, open_file
     from modelplane.backup.restoring import Restorer
@@ -42,19 +34,19 @@ def restore(file: Path, *, passphrase_file: Path | None, dry_run: bool, timeout_
     from modelplane.cli.tables import clean_text
     from modelplane.install.steps.waiting import Deadline
 
-    if live.find_local_home() is not None:
+    if target.find_local_home() is not None:
         raise UserError(_LOCAL)
 
     async def do(client: "Client") -> "Restored":
         passphrase = read_passphrase(passphrase_file) if passphrase_file else None
         with open_file(file) as reader:
             restorer = Restorer(
-                client, reader, passphrase, lambda line: click.echo(f"  {line}"), Deadline(timeout_s)
+                client, reader, passphrase, lambda line: click.echo(f"  {line}"), Deadline(target.timeout_s)
             )
             return await restorer.restore(dry_run=dry_run)
 
     try:
-        restored = write_changes(live, "a backup", do)
+        restored = write_changes(target, "a backup", do)
     except Damaged as error:
         raise UserError(f"{file} is not a whole backup: {clean_text(str(error))}") from error
     except UserError as error:

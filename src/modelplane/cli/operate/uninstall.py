@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from modelplane.cli.operate.api_server import Server, add_api_server_options, run_steps
+from modelplane.cli.machine.running import refuse_local_fleet
+from modelplane.cli.target import Target, add_target_options, run_steps
 
 if TYPE_CHECKING:
     from modelplane.install.steps.waiting import Deadline, Report
@@ -17,16 +18,17 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Delete every model first, then the clusters, classes and gateways, and the CRDs.",
 )
-@add_api_server_options
-def uninstall(*, delete_models: bool, server: Server) -> None:
+@add_target_options
+def uninstall(*, delete_models: bool, target: Target) -> None:
     """Remove an installation. Refuse while there are models.
 
-    The CRDs are removed only when none of their objects is left.
+    The command removes a CRD only if no object of the kind remains.
     """
+    refuse_local_fleet(target.find_local_home())
 
     async def do(client: "Client", report: "Report", deadline: "Deadline") -> None:
         from modelplane.install.steps.removing import Uninstaller
 
         await Uninstaller(client, report, deadline).uninstall(delete_models=delete_models)
 
-    run_steps(server, do)
+    run_steps(target, do)

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
-from modelplane.cli import durations
 from modelplane.cli.errors import FAILED, NOT_OURS
-from modelplane.cli.operate.credential_lifetime import add_credential_lifetime_option
-from modelplane.cli.options import add_gateway_address_option
+from modelplane.cli.options import add_credential_lifetime_option, add_gateway_address_option, parse_seconds
 from modelplane.cli.processes.health_endpoint import serve_health
 from modelplane.cli.processes.log_format import FORMATS, log_to_stderr
 from modelplane.cli.processes.process_connection import connect
@@ -155,7 +153,7 @@ def _manager(options: _Options, client: "Client", fence: "Fence | None") -> "Man
         proxy=proxy,
         dial=addresses.bound,
         fence=fence,
-        credential_lifetime_s=durations.parse_seconds(options.credential_lifetime, ""),
+        credential_lifetime_s=parse_seconds(options.credential_lifetime, ""),
         helm=_helm(options.helm_dir),
     )
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from modelplane.api.fields.caches.cache_sources import LARGEST_GIB
 from modelplane.api.meta import Object
 from modelplane.api.model_cache import CacheEstimate, ModelCache
+from modelplane.api.schema.untyped import get_list, get_map
 from modelplane.compose.cache.source_jobs import MEASURED, Source
 
 _GIB = 1 << 30
@@ -29,8 +30,8 @@ def reported(source: Source, job: Object, pods: Iterable[Object]) -> CacheEstima
     for pod in pods:
         if pod["metadata"].get("labels", {}).get(_JOB_NAME) != job["metadata"]["name"]:
             continue
-        for container in pod.get("status", {}).get("containerStatuses", ()):
-            ended = container.get("state", {}).get("terminated", {})
+        for container in get_list(pod, "status", "containerStatuses"):
+            ended = get_map(container, "state", "terminated")
             lines = str(ended.get("message", "")).splitlines() or [""]
             found = _REPORT.fullmatch(lines[-1])
             if ended.get("exitCode") == MEASURED and found:

@@ -6,6 +6,7 @@ caches of one namespace must not take those of the others.
 
 from modelplane.api.meta import API_VERSION, Object, kind_name
 from modelplane.api.model_cache import CachePhase, ModelCache
+from modelplane.api.schema.untyped import get_list
 from modelplane.compose.cache.cache_facts import CacheRequest
 from modelplane.compose.composition import Requirement
 
@@ -40,5 +41,5 @@ def _is_staged_on(cache: Object, cluster: str) -> bool:
     """Return True if a cache is to be staged on a cluster, and is not yet."""
     if "deletionTimestamp" in cache["metadata"]:
         return False
-    entries = cache.get("status", {}).get("clusters", ())
+    entries = get_list(cache, "status", "clusters")
     return any(entry.get("name") == cluster and entry.get("phase") not in _ENDED for entry in entries)

@@ -16,6 +16,7 @@ from modelplane.api import labels
 from modelplane.api.meta import Object
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.names import MAX_LENGTH, child_name
+from modelplane.api.schema.untyped import get_map
 from modelplane.cel.value_types import quantity
 from modelplane.compose.added_images import HYDRATION
 from modelplane.compose.cache.cache_volume import claim_name
@@ -66,7 +67,7 @@ def volume(cache: ModelCache, size_gib: int, storage_class: str, existing: Objec
 
 def shrinks(size_gib: int, existing: Object) -> bool:
     """Return True if a volume is larger than requested."""
-    present = existing["spec"].get("resources", {}).get("requests", {}).get("storage", "0")
+    present = get_map(existing, "spec", "resources", "requests").get("storage", "0")
     return quantity.parse(present) > quantity.parse(f"{size_gib}Gi")
 
 

@@ -23,6 +23,7 @@ from modelplane.api.model_cache import CacheCluster, CacheEstimate, CachePhase, 
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.rejected import Rejected
 from modelplane.api.schema.decode import InvalidObject, decode_as
+from modelplane.api.schema.untyped import get_map
 from modelplane.compose import guards
 from modelplane.compose.cache import cache_coverage, cache_size, cache_turns, hydration
 from modelplane.compose.cache.cache_facts import CacheRequest
@@ -153,7 +154,7 @@ def _auth(request: CacheRequest, source: Source) -> _Auth:
     named = _named(secret, next(iter(secret.required.values())))
     if unknown := request.unknown("auth-secret"):
         return _Auth(named, unknown=unknown.cause)
-    data = next((found.get("data") or {} for found in request.found("auth-secret")), {})
+    data = next((get_map(found, "data") for found in request.found("auth-secret")), {})
     if missing := [key for key in secret.required.values() if not data.get(key)]:
         return _Auth(_named(secret, missing[0]))
     there = {key: data[key] for key in secret.keys.values() if data.get(key)}

@@ -17,6 +17,7 @@ from modelplane.api.listing import in_order
 from modelplane.api.meta import SYSTEM_NAMESPACE, Object
 from modelplane.api.rejected import Rejected
 from modelplane.api.schema.decode import InvalidObject, decode_as
+from modelplane.api.schema.untyped import get_list
 from modelplane.compose.clouds.recipe import Recipe
 from modelplane.compose.clouds.table import RECIPES
 from modelplane.compose.composition import Desired
@@ -125,9 +126,7 @@ def progress(cluster: Object | None, recipe: Recipe, name: str) -> str | None:
     what = f'{recipe.kind} "{name}" in namespace "{SYSTEM_NAMESPACE}"'
     if cluster is None:
         return f"{what} is being created"
-    conditions = {
-        condition["type"]: condition for condition in cluster.get("status", {}).get("conditions") or ()
-    }
+    conditions = {condition["type"]: condition for condition in get_list(cluster, "status", "conditions")}
     if conditions.get(READY, {}).get("status") == "True":
         return None
     found = (conditions.get(type_, {}) for type_ in (CloudClusterCondition.PROVISIONED, READY, SYNCED))

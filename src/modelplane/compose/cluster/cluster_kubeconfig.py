@@ -12,6 +12,7 @@ from modelplane.api.clouds.cloud_cluster import SecretType
 from modelplane.api.clouds.cluster_origin import ClusterOrigin, IdentityType, Source
 from modelplane.api.meta import SYSTEM_NAMESPACE, Object
 from modelplane.api.rejected import Rejected
+from modelplane.api.schema.untyped import get_list
 
 ACCOUNT: Final = "modelplane-inference-cluster"
 """The ServiceAccount of a fleet on one of its clusters, in the namespace of the system."""
@@ -83,7 +84,7 @@ def _listed(source: Source, provisioned: Object | None) -> KubeconfigReference |
     """Return the Secret that a cluster of a cloud lists in its status."""
     kubeconfig: Object | None = None
     identity: IdentityReference | None = None
-    for each in (provisioned or {}).get("status", {}).get("secrets") or ():
+    for each in get_list(provisioned, "status", "secrets"):
         namespace = each.get("namespace") or SYSTEM_NAMESPACE
         if each["type"] == SecretType.KUBECONFIG:
             kubeconfig = each

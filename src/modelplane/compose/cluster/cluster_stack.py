@@ -19,6 +19,7 @@ from modelplane.api.listing import in_order
 from modelplane.api.meta import SYSTEM_NAMESPACE, Object
 from modelplane.api.rejected import Rejected
 from modelplane.api.schema.decode import InvalidObject, decode_as
+from modelplane.api.schema.untyped import get_list, get_map
 from modelplane.compose.clouds.inside import Inside
 from modelplane.compose.clouds.provisioned import recipe_of
 from modelplane.compose.clouds.site import Site
@@ -180,7 +181,7 @@ def _secrets(request: ClusterRequest) -> list[dict[str, Any]]:
 
 
 def _secrets_of(stack: Object | None) -> list[dict[str, Any]]:
-    return list((stack or {}).get("spec", {}).get("secrets") or ())
+    return list(get_list(stack, "spec", "secrets"))
 
 
 def gateway_address(stack: Object | None) -> str:
@@ -188,7 +189,7 @@ def gateway_address(stack: Object | None) -> str:
 
     Under Crossplane a look at a gateway that does not exist yet is repeated once a minute.
     """
-    return str((stack or {}).get("status", {}).get("gateway", {}).get("address", ""))
+    return str(get_map(stack, "status", "gateway").get("address", ""))
 
 
 def is_ready(stack: Object | None) -> bool:
@@ -225,5 +226,5 @@ def lacks_backend(
 
 
 def _has_kserve(stack: Object | None) -> bool:
-    asked = (stack or {}).get("spec", {}).get("components", ())
+    asked = get_list(stack, "spec", "components")
     return any(asked_for["name"] == ComponentName.KSERVE for asked_for in asked)

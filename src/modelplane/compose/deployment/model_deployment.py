@@ -99,6 +99,7 @@ def place(request: DeploymentRequest) -> scheduler.Placement:
     """
     there, deployment = situation(request)
     trial = canary(request)
+    there = canary_replicas.without_requests(there, deployment, trial, request.observed)
     held = held_replicas.held(request, trial)
     placement = _place(request, held_replicas.holding(there, deployment, held), deployment, trial)
     if count := held_replicas.taken(request, trial, placement):

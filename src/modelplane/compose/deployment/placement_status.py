@@ -134,9 +134,10 @@ def ready_replicas(
 def missing(request: DeploymentRequest, placement: scheduler.Placement) -> int:
     """Return how many replicas leave, have no replacement yet, and do not serve or are being updated.
 
-    One that is being updated serves until its cluster has applied the edit, so it is not counted on.
+    One that is being updated serves until its cluster has applied the edit, so it is not counted on. Nor is
+    one that is withdrawn now without a replacement.
     """
-    leaving = sum(assignment.leaving for assignment in placement.assignments)
+    leaving = len(placement.dropped) + sum(assignment.leaving for assignment in placement.assignments)
     there = sum(not (assignment.leaving or assignment.surge) for assignment in placement.assignments)
     wanting = min(leaving, request.owner.spec.replicas - there)
     serving = _serving_until_replaced(request, placement)

@@ -10,6 +10,7 @@ from typing import Any
 from modelplane.api.inference_gateway import DEFAULT_NAME, Backend, InferenceGateway
 from modelplane.api.meta import API_VERSION, Object, kind_name
 from modelplane.api.model_replica import ModelReplica
+from modelplane.api.schema.untyped import get_list
 from modelplane.compose.composition import Blocked, Request, Requirement, Unknown
 from modelplane.gateway.destinations import Destinations, parse_networks
 
@@ -68,7 +69,7 @@ def destinations_of(found: tuple[Object, ...], *, is_local: bool) -> Destination
         has_tls=takes_tls(found),
         is_local=is_local,
         refuses_internal=not is_local,
-        clusters=tuple(status.get("clusterGateways") or ()),
+        clusters=tuple(get_list(status, "clusterGateways")),
     )
 
 

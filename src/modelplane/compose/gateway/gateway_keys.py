@@ -5,6 +5,7 @@ from typing import Any
 
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import SYSTEM_NAMESPACE, Object
+from modelplane.api.schema.untyped import get_list
 from modelplane.compose.composition import Request, Requirement, Unknown
 from modelplane.compose.replica.replica_facts import ReplicaRequest
 from modelplane.gateway import tokens
@@ -51,5 +52,5 @@ def link(request: ReplicaRequest, cluster: InferenceCluster, route: Object | Non
 
 def _requires_token(route: Object | None) -> bool:
     """Return True if a route needs a token: without keys it stays, and the gateway sends what it sent."""
-    rules = route.get("spec", {}).get("rules", ()) if route else ()
+    rules = get_list(route, "spec", "rules") if route else ()
     return any("headers" in match for rule in rules for match in rule.get("matches", ()))

@@ -17,6 +17,7 @@ from modelplane.api.inference_gateway import DEFAULT_NAME, Backend, InferenceGat
 from modelplane.api.listing import in_order, listing
 from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE, Object, kind_name
 from modelplane.api.rejected import Rejected
+from modelplane.api.schema.untyped import get_map
 from modelplane.compose import releases
 from modelplane.compose.clouds.flow import DEFINITION_KEY
 from modelplane.compose.composition import Composition, Desired, Keep, Requirement, keep_all
@@ -141,7 +142,7 @@ def _cluster_gateways(request: GatewayRequest) -> dict[str, list[str]]:
     found: set[str] = set()
     if not request.unknown(CLUSTERS.key):
         # Decoding each cluster would cost more than all the rest.
-        gateways = (item.get("status", {}).get("gateway", {}) for item in request.found(CLUSTERS.key))
+        gateways = (get_map(item, "status", "gateway") for item in request.found(CLUSTERS.key))
         found = {gateway.get("address", "") for gateway in gateways}
     if request.unknown(CLUSTERS.key) or "" in found:
         found |= set(request.owner.status.cluster_gateways)
@@ -197,9 +198,8 @@ def _by_controllers(request: GatewayRequest) -> bool:
 
 
 def _envoy(request: GatewayRequest) -> _Front:
-    address = request.facts.address
     pods = tuple(envoy_pods.children(request.facts.pods))
-    return _Front("Envoy", pods, address, is_settled=bool(address))
+    return _Front("Envoy", pods, request.facts.address, is_settled=bool(request.facts.address))
 
 
 def _existing(row: Implementation | None, request: GatewayRequest, found: Object | None) -> _Front:
@@ -245,8 +245,8 @@ def _installed(row: Implementation, request: GatewayRequest, address: str) -> _F
         if row.key not in request.observed:
             return _Front(row.title, problem=rejected.message)
         return _kept(row, address, rejected)
-    has_definitions = bool(request.found(DEFINED.key))
-    desired = tuple(installed_gateway.children(row, request, has_definitions=has_definitions))
+    defined = bool(request.found(DEFINED.key))
+    desired = tuple(installed_gateway.children(row, request, has_definitions=defined))
     unready = [child for child in desired if not child.ready(request.observed.get(child.key, {}))]
     problems = [
         f"{child.key}: {said}"
@@ -262,8 +262,7 @@ def _installed(row: Implementation, request: GatewayRequest, address: str) -> _F
 
 
 def _kept(row: Implementation, address: str, rejected: Rejected) -> _Front:
-    problem = f"what is installed stays as it is: {rejected.message}"
-    return _Front(row.title, address=address, problem=problem)
+    return _Front(row.title, address=address, problem=f"what is installed stays as it is: {rejected.message}")
 
 
 def _children(request: GatewayRequest, front: _Front) -> tuple[Desired | Keep, ...]:

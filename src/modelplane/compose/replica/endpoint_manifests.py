@@ -7,6 +7,7 @@ from modelplane.api import labels
 from modelplane.api.meta import API_VERSION, Object, kind_name
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
+from modelplane.api.schema.untyped import get_map
 from modelplane.compose.replica import served_model
 
 
@@ -41,7 +42,7 @@ def placeholder(endpoint: Object) -> Object:
 
 def is_placeholder(endpoint: Object) -> bool:
     """Return True if the replica of an endpoint does not serve, so that services do not route to it."""
-    annotations = endpoint["metadata"].get("annotations") or {}
+    annotations = get_map(endpoint, "metadata", "annotations")
     return bool(annotations.get(labels.DRAINING) == labels.NOT_SERVING)
 
 

@@ -13,6 +13,7 @@ import msgspec
 
 from modelplane.api import labels
 from modelplane.api.model_replica import MAX_MESSAGE, EngineFailure, ModelReplica, PlacedEngine
+from modelplane.api.schema.untyped import get_map
 from modelplane.compose.readiness import is_ready
 from modelplane.compose.replica import pod_problems
 from modelplane.compose.replica.backends.gang import is_gang
@@ -61,7 +62,7 @@ def is_leaving(request: ReplicaRequest, engine: PlacedEngine) -> bool:
     groups: dict[str, bool] = {}
     for pod in request.found(pods_of(engine.name)):
         metadata = pod["metadata"]
-        group = (metadata.get("labels") or {}).get(labels.LWS_GROUP, "")
+        group = get_map(metadata, "labels").get(labels.LWS_GROUP, "")
         groups[group] = groups.get(group, False) or "deletionTimestamp" in metadata
     return bool(groups) and all(groups.values())
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from modelplane.api.meta import Object
+from modelplane.api.schema.untyped import get_list, get_map
 from modelplane.compose.conditions import READY
 from modelplane.compose.readiness import condition_of
 from modelplane.compose.workload_kinds import DEPLOYMENT
@@ -69,7 +70,7 @@ def unmade(workload: Object) -> str | None:
     if failure.get("status") == "True":
         return str(failure.get("message") or failure.get("reason") or "its pods are rejected")
     ready = condition_of(workload, READY)
-    conditions = (ready, *(workload.get("status", {}).get("conditions") or ()))
+    conditions = (ready, *(get_list(workload, "status", "conditions")))
     if told := next(filter(None, (_refusal(workload, condition) for condition in conditions)), None):
         return told
     if workload.get("status"):
@@ -110,7 +111,7 @@ def _containers(pod: Object) -> tuple[Object, ...]:
 
 
 def _problem(container: Object) -> str | None:
-    waiting = container.get("state", {}).get("waiting", {})
+    waiting = get_map(container, "state", "waiting")
     reason = waiting.get("reason", "")
     name = container["name"]
     if reason == _BACK_OFF and (ended := _ended(name, container.get("lastState", {}))):

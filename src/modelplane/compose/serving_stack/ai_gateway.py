@@ -12,6 +12,7 @@ from modelplane.api.fields.cluster.stack_components import ComponentName as Name
 from modelplane.api.meta import API_VERSION, Object, kind_name
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.schema.decode import InvalidObject, decode_as
+from modelplane.api.schema.untyped import get_map
 from modelplane.compose.composition import Requirement
 from modelplane.compose.readiness import is_ready
 from modelplane.compose.replica.backends.replica_routes import picks
@@ -77,8 +78,8 @@ def hooks(plan: Plan) -> dict[str, Any]:
 def _runs(plan: Plan) -> bool:
     """Return True if the controller was installed. A release that fails later takes no hooks away."""
     observed = plan.request.observed
-    envoy_gateway = observed.get(str(Name.ENVOY_GATEWAY), {}).get("spec", {}).get("forProvider", {})
-    config = envoy_gateway.get("values", {}).get("config", {}).get("envoyGateway", {})
+    envoy_gateway = get_map(observed.get(str(Name.ENVOY_GATEWAY), {}), "spec", "forProvider")
+    config = get_map(envoy_gateway, "values", "config", "envoyGateway")
     return "extensionManager" in config or is_ready(observed.get(str(Name.AI_GATEWAY), {}))
 
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 from modelplane.api import labels
 from modelplane.api.clouds.serving_stack import Listener, ListenerProtocol
 from modelplane.api.meta import GATEWAY_NAME, SYSTEM_NAMESPACE, Object
+from modelplane.api.schema.untyped import get_list, get_map
 from modelplane.compose.composition import Desired, Requirement
 from modelplane.compose.readiness import accepted, is_true, when_condition
 from modelplane.compose.serving_stack import cluster_mutual_tls, traffic_policies
@@ -50,32 +51,32 @@ def requirement(cluster: str) -> Requirement:
 
 def is_ours(gateway: Object) -> bool:
     """Return True if a serving stack made a gateway."""
-    own = gateway["metadata"].get("labels") or {}
+    own = get_map(gateway, "metadata", "labels")
     return bool(MADE.items() <= own.items())
 
 
 def address(gateway: Object) -> str:
     """Return ``host`` or ``host:port`` of a gateway for plain HTTP; empty while it has no address."""
-    return _address(gateway, gateway.get("spec", {}).get("listeners") or (), HTTP_PORT)
+    return _address(gateway, get_list(gateway, "spec", "listeners"), HTTP_PORT)
 
 
 def plain_address(gateway: Object) -> str:
     """Return ``host`` or ``host:port`` of a gateway for plain HTTP; empty if it accepts none."""
-    listeners = gateway.get("spec", {}).get("listeners") or ()
+    listeners = get_list(gateway, "spec", "listeners")
     plain = [listener for listener in listeners if not cluster_mutual_tls.is_listener(listener)]
     return _address(gateway, plain, HTTP_PORT)
 
 
 def secured_address(gateway: Object) -> str:
     """Return ``host`` or ``host:port`` of a gateway for mutual TLS; empty if it has none."""
-    listeners = gateway.get("spec", {}).get("listeners") or ()
+    listeners = get_list(gateway, "spec", "listeners")
     return _address(
         gateway, [listener for listener in listeners if cluster_mutual_tls.is_listener(listener)], HTTPS_PORT
     )
 
 
 def _address(gateway: Object, listeners: Sequence[Mapping[str, Any]], usual: int) -> str:
-    addresses = gateway.get("status", {}).get("addresses") or ()
+    addresses = get_list(gateway, "status", "addresses")
     return (
         format_authority(addresses[0]["value"], listeners[0]["port"], usual)
         if addresses and listeners

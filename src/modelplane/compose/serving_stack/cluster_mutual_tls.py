@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from modelplane.api.meta import CERTIFICATE_NAMESPACE, GATEWAY_NAME, SYSTEM_NAMESPACE, Object
+from modelplane.api.schema.untyped import get_list
 from modelplane.compose.composition import Desired, Requirement
 from modelplane.compose.readiness import exists
 from modelplane.compose.serving_stack import traffic_policies
@@ -54,7 +55,7 @@ def listeners(plan: Plan, plain: list[dict[str, Any]], observed: Object | None) 
     """
     link = plan.request.facts.mutual_tls
     if link is None:
-        present: list[dict[str, Any]] = list((observed or {}).get("spec", {}).get("listeners") or ())
+        present: list[dict[str, Any]] = list(get_list(observed, "spec", "listeners"))
         return present if any(map(is_listener, present)) else plain
     protocols = list_accepted(link.rollout.phase)
     taken = {entry["port"] for entry in plain}
@@ -99,14 +100,14 @@ def in_force(gateway: Object | None, policy: Object | None) -> frozenset[Protoco
         return frozenset()
     names = {
         listener.get("name")
-        for listener in gateway.get("status", {}).get("listeners") or ()
+        for listener in get_list(gateway, "status", "listeners")
         if _holds(listener, "Programmed", gateway)
     }
-    wanted = gateway.get("spec", {}).get("listeners") or ()
+    wanted = get_list(gateway, "spec", "listeners")
     plain = [item for item in wanted if not is_listener(item)]
     found = {Protocol.PLAIN} if plain and all(item.get("name") in names for item in plain) else set()
     if LISTENER in names and any(map(is_listener, wanted)) and policy is not None:
-        ancestors = policy.get("status", {}).get("ancestors") or ()
+        ancestors = get_list(policy, "status", "ancestors")
         if ancestors and all(_holds(ancestor, "Accepted", policy) for ancestor in ancestors):
             found.add(Protocol.TLS)
     return frozenset(found)
@@ -118,7 +119,7 @@ def _holds(reported: Mapping[str, Any], type_: str, item: Object) -> bool:
         condition.get("type") == type_
         and condition.get("status") == "True"
         and condition.get("observedGeneration", 0) >= item["metadata"].get("generation", 0)
-        for condition in reported.get("conditions") or ()
+        for condition in get_list(reported, "conditions")
     )
 
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from modelplane.api.fields.cluster.stack_components import ComponentName as Name
 from modelplane.api.rejected import Rejected
+from modelplane.api.schema.untyped import get_map
 from modelplane.compose import releases
 from modelplane.compose.releases import Chart
 from modelplane.compose.serving_stack.component import Component, Plan, Values, composed_before
@@ -44,8 +45,8 @@ def _has_definitions(plan: Plan) -> bool:
         return Name.KSERVE in composed_before(plan.stack)
     if _REFUSED in (releases.problem(release) or ""):
         return False
-    given = release["spec"].get("forProvider", {}).get("values", {})
-    return given.get("kserve", {}).get("llmisvc", {}).get(_SWITCH) is not False
+    given = get_map(release, "spec", "forProvider", "values")
+    return get_map(given, "kserve", "llmisvc").get(_SWITCH) is not False
 
 
 def _check_removal(plan: Plan) -> Rejected | None:

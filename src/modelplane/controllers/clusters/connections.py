@@ -92,16 +92,16 @@ class Clusters:
             return Credential("", installer=installer) if installer else None
         return Credential(timestamps.format_at(lifetime.expires), self._expiring.get(name) or "", installer)
 
-    def lost(self, name: str) -> str:
-        """Return the cause if a cluster has been silent, or without a connection, for minutes; else empty.
+    def lost(self, name: str) -> str | None:
+        """Return the cause if a cluster has been silent, or without a connection, for minutes; else None.
 
         Nothing is remembered of an earlier process: the minutes begin again with each.
         """
         connection = self._connections.get(name)
         if connection is not None:
-            return connection.lost
+            return connection.lost or None
         now = asyncio.get_running_loop().time()
-        return self.problem(name) if now - self._without.setdefault(name, now) > LOST_S else ""
+        return self.problem(name) if now - self._without.setdefault(name, now) > LOST_S else None
 
     def find(self, requirement: Requirement) -> tuple[Object, ...] | Unknown:
         """Return the objects that a requirement names on its cluster, or the cause if they are unknown."""

@@ -19,15 +19,18 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
 from modelplane.compose.cache.cache_facts import CacheFacts
 from modelplane.compose.cluster.cluster_facts import ClusterFacts
-from modelplane.compose.composition import NoFacts, Request, Unknown
+from modelplane.compose.cluster.reachability import connection_error
+from modelplane.compose.composition import NoFacts, Request, Silence, Unknown
+from modelplane.compose.conditions import SYNCED
 from modelplane.compose.deployment.deployment_facts import DeploymentFacts
 from modelplane.compose.gateway import gateway_keys
 from modelplane.compose.gateway.gateway_facts import GatewayFacts
 from modelplane.compose.key.key_facts import KeyFacts
 from modelplane.compose.model_endpoint import EndpointFacts
+from modelplane.compose.readiness import condition_of
 from modelplane.compose.replica.replica_facts import ReplicaFacts
 from modelplane.compose.service.service_facts import ServiceFacts
-from modelplane.crossplane.function import fleet_gateway_requests, reach
+from modelplane.crossplane.function import fleet_gateway_requests, remote
 from modelplane.crossplane.function.observation import Observation
 from modelplane.crossplane.function.requirements import RequiredResources, backend_of_leaving
 
@@ -53,7 +56,7 @@ class Told:
 def _cluster(told: Told) -> ClusterFacts:
     composed = told.observation.composed
     problem, credential = told.given.kubeconfig(told.request.owner, composed, told.now.timestamp())
-    return ClusterFacts(problem, credential, reach.silence(composed))
+    return ClusterFacts(problem, credential, _find_silence(composed))
 
 
 def _gateway(told: Told) -> GatewayFacts:
@@ -80,7 +83,17 @@ def _key(_told: Told) -> KeyFacts:
 def _replica(told: Told) -> ReplicaFacts:
     composed = told.observation.composed
     routed_by = told.given.routed_by(backend_of_leaving(told.request.owner, composed))
-    return ReplicaFacts(routed_by, told.observation.unobserved, reach.silence(composed))
+    return ReplicaFacts(routed_by, told.observation.unobserved, _find_silence(composed))
+
+
+def _find_silence(composed: Mapping[str, Object]) -> Silence | None:
+    """Return the earliest connection error that provider-kubernetes reports on an owner's Objects."""
+    silences = [
+        Silence(cause, str(condition_of(item, SYNCED).get("lastTransitionTime", "")))
+        for item in composed.values()
+        if remote.is_remote(item) and (cause := connection_error(remote.problem(item) or ""))
+    ]
+    return min(silences, key=lambda silence: (silence.since, silence.cause), default=None)
 
 
 def _service(told: Told) -> ServiceFacts:

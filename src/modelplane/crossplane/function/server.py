@@ -16,10 +16,10 @@ from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 from google.protobuf.message import DecodeError
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
-from modelplane.api.user_error import UserError
 from modelplane.crossplane.function.messages import RunFunctionRequest
 from modelplane.crossplane.function.runner import Runner
 from modelplane.install.installation_options import Options
+from modelplane.user_error import UserError
 
 _log = logging.getLogger(__name__)
 

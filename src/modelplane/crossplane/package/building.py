@@ -25,7 +25,7 @@ from modelplane.crossplane.package.images.oci import (
     Platform,
     xpkg_label,
 )
-from modelplane.crossplane.package.images.reading import stored_image
+from modelplane.crossplane.package.images.oci_layout import open_image
 from modelplane.crossplane.package.metadata import PackageKind
 from modelplane.crossplane.package.package_addresses import Registry, Version
 from modelplane.crossplane.package.package_contents import Contents
@@ -83,10 +83,10 @@ def _with_package(image: Image, package: Layer, name: str, version: Version) -> 
 
 
 def runtime_from(path: Path) -> Runtime:
-    """Return a runtime from an image file of any container engine."""
+    """Return a runtime from the OCI image layout of a container engine."""
 
     def copy(blobs: Blobs) -> Image:
-        with stored_image(path) as stored:
+        with open_image(path) as stored:
             stored.verify()
             if not stored.image.config.get("Entrypoint"):
                 raise PackageError(

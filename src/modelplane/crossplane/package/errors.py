@@ -3,7 +3,7 @@
 One class, because no caller branches on the cause: the message has the failure, its cause and the remedy.
 """
 
-from modelplane.api.user_error import UserError
+from modelplane.user_error import UserError
 
 
 class PackageError(UserError):

@@ -1,13 +1,11 @@
-"""Installation: the objects that an operator applies to install the packages.
+"""Installation: the objects that install the packages, dependencies first.
 
 The Configuration alone would do, because Crossplane installs its dependencies. They are listed here so that
 their versions and the provider's options are visible and can be changed.
 """
 
-import textwrap
-
 from modelplane import __version__
-from modelplane.crossplane.package.documents import Document, to_yaml
+from modelplane.crossplane.package.documents import Document
 from modelplane.crossplane.package.metadata import PackageKind
 from modelplane.crossplane.package.package_addresses import (
     CONFIGURATION,
@@ -27,36 +25,8 @@ _RUNTIME_CONFIG = "modelplane-provider-kubernetes"
 _PROVIDER_OPTIONS = ("--enable-watches", "--sanitize-secrets")
 
 
-_OPTIONS_PURPOSE = (
-    "The provider's options: watch what is on inference clusters, and keep the data of Secrets out of the "
-    "status of Objects."
-)
-_PROVIDER_PURPOSE = (
-    "The provider, which writes to inference clusters. Leave it out where it is installed already: "
-    "Crossplane refuses a second one under another name."
-)
-_HELM_PURPOSE = (
-    "The provider that installs the charts of serving stacks on inference clusters. Leave it out where it is "
-    "installed already."
-)
-_FUNCTION_PURPOSE = (
-    "The function, which composes every kind. Compositions call it by this name, which Crossplane derives "
-    "from the address."
-)
-_CONFIGURATION_PURPOSE = "The Configuration: Modelplane's kinds, and their Compositions."
-
-
 def installation() -> tuple[Document, ...]:
-    """Return the provider with its options, the function and the Configuration, dependencies first."""
-    return tuple(document for _, document in _explained())
-
-
-def manifest() -> str:
-    """Return them as YAML, each below a comment with its purpose."""
-    return "---\n".join(f"{_comment(purpose)}{to_yaml(document)}" for purpose, document in _explained())
-
-
-def _explained() -> tuple[tuple[str, Document], ...]:
+    """Return the options of provider-kubernetes, both providers, the function and the Configuration."""
     registry, tag = Registry(), Version(__version__).tag
     function, configuration = registry.address(FUNCTION), registry.address(CONFIGURATION)
     provider = _package(
@@ -67,14 +37,11 @@ def _explained() -> tuple[tuple[str, Document], ...]:
     )
     helm = f"{PROVIDER_HELM}:{HELM_VERSION.tag}"
     return (
-        (_OPTIONS_PURPOSE, _runtime_config()),
-        (_PROVIDER_PURPOSE, provider),
-        (_HELM_PURPOSE, _package(PackageKind.PROVIDER, installed_name(PROVIDER_HELM), helm)),
-        (_FUNCTION_PURPOSE, _package(PackageKind.FUNCTION, installed_name(function), f"{function}:{tag}")),
-        (
-            _CONFIGURATION_PURPOSE,
-            _package(PackageKind.CONFIGURATION, "modelplane", f"{configuration}:{tag}"),
-        ),
+        _runtime_config(),
+        provider,
+        _package(PackageKind.PROVIDER, installed_name(PROVIDER_HELM), helm),
+        _package(PackageKind.FUNCTION, installed_name(function), f"{function}:{tag}"),
+        _package(PackageKind.CONFIGURATION, "modelplane", f"{configuration}:{tag}"),
     )
 
 
@@ -96,7 +63,3 @@ def _runtime_config() -> Document:
         "metadata": {"name": _RUNTIME_CONFIG},
         "spec": {"deploymentTemplate": {"spec": pods}},
     }
-
-
-def _comment(text: str) -> str:
-    return "".join(f"# {line}\n" for line in textwrap.wrap(text, 100))

@@ -7,7 +7,6 @@ has to call it. (Crossplane v2.3: ``NewPackage`` in ``internal/controller/pkg/re
 ``ToDNSLabel`` in ``internal/xpkg/name.go``.)
 """
 
-import ipaddress
 import re
 from dataclasses import dataclass
 from typing import Self
@@ -28,8 +27,6 @@ _SEMVER = re.compile(
     r"(?:-[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?)"
 )
 _LABEL_LENGTH = 63
-_TAG = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}"
-_TARGET = re.compile(rf"(?P<host>{_HOST})/(?P<path>{_COMPONENT}(?:/{_COMPONENT})*)(?::(?P<tag>{_TAG}))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,42 +50,6 @@ class Registry:
     def address(self, repository: str) -> str:
         """Return the address of one package, without a version."""
         return f"{self.prefix}/{repository}"
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """The repository to push a package to, and the tag there."""
-
-    host: str
-    """Name of the registry, with its port if there is one."""
-    path: str
-    tag: str = ""
-    """Empty for the tag that the package itself has."""
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Return the target for a name from the command line."""
-        found = _TARGET.fullmatch(text)
-        if found is None or not (set(found["host"]) & {".", ":"} or found["host"] == "localhost"):
-            raise PackageError(
-                f'cannot push to "{text}": it is not a registry\'s host, a path in lower case and a tag: '
-                f"write them as in {DEFAULT_PREFIX}/{FUNCTION}:v0.1.0"
-            )
-        return cls(found["host"], found["path"], found["tag"] or "")
-
-    @property
-    def address(self) -> str:
-        """The address without the tag."""
-        return f"{self.host}/{self.path}"
-
-    @property
-    def is_loopback(self) -> bool:
-        """True if the registry is on this machine, by its name."""
-        name = self.host.partition(":")[0]
-        try:
-            return ipaddress.ip_address(name).is_loopback
-        except ValueError:
-            return name == "localhost"
 
 
 @dataclass(frozen=True, slots=True)

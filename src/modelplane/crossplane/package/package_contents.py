@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from modelplane.api.kinds import Kind
 from modelplane.api.schema.xrd import build_xrd
 from modelplane.compose.clouds.provider import CONTRIB
+from modelplane.compose.clouds.recipe import Recipe
+from modelplane.compose.clouds.table import RECIPES
 from modelplane.compose.kinds import COMPOSED as SHIPPED
-from modelplane.crossplane.package.clouds import CLOUDS, Cloud
 from modelplane.crossplane.package.documents import Document
 from modelplane.crossplane.package.metadata import Dependency, PackageKind, metadata
 from modelplane.crossplane.package.package_addresses import (
@@ -93,21 +94,30 @@ def configuration(registry: Registry, version: Version) -> Contents:
     )
 
 
-def cloud_configuration(cloud: Cloud) -> Contents:
-    """Return the package of one cloud: its providers, and the policy that activates their kinds."""
-    name = f"modelplane-{cloud.name}"
+def cloud_configuration(recipe: Recipe) -> Contents:
+    """Return the package of one cloud: its providers, and the policy that activates their kinds.
+
+    The providers of a cloud are hundreds of kinds and several pods, so a fleet on one cloud installs only
+    those, and the Configuration depends on none of them.
+    """
+    name = f"modelplane-{recipe.package}"
+    providers = tuple(
+        Dependency(PackageKind.PROVIDER, provider.package, Version.parse(provider.version).or_newer)
+        for provider in recipe.providers
+    )
     about = metadata(
         PackageKind.CONFIGURATION,
         name,
-        f"What Modelplane needs to provision clusters on {cloud.title}.",
-        cloud.providers,
+        f"What Modelplane needs to provision clusters on {recipe.title}.",
+        providers,
     )
-    return Contents(cloud.name, (about, activation_policy(name, cloud.activates)))
+    definitions = tuple(kind.definition for provider in recipe.providers for kind in provider.kinds)
+    return Contents(recipe.package, (about, activation_policy(name, definitions)))
 
 
 def packages(registry: Registry, version: Version) -> tuple[Contents, ...]:
     """Return every package that is published."""
-    clouds = (cloud_configuration(cloud) for cloud in CLOUDS)
+    clouds = (cloud_configuration(recipe) for recipe in RECIPES.values())
     return (configuration(registry, version), function(), *clouds)
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import chain, combinations
 from typing import Any
 
+from modelplane.api.schema.untyped import get_list
 from modelplane.gateway import bound_routes
 from modelplane.gateway.envoy import holding, loops, priority_groups, replies, retries, rewrite
 from modelplane.gateway.envoy.clusters import name_cluster
@@ -228,7 +229,7 @@ def list_clusters(route: Mapping[str, Any]) -> Iterator[str]:
     action = route.get("route", {})
     if "cluster" in action:
         yield action["cluster"]
-    for cluster in action.get("weighted_clusters", {}).get("clusters", ()):
+    for cluster in get_list(action, "weighted_clusters", "clusters"):
         yield cluster["name"]
     yield from priority_groups.list_clusters(action)
     yield from endpoint_pickers.list_clusters(route)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from modelplane.api.schema.untyped import get_map
 from modelplane.gateway.envoy.clusters import name_cluster
 from modelplane.gateway.envoy.type_urls import ENVOY
 from modelplane.gateway.route_table import Backend, Listener
@@ -121,7 +122,7 @@ def answer() -> dict[str, Any]:
 
 def list_clusters(action: Mapping[str, Any]) -> Iterator[str]:
     """Yield the names of the clusters that such a part of a route names."""
-    configuration = action.get(_KEY, {}).get("extension", {}).get("typed_config", {})
+    configuration = get_map(action.get(_KEY, {}), "extension", "typed_config")
     for group in configuration.get("priority_groups", ()):
         for cluster in group["clusters"]:
             yield cluster["cluster_name"]

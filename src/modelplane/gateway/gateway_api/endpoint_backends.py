@@ -14,6 +14,7 @@ from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
 from modelplane.api.names import name_backend, name_front
 from modelplane.api.rejected import Rejected
+from modelplane.api.schema.untyped import get_list
 from modelplane.gateway.credentials import must_have_module
 from modelplane.gateway.hosts import format_authority
 from modelplane.gateway.services import Selected, Target, find_ip_version, parse_url
@@ -29,7 +30,7 @@ Manifest = dict[str, Any]
 
 def find_address(gateway: Mapping[str, Any]) -> str:
     """Return the address of a Gateway for clients, who use port 80; empty while it has none."""
-    addresses = gateway.get("status", {}).get("addresses") or ()
+    addresses = get_list(gateway, "status", "addresses")
     return format_authority(str(addresses[0]["value"])) if addresses else ""
 
 

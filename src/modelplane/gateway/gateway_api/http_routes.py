@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from modelplane.api.meta import GATEWAY_NAME, SYSTEM_NAMESPACE, Object
 from modelplane.api.rejected import Rejected
+from modelplane.api.schema.untyped import get_list, get_map
 from modelplane.gateway.gateway_api import inference_pools
 from modelplane.gateway.route_table import Backend, EndpointPicker, Route, Token
 from modelplane.gateway.tokens import HEADERS
@@ -52,16 +53,16 @@ class _Cluster:
         """Return the addresses and ports of the ready endpoints of a Service's port, sorted."""
         manifest = self._services.get((namespace, service))
         names = (
-            {entry.get("name", "") for entry in manifest["spec"].get("ports") or () if entry["port"] == port}
+            {entry.get("name", "") for entry in get_list(manifest, "spec", "ports") if entry["port"] == port}
             if manifest
             else set()
         )
         hosts = {
             (self._address_of(endpoint["addresses"][0]), slice_port["port"])
             for endpoint_slice in self._slices.get((namespace, service), ())
-            for slice_port in endpoint_slice.get("ports") or ()
+            for slice_port in get_list(endpoint_slice, "ports")
             if (slice_port.get("name") or "") in names and "port" in slice_port
-            for endpoint in endpoint_slice.get("endpoints") or ()
+            for endpoint in get_list(endpoint_slice, "endpoints")
             if _ready(endpoint)
         }
         return tuple(sorted(hosts))
@@ -100,7 +101,7 @@ def build_workload_routes(
     return tuple(
         route
         for http_route in sorted(ours, key=_precedence)
-        for number, rule in enumerate(http_route["spec"].get("rules") or ())
+        for number, rule in enumerate(get_list(http_route, "spec", "rules"))
         for route in _routes(http_route, number, rule, cluster)
     )
 
@@ -112,7 +113,7 @@ def is_attached(http_route: Object) -> bool:
         parent["name"] == GATEWAY_NAME
         and parent.get("namespace", namespace) == SYSTEM_NAMESPACE
         and parent.get("kind", "Gateway") == "Gateway"
-        for parent in http_route["spec"].get("parentRefs") or ()
+        for parent in get_list(http_route, "spec", "parentRefs")
     )
 
 
@@ -124,7 +125,7 @@ def check_supported(http_route: Object) -> Rejected | None:
             subject="spec.hostnames",
             detail="is not supported, because requests are told apart by their path only",
         )
-    for number, rule in enumerate(spec.get("rules") or ()):
+    for number, rule in enumerate(get_list(spec, "rules")):
         for field, fault in _find_faults(rule, http_route["metadata"]["namespace"]):
             return Rejected(subject=f"spec.rules[{number}].{field}", detail=fault)
     return None
@@ -134,17 +135,17 @@ def _find_faults(rule: Object, namespace: str) -> Iterator[tuple[str, str]]:
     """Yield each field of a rule that is not supported, and why."""
     for field in sorted(rule.keys() - _RULE_FIELDS):
         yield field, "is not supported"
-    if not all(map(_is_supported, rule.get("matches") or ())):
+    if not all(map(_is_supported, get_list(rule, "matches"))):
         yield "matches", "has more than a path of type PathPrefix, which alone is supported"
-    for filter_ in rule.get("filters") or ():
+    for filter_ in get_list(rule, "filters"):
         if _removes_tokens(filter_):
             continue
         rewrite = filter_.get("urlRewrite", {})
         if "replacePrefixMatch" not in rewrite.get("path", {}) or rewrite.keys() - {"path"}:
             yield "filters", "has more than URLRewrite with replacePrefixMatch, which alone is supported"
-    if any(value not in ("0s", "0") for value in (rule.get("timeouts") or {}).values()):
+    if any(value not in ("0s", "0") for value in get_map(rule, "timeouts").values()):
         yield "timeouts", "must be 0s, because a stream lasts as long as the model speaks"
-    references = rule.get("backendRefs") or ()
+    references = get_list(rule, "backendRefs")
     for reference in references:
         is_pool = inference_pools.is_pool(reference)
         kind = reference.get("kind", "Service")
@@ -175,9 +176,9 @@ def _removes_tokens(rule_filter: Object) -> bool:
 
 def _routes(http_route: Object, number: int, rule: Object, cluster: _Cluster) -> Iterator[Route]:
     namespace, name = _key(http_route)
-    rewrites = (filter_ for filter_ in rule.get("filters") or () if not _removes_tokens(filter_))
+    rewrites = (filter_ for filter_ in get_list(rule, "filters") if not _removes_tokens(filter_))
     prefix = next((rewrite["urlRewrite"]["path"]["replacePrefixMatch"] for rewrite in rewrites), "")
-    references = [reference for reference in rule.get("backendRefs") or () if reference.get("weight", 1) > 0]
+    references = [reference for reference in get_list(rule, "backendRefs") if reference.get("weight", 1) > 0]
     backends = tuple(
         backend
         for reference in references
@@ -195,7 +196,7 @@ def _routes(http_route: Object, number: int, rule: Object, cluster: _Cluster) ->
     everything: Object = {"path": {"value": "/"}}
     for match in rule.get("matches") or (everything,):
         value = match["path"].get("value", "/")
-        asked = next((Token(header["name"], header["value"]) for header in match.get("headers") or ()), None)
+        asked = next((Token(header["name"], header["value"]) for header in get_list(match, "headers")), None)
         yield Route(
             name=f"{namespace}/{name}",
             prefix=f"{value.rstrip('/')}/",
@@ -217,7 +218,7 @@ def _backend(reference: Object, route: str, namespace: str, cluster: _Cluster) -
 
 def _ready(endpoint: Object) -> bool:
     """Return True if an endpoint takes requests; absent means ready (discovery/v1, EndpointConditions)."""
-    return (endpoint.get("conditions") or {}).get("ready") is not False
+    return get_map(endpoint, "conditions").get("ready") is not False
 
 
 def _key(item: Object) -> tuple[str, str]:

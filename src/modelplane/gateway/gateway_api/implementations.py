@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from modelplane.api.inference_gateway import Backend
+from modelplane.api.schema.untyped import get_list
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ def find_implementation(backend: str, routes: Iterable[Mapping[str, Any]]) -> Im
     reporting = {
         parent.get("controllerName", "")
         for route in routes
-        for parent in route.get("status", {}).get("parents", ())
+        for parent in get_list(route, "status", "parents")
     }
     return next(
         (implementation for implementation in IMPLEMENTATIONS if implementation.controller in reporting),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 
 from modelplane.api.meta import Object
 from modelplane.api.rejected import Rejected
+from modelplane.api.schema.untyped import get_list, get_map
 
 GROUP = "inference.networking.k8s.io"
 KIND = "InferencePool"
@@ -31,18 +32,18 @@ def list_members(pool: Object, pods: Iterable[Object], address_of: Callable[[str
 
 def list_ready(pool: Object, pods: Iterable[Object]) -> tuple[Object, ...]:
     """Return the pods of a pool that take requests, by their names."""
-    labels = pool["spec"]["selector"].get("matchLabels") or {}
-    chosen = (pod for pod in pods if labels and labels.items() <= _labels(pod).items() and _is_ready(pod))
+    labels = get_map(pool, "spec", "selector", "matchLabels").items()
+    chosen = (
+        pod
+        for pod in pods
+        if labels and labels <= get_map(pod, "metadata", "labels").items() and _is_ready(pod)
+    )
     return tuple(sorted(chosen, key=lambda pod: str(pod["metadata"]["name"])))
 
 
-def _labels(pod: Object) -> dict[str, str]:
-    return pod["metadata"].get("labels") or {}
-
-
 def _is_ready(pod: Object) -> bool:
-    status = pod.get("status") or {}
-    conditions = {condition["type"]: condition["status"] for condition in status.get("conditions") or ()}
+    status = get_map(pod, "status")
+    conditions = {condition["type"]: condition["status"] for condition in get_list(status, "conditions")}
     is_ending = "deletionTimestamp" in pod["metadata"]
     return not is_ending and bool(status.get("podIP")) and conditions.get("Ready") == "True"
 

@@ -18,6 +18,7 @@ from typing import Any, Final, TypeVar
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.api.model_service import ModelService
 from modelplane.api.names import child_name, name_backend, name_front
+from modelplane.api.schema.untyped import get_list, get_map
 from modelplane.gateway import tokens
 from modelplane.gateway.gateway_api.endpoint_backends import FRONT_PORT, GATEWAY, Manifest
 from modelplane.gateway.route_table import Token
@@ -94,15 +95,15 @@ def has_steps(routes: Mapping[str, Manifest]) -> bool:
 
 def find_replacement(route: Mapping[str, Any]) -> str:
     """Return the path that the route of a service replaces the prefix by; empty if it has none for a rule."""
-    for rule in route.get("spec", {}).get("rules", ())[:1]:
+    for rule in get_list(route, "spec", "rules")[:1]:
         for filter_ in rule.get("filters", ()):
-            return str(filter_.get("urlRewrite", {}).get("path", {}).get("replacePrefixMatch", ""))
+            return str(get_map(filter_, "urlRewrite", "path").get("replacePrefixMatch", ""))
     return ""
 
 
 def has_rewrites_per_backend(route: Mapping[str, Any]) -> bool:
     """Return True if a route replaces the path for single backends."""
-    rules = route.get("spec", {}).get("rules", ())
+    rules = get_list(route, "spec", "rules")
     references = (reference for rule in rules for reference in rule.get("backendRefs", ()))
     filters = (filter_ for reference in references for filter_ in reference.get("filters", ()))
     return any(filter_.get("type") == "URLRewrite" for filter_ in filters)

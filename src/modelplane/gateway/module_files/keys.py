@@ -20,6 +20,7 @@ from modelplane.api.listing import number_of
 from modelplane.api.meta import Object
 from modelplane.api.model_key import ModelKey
 from modelplane.api.schema.decode import InvalidObject, decode_as
+from modelplane.api.schema.untyped import get_map
 from modelplane.gateway.module_files.grants import (
     grant_finder,
     is_counted_by_service,
@@ -251,11 +252,11 @@ def _taken(entry: KeyEntry, found: Holders) -> str:
 
 def _claims(item: Object, id_: str) -> set[Claim]:
     """Return the hashes that a ModelKey names, whether or not it can be read."""
-    metadata, status = item["metadata"], item.get("status") or {}
+    metadata, status = item["metadata"], get_map(item, "status")
     seen = {entry["sha256"]: entry for entry in _with_hash(status.get("hashes"))}
     is_edited, created = metadata.get("generation", 0) > 1, str(metadata.get("creationTimestamp", ""))
     found = set()
-    for sha256 in (entry["sha256"] for entry in _with_hash((item.get("spec") or {}).get("hashes"))):
+    for sha256 in (entry["sha256"] for entry in _with_hash(get_map(item, "spec").get("hashes"))):
         said = seen.get(sha256, {})
         is_refused = bool(said.get("refused"))
         found.add(Claim(sha256, id_, str(said.get("firstSeen", "")), is_refused, is_edited, created))

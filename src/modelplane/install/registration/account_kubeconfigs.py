@@ -14,12 +14,12 @@ from typing import Any, Final
 import yaml
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
-from modelplane.api.user_error import UserError
 from modelplane.compose.cluster.cluster_kubeconfig import subject_of
 from modelplane.kube import errors, kubeconfig_secret
 from modelplane.kube.client import Client
 from modelplane.kube.resources import NAMESPACES, Object
 from modelplane.kube.token_claims import Claims, decode_claims
+from modelplane.user_error import UserError
 
 KEY: Final = "kubeconfig"
 """Key of a kubeconfig in its Secret."""

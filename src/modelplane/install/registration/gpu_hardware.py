@@ -11,9 +11,9 @@ from modelplane.api.inference_class import InferenceClass, InferenceClassSpec
 from modelplane.api.listing import listing, number_of
 from modelplane.api.meta import ObjectMeta
 from modelplane.catalogue.entries import Catalogue
-from modelplane.install.registration import known
+from modelplane.install.registration import catalogue_classes
 from modelplane.install.registration import node_devices as device_kinds
-from modelplane.install.registration.known import KnownClasses, Labeled
+from modelplane.install.registration.catalogue_classes import CatalogueClasses, Labeled
 from modelplane.install.registration.node_devices import Kind, Signature, format_slug
 from modelplane.install.registration.observed import Node, Observed, Published
 
@@ -69,7 +69,7 @@ class _Member:
     """A GPU node with the class that it belongs to."""
 
     node: Node
-    known: InferenceClass | None
+    catalogue_class: InferenceClass | None
     counted: Signature = ()
     devices: tuple[tuple[Kind, Published], ...] = ()
     labeled: Labeled | None = None
@@ -77,7 +77,7 @@ class _Member:
     @property
     def likeness(self) -> object:
         """Equal for nodes of one class."""
-        return self.known.metadata.name if self.known else (self.counted, self.labeled)
+        return self.catalogue_class.metadata.name if self.catalogue_class else (self.counted, self.labeled)
 
 
 @dataclass(slots=True)
@@ -94,8 +94,8 @@ class _Group:
 
 def describe_hardware(cluster: str, observed: Observed, catalogue: Catalogue) -> Hardware:
     """Return the classes and pools that describe a cluster's GPU nodes."""
-    known_classes = KnownClasses(catalogue)
-    members, notes = _members(observed, known_classes)
+    of_catalogue = CatalogueClasses(catalogue)
+    members, notes = _members(observed, of_catalogue)
     if not members:
         return Hardware(notes=tuple(notes), problems=(_no_gpus(observed),))
     groups, problems = _groups(members)
@@ -115,7 +115,7 @@ def describe_hardware(cluster: str, observed: Observed, catalogue: Catalogue) ->
         likeness = group.members[0].likeness
         if likeness not in names:
             alike = [member for other in groups for member in other.members if member.likeness == likeness]
-            made = _class(cluster, alike, known_classes, set(classes))
+            made = _class(cluster, alike, of_catalogue, set(classes))
             names[likeness] = made.metadata.name
             classes[made.metadata.name] = made
             notes += _doubts(made, alike)
@@ -125,7 +125,7 @@ def describe_hardware(cluster: str, observed: Observed, catalogue: Catalogue) ->
     return Hardware(tuple(classes.values()), tuple(pools), tuple(notes), tuple(problems))
 
 
-def _members(observed: Observed, known_classes: KnownClasses) -> tuple[list[_Member], list[str]]:
+def _members(observed: Observed, of_catalogue: CatalogueClasses) -> tuple[list[_Member], list[str]]:
     class_of = device_kinds.choose_device_class(observed.device_classes)
     members: list[_Member] = []
     unknown: list[str] = []
@@ -133,12 +133,12 @@ def _members(observed: Observed, known_classes: KnownClasses) -> tuple[list[_Mem
         devices = tuple(device_kinds.match_kinds(node, class_of))
         counted = device_kinds.compute_signature(kind for kind, _ in devices)
         if counted:
-            of_catalogue = known_classes.find_by_devices(node, counted, devices)
-            members.append(_Member(node, of_catalogue, counted, devices))
+            of_devices = of_catalogue.find_by_devices(node, counted, devices)
+            members.append(_Member(node, of_devices, counted, devices))
         elif node.extended:
-            gpus = known.count_labeled(node)
-            of_labels = known_classes.find_by_labels(node, gpus) if gpus else None
-            if of_labels or (gpus and known.describe_labeled(gpus, None, "")):
+            gpus = catalogue_classes.count_labeled(node)
+            of_labels = of_catalogue.find_by_labels(node, gpus) if gpus else None
+            if of_labels or (gpus and catalogue_classes.describe_labeled(gpus, None, "")):
                 members.append(_Member(node, of_labels, labeled=gpus))
             else:
                 unknown.append(node.name)
@@ -181,17 +181,17 @@ def _groups(members: Iterable[_Member]) -> tuple[list[_Group], list[str]]:
 
 
 def _class(
-    cluster: str, alike: Sequence[_Member], known_classes: KnownClasses, taken: set[str]
+    cluster: str, alike: Sequence[_Member], of_catalogue: CatalogueClasses, taken: set[str]
 ) -> InferenceClass:
     """Return the class of nodes that are alike: of the catalogue, or of their own figures."""
     first = alike[0]
-    if first.known is not None:
-        return first.known
+    if first.catalogue_class is not None:
+        return first.catalogue_class
     if first.labeled is not None:
         node, gpus = first.node, first.labeled
         major, minor = (node.read_number(f"nvidia.com/gpu.compute.{part}") for part in ("major", "minor"))
-        device = known.describe_labeled(
-            gpus, known_classes.find_card(gpus), f"{major}.{minor}.0" if major else ""
+        device = catalogue_classes.describe_labeled(
+            gpus, of_catalogue.find_card(gpus), f"{major}.{minor}.0" if major else ""
         )
         entries: tuple[Device, ...] = (device,) if device else ()
         words, count, source = f"{gpus.product} {gpus.profile}", gpus.count, "the labels of nodes"

@@ -14,7 +14,6 @@ from typing import Final
 from modelplane.api import labels
 from modelplane.api.clouds.cluster_origin import Source
 from modelplane.api.meta import SYSTEM_NAMESPACE
-from modelplane.api.user_error import UserError
 from modelplane.compose.cluster.cluster_kubeconfig import INSTALLER
 from modelplane.compose.definition_owner import crossplane_owns
 from modelplane.compose.readiness import condition_of, is_true
@@ -36,6 +35,7 @@ from modelplane.kube.client import Client
 from modelplane.kube.kubeconfig_secret import find_token
 from modelplane.kube.resources import Object
 from modelplane.kube.token_claims import decode_claims
+from modelplane.user_error import UserError
 
 CONTROL_PLANE: Final = "the control plane"
 _CLUSTERS: Final = fleet_resources.INFERENCE_CLUSTERS

@@ -3,27 +3,38 @@
 import os
 from pathlib import Path
 
-from modelplane.api.user_error import UserError
 from modelplane.controllers.fleet_resources import known
+from modelplane.kube import connection
 from modelplane.kube.client import Client
-
-_MANAGER = "modelplane-install"
-"""The field manager of installations, apart from the controllers' own."""
+from modelplane.user_error import UserError
 
 
 class NoCluster(UserError):
     """There is no usable kubeconfig; the message has the remedy."""
 
 
-def connect(kubeconfig: Path | None, context: str, field_manager: str = _MANAGER) -> Client:
+def connect(kubeconfig: Path | None, context: str, field_manager: str, timeout_s: float) -> Client:
     """Return a client; nothing is sent yet. Raises ``NoCluster``."""
     path = kubeconfig or _default()
     try:
         return Client.from_kubeconfig(
-            str(path), context=context, field_manager=field_manager, timeout_s=30.0, known=known
+            str(path), context=context, field_manager=field_manager, timeout_s=timeout_s, known=known
         )
     except ValueError as error:
-        raise NoCluster(f'{error}, in "{path}": name another with --kubeconfig or --context') from error
+        raise _explain(error, path) from error
+
+
+def find_namespace(kubeconfig: Path | None, context: str) -> str:
+    """Return the namespace of the current context, or of a named one. Raises ``NoCluster``."""
+    path = kubeconfig or _default()
+    try:
+        return connection.find_namespace(str(path), context)
+    except ValueError as error:
+        raise _explain(error, path) from error
+
+
+def _explain(error: ValueError, path: Path) -> NoCluster:
+    return NoCluster(f'{error}, in "{path}": name another with --kubeconfig or --context')
 
 
 def _default() -> Path:

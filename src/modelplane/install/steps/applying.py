@@ -12,14 +12,13 @@ from modelplane import __version__
 from modelplane.api.kinds import KINDS
 from modelplane.api.listing import listing
 from modelplane.api.meta import SYSTEM_NAMESPACE
-from modelplane.api.user_error import UserError
 from modelplane.compose.readiness import condition_of, is_true
 from modelplane.controllers.fleet_resources import resource_of, resource_of_kind
 from modelplane.install.installation_names import VERSION
 from modelplane.install.installation_options import Options
 from modelplane.install.manifests import build_manifests
 from modelplane.install.steps import refusals
-from modelplane.install.steps.found import Found, get_identity, look
+from modelplane.install.steps.existing_installation import Installation, get_identity, read_installation
 from modelplane.install.steps.refusals import Check
 from modelplane.install.steps.waiting import Deadline, Report
 from modelplane.kube import errors, resources
@@ -50,18 +49,16 @@ class Installer:
 
         Raises ``UserError`` before anything is changed, ``NotInTime`` or ``KubernetesError`` after.
         """
-        found = await look(self.client)
-        if rejected := refusals.check_install(found, upgrade=upgrade):
-            raise UserError(rejected.message)
-        if rejected := refusals.check_objects(check(await self._stored(found))):
-            raise UserError(rejected.message)
+        existing = await read_installation(self.client)
+        refusals.check_install(existing, upgrade=upgrade)
+        refusals.check_stored_objects(check(await self._stored(existing)))
         manifests = build_manifests(options)
         kinds = [manifest for manifest in manifests if manifest["kind"] == _DEFINITION]
         await self._apply("kinds", kinds)
         if not self.dry_run:
             await self.deadline.wait_until_nothing(partial(self._unserved, kinds))
         await self._apply("everything else", manifests[len(kinds) :])
-        await self._remove(find_left_behind(found, manifests))
+        await self._remove(find_left_behind(existing, manifests))
         if self.dry_run:
             return
         for manifest in manifests:
@@ -69,9 +66,9 @@ class Installer:
                 await self.deadline.wait_until_nothing(partial(self._unavailable, manifest))
                 self.report(f"{manifest['metadata']['name']} is available")
 
-    async def _stored(self, found: Found) -> list[Object]:
+    async def _stored(self, existing: Installation) -> list[Object]:
         """Return every object of the kinds that are there."""
-        names = {definition["metadata"]["name"] for definition in found.definitions}
+        names = {definition["metadata"]["name"] for definition in existing.definitions}
         kinds = [resource_of_kind(kind.type) for kind in KINDS if kind.definition in names]
         asked = [partial(self.client.list, kind) for kind in kinds]
         return [_own(item) for ask in asked for item in (await self.deadline.wait_for_answer(ask)).items]
@@ -81,7 +78,7 @@ class Installer:
         counts = (f"{outcomes.count(outcome)} {outcome}" for outcome in OUTCOMES if outcome in outcomes)
         self.report(f"{what}: {', '.join(counts)}")
 
-    async def _unserved(self, kinds: Sequence[Object]) -> str | None:
+    async def _unserved(self, kinds: Sequence[Object]) -> str:
         """Return which kinds the API server does not serve yet."""
         names = [kind["metadata"]["name"] for kind in kinds]
         definitions = [await self.client.get(resources.CUSTOM_RESOURCE_DEFINITIONS, name) for name in names]
@@ -90,9 +87,9 @@ class Installer:
             for name, definition in zip(names, definitions, strict=True)
             if not is_true(definition or {}, "Established")
         ]
-        return f"the API server does not serve {listing(waiting)} yet" if waiting else None
+        return f"the API server does not serve {listing(waiting)} yet" if waiting else ""
 
-    async def _unavailable(self, manifest: Object) -> str | None:
+    async def _unavailable(self, manifest: Object) -> str:
         name = manifest["metadata"]["name"]
         deployment = await self.client.get(resources.DEPLOYMENTS, name, SYSTEM_NAMESPACE)
         if deployment is None:
@@ -101,7 +98,7 @@ class Installer:
         labels = ",".join(f"{key}={value}" for key, value in chosen.items())
         pods = (await self.client.list(resources.PODS, SYSTEM_NAMESPACE, labels=labels)).items
         problem = find_unavailability(deployment, pods)
-        return f'Deployment "{name}": {problem}' if problem else None
+        return f'Deployment "{name}": {problem}' if problem else ""
 
     async def _remove(self, items: Sequence[Object]) -> None:
         for item in items:
@@ -114,12 +111,12 @@ class Installer:
             self.report(f"removed {named}")
 
 
-def find_left_behind(found: Found, manifests: Sequence[Object]) -> tuple[Object, ...]:
+def find_left_behind(existing: Installation, manifests: Sequence[Object]) -> tuple[Object, ...]:
     """Return the objects of another version that this one lacks, except definitions and the namespace."""
     identities = {get_identity(manifest) for manifest in manifests}
     return tuple(
         item
-        for item in found.objects
+        for item in existing.objects
         if get_identity(item) not in identities
         and item["kind"] not in (_DEFINITION, "Namespace")
         and item["metadata"]["labels"].get(VERSION, __version__) != __version__

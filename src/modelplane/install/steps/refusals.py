@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Sequence
 
 from modelplane import __version__
 from modelplane.api.listing import listing
-from modelplane.api.rejected import Rejected
 from modelplane.cel.value_types.semver import SemverError, parse
 from modelplane.compose.definition_owner import owned_by_other
 from modelplane.install.installation_names import MANAGER
 from modelplane.install.manifests import build_definitions
-from modelplane.install.steps.found import Found
+from modelplane.install.steps.existing_installation import Installation
 from modelplane.kube.resources import Object
+from modelplane.user_error import UserError
 
 _MOST_PROBLEMS = 10
 
@@ -21,56 +21,46 @@ Check = Callable[[Sequence[Object]], Sequence[str]]
 """Returns the problems of stored objects with the kinds of this version, a sentence each."""
 
 
-def check_install(found: Found, *, upgrade: bool) -> Rejected | None:
-    """Return why this version must not replace the installed one; None if it may."""
-    return (
-        owned_by_other(found.definitions)
-        or check_tool(found)
-        or _check_version(found.version, upgrade=upgrade)
-        or _check_stored_versions(found.definitions)
-    )
+def check_install(installation: Installation, *, upgrade: bool) -> None:
+    """Raise ``UserError`` if this version must not replace the installed one."""
+    if rejected := owned_by_other(installation.definitions):
+        raise UserError(rejected.message)
+    check_tool(installation)
+    _check_version(installation.version, upgrade=upgrade)
+    _check_stored_versions(installation.definitions)
 
 
-def check_tool(found: Found) -> Rejected | None:
-    """Return why an installation belongs to another tool; None if it does not."""
-    if found.manager == MANAGER:
-        return None
-    return Rejected(
-        subject="Modelplane",
-        detail=f"was installed there by {found.manager}",
-        remedy="use that to change it",
-    )
+def check_tool(installation: Installation) -> None:
+    """Raise ``UserError`` if an installation belongs to another tool."""
+    if installation.manager != MANAGER:
+        raise UserError(f"Modelplane was installed there by {installation.manager}: use that to change it")
 
 
-def _check_version(installed: str, *, upgrade: bool) -> Rejected | None:
+def _check_version(installed: str, *, upgrade: bool) -> None:
     if not installed:
-        missing = Rejected(
-            subject="Modelplane", detail="is not installed there", remedy="leave out --upgrade"
-        )
-        return missing if upgrade else None
+        if upgrade:
+            raise UserError("Modelplane is not installed there: leave out --upgrade")
+        return
     if not upgrade:
-        return Rejected(
-            subject=f"Modelplane {installed}",
-            detail="is installed there",
-            remedy=f"say --upgrade to bring it to {__version__}",
+        raise UserError(
+            f"Modelplane {installed} is installed there: say --upgrade to bring it to {__version__}"
         )
+    if installed == __version__:
+        return
     try:
-        newer = installed != __version__ and parse(installed) > parse(__version__)
+        is_newer = parse(installed) > parse(__version__)
     except SemverError as error:
-        return Rejected(
-            detail=f"cannot tell whether the version that is installed is older than {__version__}: {error}"
+        raise UserError(
+            f"cannot tell whether the version that is installed is older than {__version__}: {error}"
+        ) from error
+    if is_newer:
+        raise UserError(
+            f"Modelplane {installed} is installed there, and this is {__version__}: use the newer one"
         )
-    if newer:
-        return Rejected(
-            subject=f"Modelplane {installed}",
-            detail=f"is installed there, and this is {__version__}",
-            remedy="use the newer one",
-        )
-    return None
 
 
-def _check_stored_versions(definitions: Iterable[Object]) -> Rejected | None:
-    """Return which kinds have objects of a version that this one does not know."""
+def _check_stored_versions(definitions: Iterable[Object]) -> None:
+    """Raise ``UserError`` if kinds have objects of a version that this one does not have."""
     versions = {
         definition["metadata"]["name"]: {version["name"] for version in definition["spec"]["versions"]}
         for definition in build_definitions()
@@ -81,22 +71,15 @@ def _check_stored_versions(definitions: Iterable[Object]) -> Rejected | None:
         for version in definition.get("status", {}).get("storedVersions") or ()
         if version not in versions[definition["metadata"]["name"]]
     ]
-    if not lost:
-        return None
-    return Rejected(
-        subject="objects", detail=f"may be stored as {listing(lost)}, which this version does not have"
-    )
+    if lost:
+        raise UserError(f"objects may be stored as {listing(lost)}, which this version does not have")
 
 
-def check_objects(problems: Sequence[str]) -> Rejected | None:
-    """Return why stored objects block new kinds; None if they do not."""
+def check_stored_objects(problems: Sequence[str]) -> None:
+    """Raise ``UserError`` if there are problems of stored objects with the kinds of this version."""
     if not problems:
-        return None
+        return
     shown = problems[:_MOST_PROBLEMS]
     more = [f"and {len(problems) - len(shown)} more"] if len(problems) > len(shown) else []
     lines = "".join(f"\n  {problem}" for problem in (*shown, *more))
-    return Rejected(
-        subject="objects",
-        detail=f"do not fit the kinds of {__version__}",
-        remedy=f"change these first{lines}",
-    )
+    raise UserError(f"objects do not fit the kinds of {__version__}: change these first{lines}")

@@ -11,8 +11,6 @@ from functools import partial
 
 from modelplane.api.listing import listing
 from modelplane.api.meta import GATEWAY_NAMESPACE, SYSTEM_NAMESPACE
-from modelplane.api.rejected import Rejected
-from modelplane.api.user_error import UserError
 from modelplane.compose.definition_owner import crossplane_owns
 from modelplane.compose.readiness import condition_of
 from modelplane.controllers import fleet_resources
@@ -21,13 +19,19 @@ from modelplane.controllers.fleet_resources import resource_of
 from modelplane.install.crossplane_gateway import PUBLISHER
 from modelplane.install.installation_names import CONTROLLER, INSTALLATION, PART_OF
 from modelplane.install.steps import refusals
-from modelplane.install.steps.found import PARTS, Found, list_metadata, look
+from modelplane.install.steps.existing_installation import (
+    PARTS,
+    Installation,
+    list_metadata,
+    read_installation,
+)
 from modelplane.install.steps.waiting import Deadline, Report
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import build_key
 from modelplane.kube.resources import Object, Resource
 from modelplane.proxy.publication import SELECTOR
+from modelplane.user_error import UserError
 
 _MODELS = (
     fleet_resources.MODEL_SERVICES,
@@ -74,37 +78,32 @@ class Uninstaller:
 
         Raises ``UserError`` before anything is changed, ``NotInTime`` or ``KubernetesError`` after.
         """
-        found = await look(self.client)
-        native = [definition for definition in found.definitions if not crossplane_owns(definition)]
-        if rejected := await self._check(found, native, delete_models=delete_models):
-            raise UserError(rejected.message)
+        existing = await read_installation(self.client)
+        native = [definition for definition in existing.definitions if not crossplane_owns(definition)]
+        await self._check(existing, native, delete_models=delete_models)
         if delete_models:
             await self._delete_objects("models", _served(_MODELS, native))
             await self._delete_objects("descriptions of the fleet", _served(_FLEET, native))
-        await self._delete_installation(found)
-        if len(native) < len(found.definitions):
+        await self._delete_installation(existing)
+        if len(native) < len(existing.definitions):
             self.report("kinds and namespace: kept, because Crossplane uses them")
             return
         await self._delete_definitions([definition for definition in native if _is_part(definition)])
-        await self._delete_namespace(found)
+        await self._delete_namespace(existing)
 
-    async def _check(self, found: Found, native: Sequence[Object], *, delete_models: bool) -> Rejected | None:
-        if not found.objects:
-            return Rejected(subject="Modelplane", detail="is not installed there")
-        if rejected := refusals.check_tool(found):
-            return rejected
-        if delete_models and len(native) < len(found.definitions):
-            remedy = "delete them first, then leave out --delete-models"
-            return Rejected(subject="Crossplane", detail="owns the models", remedy=remedy)
+    async def _check(self, existing: Installation, native: Sequence[Object], *, delete_models: bool) -> None:
+        """Raise ``UserError`` if nothing may be removed."""
+        if not existing.objects:
+            raise UserError("Modelplane is not installed there")
+        refusals.check_tool(existing)
+        if delete_models and len(native) < len(existing.definitions):
+            raise UserError("Crossplane owns the models: delete them first, then leave out --delete-models")
         if delete_models:
-            return None
-        models = await self._objects(_served(_MODELS, native))
-        if not models:
-            return None
-        return Rejected(
-            detail=f"there are models: {listing(map(_name, models))}",
-            remedy="delete them first, or say --delete-models",
-        )
+            return
+        if models := await self._objects(_served(_MODELS, native)):
+            raise UserError(
+                f"there are models: {listing(map(_name, models))}: delete them first, or say --delete-models"
+            )
 
     async def _objects(self, kinds: Iterable[Resource]) -> list[Object]:
         asked = [partial(self.client.list, kind) for kind in kinds]
@@ -116,13 +115,13 @@ class Uninstaller:
         await self.deadline.wait_until_nothing(partial(self._undeleted, kinds))
         self._counted(what, count)
 
-    async def _undeleted(self, kinds: Sequence[Resource]) -> str | None:
+    async def _undeleted(self, kinds: Sequence[Resource]) -> str:
         """Delete the objects that exist, and return what their deletion waits for."""
         items = await self._objects(kinds)
         for item in items:
             await self._delete(item)
         causes = listing(f"{_name(item)}, {_waits_for(item)}" for item in items)
-        return f"{causes}: their deletion completes only while {CONTROLLER} runs" if items else None
+        return f"{causes}: their deletion completes only while {CONTROLLER} runs" if items else ""
 
     def _counted(self, what: str, count: int) -> None:
         if count:
@@ -137,9 +136,9 @@ class Uninstaller:
                 resource_of(item), metadata["name"], metadata.get("namespace"), uid=metadata["uid"]
             )
 
-    async def _delete_installation(self, found: Found) -> None:
+    async def _delete_installation(self, existing: Installation) -> None:
         """Delete the workloads, and after their end the objects that they needed or created."""
-        parts = [item for item in found.objects if item["kind"] not in _LAST]
+        parts = [item for item in existing.objects if item["kind"] not in _LAST]
         workloads = [item for item in parts if item["kind"] == "Deployment"]
         for item in workloads:
             await self._delete(item)
@@ -159,9 +158,9 @@ class Uninstaller:
         private = await self.client.list(resources.SECRETS, GATEWAY_NAMESPACE, labels=SELECTOR)
         return [*public.items, *private.items, *([lease] if lease else [])]
 
-    async def _running(self) -> str | None:
+    async def _running(self) -> str:
         pods = await list_metadata(self.client, resources.PODS, SYSTEM_NAMESPACE, labels=PARTS)
-        return f"{listing(map(_name, pods))} has not ended yet" if pods else None
+        return f"{listing(map(_name, pods))} has not ended yet" if pods else ""
 
     async def _delete_definitions(self, ours: Sequence[Object]) -> None:
         """Delete the kinds, unless that would delete objects with them."""
@@ -174,15 +173,15 @@ class Uninstaller:
         await self.deadline.wait_until_nothing(partial(self._defined, ours))
         self._counted("kinds", len(ours))
 
-    async def _defined(self, definitions: Sequence[Object]) -> str | None:
+    async def _defined(self, definitions: Sequence[Object]) -> str:
         names = [definition["metadata"]["name"] for definition in definitions]
         answers = [await self.client.get(resources.CUSTOM_RESOURCE_DEFINITIONS, name) for name in names]
         remaining = [name for name, definition in zip(names, answers, strict=True) if definition is not None]
-        return f"{listing(remaining)} is not gone yet" if remaining else None
+        return f"{listing(remaining)} is not gone yet" if remaining else ""
 
-    async def _delete_namespace(self, found: Found) -> None:
+    async def _delete_namespace(self, existing: Installation) -> None:
         """Delete the namespace, unless it holds objects of users, such as a cluster's kubeconfig."""
-        names = [item["metadata"]["name"] for item in found.objects if item["kind"] == "Namespace"]
+        names = [item["metadata"]["name"] for item in existing.objects if item["kind"] == "Namespace"]
         for name in names:
             if left := await self._contents(name):
                 self.report(f"namespace {name}: kept, because of {listing(map(_name, left))}")
@@ -199,9 +198,9 @@ class Uninstaller:
             if item["metadata"]["name"] not in _EVERYWHERE and "deletionTimestamp" not in item["metadata"]
         ]
 
-    async def _ending(self, namespace: str) -> str | None:
+    async def _ending(self, namespace: str) -> str:
         item = await self.client.get(resources.NAMESPACES, namespace)
-        return f"namespace {namespace} is not gone yet" if item else None
+        return f"namespace {namespace} is not gone yet" if item else ""
 
 
 def _served(kinds: Iterable[Resource], definitions: Iterable[Object]) -> tuple[Resource, ...]:

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from modelplane.api.user_error import UserError
 from modelplane.kube import errors
+from modelplane.user_error import UserError
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from modelplane.offline.check.repeats import Repeats
 from modelplane.offline.files import manifest_objects
 from modelplane.offline.files.diagnostics import Problem, Severity
 from modelplane.offline.files.manifest_objects import Foreign
-from modelplane.offline.files.output import Output, Report
+from modelplane.offline.files.report_documents import Output, Report
 from modelplane.offline.files.sources import Source, Unopened
 from modelplane.offline.lint.advice import Configs, Lint
 

@@ -1,17 +1,36 @@
-"""Rows of tables that explain services and replicas."""
+"""Tables and sentences that explain services and replicas."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
+from modelplane.api.columns import Columns
 from modelplane.offline.explain.replica_explanation import ReplicaExplanation, Routing
 from modelplane.offline.explain.service_explanation import RoutedEndpoint, ServiceExplanation, WithoutEndpoint
 from modelplane.offline.explain.statuses import Said
-from modelplane.offline.plan.placement_tables import Row
 
-CONDITION_COLUMNS: Final = ("CONDITION", "STATUS", "REASON", "MESSAGE")
-ENDPOINT_COLUMNS: Final = ("ENDPOINT", "ENTRY", "SHARE", "URL", "WHY")
-ABSENT_COLUMNS: Final = ("KIND", "NAME", "WHY")
-ROUTING_COLUMNS: Final = ("SERVICE", "SHARE", "WHY")
+CONDITIONS: Final = Columns[Said](
+    ("CONDITION", lambda condition: condition.type),
+    ("STATUS", lambda condition: condition.status),
+    ("REASON", lambda condition: condition.reason or "-"),
+    ("MESSAGE", lambda condition: condition.message or "-"),
+)
+ENDPOINTS: Final = Columns[RoutedEndpoint](
+    ("ENDPOINT", lambda endpoint: endpoint.name),
+    ("ENTRY", lambda endpoint: "-" if endpoint.entry is None else str(endpoint.entry)),
+    ("SHARE", lambda endpoint: _share(endpoint.percent)),
+    ("URL", lambda endpoint: endpoint.url),
+    ("WHY", lambda endpoint: endpoint.reason),
+)
+ABSENT: Final = Columns[WithoutEndpoint](
+    ("KIND", lambda absent: absent.kind),
+    ("NAME", lambda absent: absent.name),
+    ("WHY", lambda absent: absent.reason),
+)
+ROUTING: Final = Columns[Routing](
+    ("SERVICE", lambda routing: routing.service),
+    ("SHARE", lambda routing: _share(routing.percent)),
+    ("WHY", lambda routing: routing.reason),
+)
 
 
 def describe_service(explanation: ServiceExplanation) -> str:
@@ -29,34 +48,9 @@ def describe_replica(explanation: ReplicaExplanation) -> str:
     return f"{where}, ready" if explanation.ready else f"{where}, not ready: {explanation.reason}"
 
 
-def list_condition_rows(conditions: Iterable[Said]) -> Iterator[Row]:
-    """Yield a row for each condition."""
-    for line in conditions:
-        yield (line.type, line.status, line.reason or "-", line.message or "-")
-
-
 def select_endpoints(endpoints: Sequence[RoutedEndpoint], *, everything: bool) -> Sequence[RoutedEndpoint]:
     """Return the endpoints that a service selects, or all of its namespace."""
     return endpoints if everything else [endpoint for endpoint in endpoints if endpoint.entry is not None]
-
-
-def list_endpoint_rows(endpoints: Iterable[RoutedEndpoint]) -> Iterator[Row]:
-    """Yield a row for each endpoint."""
-    for endpoint in endpoints:
-        entry = "-" if endpoint.entry is None else str(endpoint.entry)
-        yield (endpoint.name, entry, _share(endpoint.percent), endpoint.url, endpoint.reason)
-
-
-def list_absent_rows(absent: Iterable[WithoutEndpoint]) -> Iterator[Row]:
-    """Yield a row for each object without an endpoint."""
-    for endpoint in absent:
-        yield (endpoint.kind, endpoint.name, endpoint.reason)
-
-
-def list_routing_rows(services: Iterable[Routing]) -> Iterator[Row]:
-    """Yield a row for each service."""
-    for service in services:
-        yield (service.service, _share(service.percent), service.reason)
 
 
 def _share(percent: float) -> str:

@@ -14,17 +14,17 @@ from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
 from modelplane.api.schema.decode import InvalidObject, decode_as
-from modelplane.api.user_error import UserError
 from modelplane.compose.deployment import fleet_snapshot
 from modelplane.compose.replica import endpoint_manifests
 from modelplane.offline.explain.service_explanation import list_endpoints
 from modelplane.offline.explain.statuses import Said, explain_not_ready, read_conditions
 from modelplane.offline.files.diagnostics import ObjectName
-from modelplane.offline.files.output import Output, Report
+from modelplane.offline.files.report_documents import Output, Report
 from modelplane.offline.plan import placements
 from modelplane.offline.plan.fleet_of_files import Files, is_assumed_silent
 from modelplane.offline.plan.lost_claims import find_lost_claims
 from modelplane.offline.plan.placements import Replica
+from modelplane.user_error import UserError
 
 
 class Routing(Output, frozen=True, kw_only=True):

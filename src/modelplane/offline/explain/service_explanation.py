@@ -20,7 +20,6 @@ from modelplane.api.model_service import ModelService
 from modelplane.api.namespaces import check_reserved
 from modelplane.api.rejected import Rejected
 from modelplane.api.schema.decode import InvalidObject, decode_as
-from modelplane.api.user_error import UserError
 from modelplane.compose import owner_status
 from modelplane.compose.composition import Blocked, Composition, Request
 from modelplane.compose.deployment import standby
@@ -37,10 +36,11 @@ from modelplane.gateway.region_routing import Admitted
 from modelplane.gateway.services import MOST_ENDPOINTS, Target, find_target, select
 from modelplane.offline.explain.statuses import Said, explain_not_ready, read_conditions
 from modelplane.offline.files.diagnostics import ObjectName
-from modelplane.offline.files.output import Output, Report
+from modelplane.offline.files.report_documents import Output, Report
 from modelplane.offline.plan.fleet_of_files import NEVER, Files
 from modelplane.offline.render.facts_of_files import find_facts
 from modelplane.offline.render.gateways import is_gateway_local
+from modelplane.user_error import UserError
 
 
 class RoutedEndpoint(Output, frozen=True, kw_only=True):

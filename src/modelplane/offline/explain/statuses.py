@@ -3,7 +3,7 @@
 from modelplane.api.meta import Object
 from modelplane.compose.conditions import READY
 from modelplane.compose.readiness import condition_of
-from modelplane.offline.files.output import Output
+from modelplane.offline.files.report_documents import Output
 
 
 class Said(Output, frozen=True, kw_only=True):

@@ -14,8 +14,8 @@ from yaml.error import MarkedYAMLError
 from yaml.reader import ReaderError
 
 from modelplane.api.listing import in_order
-from modelplane.api.user_error import UserError
-from modelplane.offline.files.output import Output
+from modelplane.offline.files.report_documents import Output
+from modelplane.user_error import UserError
 
 if TYPE_CHECKING:
     from modelplane.cel import SelectorError

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from modelplane.api.columns import Columns
 from modelplane.api.inference_class import InferenceClass
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.kinds import kind_of
@@ -30,6 +31,14 @@ class PoolRefusal(NamedTuple):
     pool: str
     inference_class: str
     reason: str
+
+
+REFUSALS: Final = Columns[PoolRefusal](
+    ("CLUSTER", lambda refusal: refusal.cluster),
+    ("POOL", lambda refusal: refusal.pool),
+    ("CLASS", lambda refusal: refusal.inference_class),
+    ("REASON", lambda refusal: refusal.reason),
+)
 
 
 class Proposal(NamedTuple):

@@ -13,8 +13,7 @@ from modelplane.api.meta import Model as MetaModel
 from modelplane.api.meta import Object
 from modelplane.api.rejected import Rejected
 from modelplane.api.schema.decode import decode_as
-from modelplane.api.user_error import UserError
-from modelplane.offline.files.output import Output, Report
+from modelplane.offline.files.report_documents import Output, Report
 from modelplane.sizing.architecture import Architecture, LayerKind
 from modelplane.sizing.hardware import Node, Served, describe_node, plan_service
 from modelplane.sizing.loaded_weights import MAX_BYTES
@@ -32,6 +31,7 @@ from modelplane.sizing.memory import (
 )
 from modelplane.sizing.splits import PIPELINE_SIZES, TENSOR_SIZES, Split, find_best_split, find_rejections
 from modelplane.sizing.tensors import Role
+from modelplane.user_error import UserError
 
 M = TypeVar("M", bound=MetaModel)
 

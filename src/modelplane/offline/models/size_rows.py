@@ -1,15 +1,12 @@
-"""The size of a model as rows of tables."""
+"""Tables and sentences about the size of a model."""
 
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
 
+from modelplane.api.columns import Columns, Table
 from modelplane.offline.models.size_report import HardwareSize, Size, SplitSize
 
-Row = tuple[str, ...]
-"""One row of a table."""
-
-WEIGHT_COLUMNS: Final = ("PART", "PARAMETERS", "BYTES", "GIB")
-SPLIT_COLUMNS: Final = ("SPLIT", "WEIGHTS", "+ KV", "+ OTHER", "/ 0.92 = GPU", "NODE")
+_Column = tuple[str, Callable[[HardwareSize], str]]
 
 _GIB: Final = 2**30
 _GPUS_OF_NODES: Final = (4, 8)
@@ -28,14 +25,6 @@ def describe_model(size: Size) -> str:
     return f"{size.model}: {size.parameters:,} parameters{active}{quantization}"
 
 
-def list_weight_rows(size: Size) -> Iterator[Row]:
-    """Yield a row for each part of the model, and those of their sums."""
-    for part in size.parts:
-        yield (part.name, f"{part.parameters:,}", f"{part.bytes:,}", format_gib(part.bytes))
-    yield ("loaded", f"{size.parameters:,}", f"{size.weights_bytes:,}", format_gib(size.weights_bytes))
-    yield ("checkpoint", "", f"{size.checkpoint_bytes:,}", format_gib(size.checkpoint_bytes))
-
-
 def describe_cache(size: Size) -> str:
     """Return the KV cache of the sequences in one line."""
     per_sequence, several = size.cache.sequence_bytes, size.cache.sequence_bytes * size.concurrency
@@ -45,62 +34,77 @@ def describe_cache(size: Size) -> str:
     )
 
 
-def list_split_rows(size: Size) -> Iterator[Row]:
-    """Yield a row for each legal split of the usual numbers of GPUs."""
+class Weights(NamedTuple):
+    """Weights of a part of the model, or a sum of them."""
+
+    part: str
+    parameters: int | None
+    bytes: int
+
+
+WEIGHTS: Final = Columns[Weights](
+    ("PART", lambda weights: weights.part),
+    ("PARAMETERS", lambda weights: "" if weights.parameters is None else f"{weights.parameters:,}"),
+    ("BYTES", lambda weights: f"{weights.bytes:,}"),
+    ("GIB", lambda weights: format_gib(weights.bytes)),
+)
+SPLITS: Final = Columns[SplitSize](
+    ("SPLIT", lambda split: split.name),
+    ("WEIGHTS", lambda split: format_gib(split.weights_bytes)),
+    ("+ KV", lambda split: format_gib(split.cache_bytes)),
+    ("+ OTHER", lambda split: format_gib(split.overhead_bytes)),
+    ("/ 0.92 = GPU", lambda split: format_gib(split.gpu_bytes)),
+    ("NODE", lambda split: format_gib(split.node_bytes)),
+)
+SPLITS_TITLE: Final = "Each GPU, in GiB (other: runtime, communication and activations)"
+_POOL: Final[tuple[_Column, ...]] = (
+    ("CLUSTER", lambda size: size.cluster),
+    ("POOL", lambda size: size.pool),
+)
+_CLASS: Final[_Column] = ("CLASS", lambda size: size.inference_class)
+_SERVED: Final[tuple[_Column, ...]] = (
+    ("DEVICES", lambda size: f"{size.devices} {size.device}"),
+    ("NODES", lambda size: str(size.nodes)),
+    ("SPLIT", lambda size: size.split),
+    ("GIB OF EACH", lambda size: f"{format_gib(size.needed_bytes)} of {format_gib(size.device_bytes)}"),
+    ("SEQUENCES", lambda size: f"{size.concurrency:,}" if size.concurrency else "any number"),
+)
+_COST: Final[_Column] = (
+    "COST/HOUR",
+    lambda size: f"{size.cost_per_hour} {size.currency}" if size.cost_per_hour else "",
+)
+_REASON: Final[_Column] = ("REASON", lambda size: size.reason)
+
+
+def list_weights(size: Size) -> Iterator[Weights]:
+    """Yield the weights of each part of the model, and their sums."""
+    yield from (Weights(part.name, part.parameters, part.bytes) for part in size.parts)
+    yield Weights("loaded", size.parameters, size.weights_bytes)
+    yield Weights("checkpoint", None, size.checkpoint_bytes)
+
+
+def list_splits(size: Size) -> Iterator[SplitSize]:
+    """Yield each legal split of the usual numbers of GPUs."""
     for split in size.splits:
         if not split.rejections and (split.pipeline == 1 or split.tensor in _GPUS_OF_NODES):
-            yield _split(split)
+            yield split
 
 
-def _split(split: SplitSize) -> Row:
-    sizes = (split.weights_bytes, split.cache_bytes, split.overhead_bytes, split.gpu_bytes, split.node_bytes)
-    return (split.name, *map(format_gib, sizes))
-
-
-def list_hardware_columns(hardware: Sequence[HardwareSize], told: Sequence[HardwareSize]) -> Row:
-    """Return the columns of hardware that serves a model: pools have a place, and some hardware a price."""
-    cost = ("COST/HOUR",) if any(size.cost_per_hour for size in told) else ()
-    return (
-        *list_place_columns(hardware),
-        "CLASS",
-        "DEVICES",
-        "NODES",
-        "SPLIT",
-        "GIB OF EACH",
-        "SEQUENCES",
-        *cost,
+def tabulate_served(hardware: Sequence[HardwareSize], most: int | None) -> Table:
+    """Return the hardware that serves the model: pools have a place, and some hardware a price."""
+    served = [size for size in hardware if not size.reason]
+    has_costs = any(size.cost_per_hour for size in served[:most])
+    columns = Columns[HardwareSize](
+        *(_POOL if _is_fleet(hardware) else ()), _CLASS, *_SERVED, *((_COST,) if has_costs else ())
     )
+    return columns.tabulate("Hardware that can serve it", served, most)
 
 
-def list_place_columns(hardware: Sequence[HardwareSize]) -> Row:
-    """Return the columns of a pool; none for classes."""
-    return ("CLUSTER", "POOL") if any(size.cluster for size in hardware) else ()
+def tabulate_refused(hardware: Sequence[HardwareSize]) -> Table:
+    """Return the hardware that cannot serve the model."""
+    columns = Columns[HardwareSize](*(_POOL if _is_fleet(hardware) else ()), _CLASS, _REASON)
+    return columns.tabulate("Hardware that cannot", (size for size in hardware if size.reason))
 
 
-def list_served_rows(hardware: Sequence[HardwareSize], told: Sequence[HardwareSize]) -> Iterator[Row]:
-    """Yield a row for each hardware that serves the model."""
-    is_pool, columns = bool(list_place_columns(hardware)), list_hardware_columns(hardware, told)
-    for size in told:
-        row = (
-            *_place(size, is_pool),
-            size.inference_class,
-            f"{size.devices} {size.device}",
-            str(size.nodes),
-            size.split,
-            f"{format_gib(size.needed_bytes)} of {format_gib(size.device_bytes)}",
-            f"{size.concurrency:,}" if size.concurrency else "any number",
-            f"{size.cost_per_hour} {size.currency}" if size.cost_per_hour else "",
-        )
-        yield row[: len(columns)]
-
-
-def list_refused_rows(hardware: Sequence[HardwareSize]) -> Iterator[Row]:
-    """Yield a row for each hardware that cannot serve the model."""
-    is_pool = bool(list_place_columns(hardware))
-    for size in hardware:
-        if size.reason:
-            yield (*_place(size, is_pool), size.inference_class, size.reason)
-
-
-def _place(size: HardwareSize, is_pool: bool) -> Row:
-    return (size.cluster, size.pool) if is_pool else ()
+def _is_fleet(hardware: Sequence[HardwareSize]) -> bool:
+    return any(size.cluster for size in hardware)

@@ -15,11 +15,11 @@ from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Object
 from modelplane.api.schema.decode import InvalidObject, decode_as
-from modelplane.api.user_error import UserError
 from modelplane.compose.deployment import fleet_snapshot
 from modelplane.offline.files.identities import add_version
 from modelplane.offline.plan.fleet_of_files import Files, assemble, take_snapshot
 from modelplane.offline.plan.placements import Plan, plan
+from modelplane.user_error import UserError
 
 _LIMITS: Final = {"maxMoving": MOST_MOVING, "maxMovingInFleet": MOST_MOVING}
 

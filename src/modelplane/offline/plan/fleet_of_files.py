@@ -27,7 +27,6 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.namespaces import check_reserved
 from modelplane.api.schema.decode import InvalidObject, decode_as
-from modelplane.api.user_error import UserError
 from modelplane.cel import SelectorError
 from modelplane.compose import workload_kinds
 from modelplane.compose.cluster import inference_cluster
@@ -43,6 +42,7 @@ from modelplane.deciders.canary.state import UNDECIDED
 from modelplane.offline.files.edits import merge_edits
 from modelplane.offline.files.identities import add_uids, add_version
 from modelplane.offline.files.store import Store
+from modelplane.user_error import UserError
 
 NEVER: Final = "1970-01-01T00:00:00Z"
 """Last transition of a condition that no server has stored: there is no clock here."""

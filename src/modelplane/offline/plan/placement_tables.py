@@ -1,11 +1,12 @@
-"""Plans and explanations as rows of tables.
+"""Tables of plans and explanations.
 
 Equal rows are merged: new replicas of one deployment on one cluster are one row with their number.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 
+from modelplane.api.columns import Columns
 from modelplane.api.fields.pods.engines import Role
 from modelplane.offline.files.diagnostics import join_choices
 from modelplane.offline.plan.placements import (
@@ -14,60 +15,111 @@ from modelplane.offline.plan.placements import (
     EngineReport,
     ExclusionReport,
     MemberReport,
+    RemedyReport,
     Replica,
     find_used_pools,
 )
-from modelplane.offline.plan.pool_reports import Pool
+from modelplane.offline.plan.pool_reports import Amount, Pool
 from modelplane.scheduler.verdict import RANKS
 
-Row = tuple[str, ...]
-"""One row of a table."""
 
-_PLACE_COLUMNS: Final = ("REPLICA", "CLUSTER", "ENGINE", "POOL", "PODS", "PER POD")
-REPLICA_COLUMNS: Final = ("DEPLOYMENT", *_PLACE_COLUMNS)
-WHERE_COLUMNS: Final = (*_PLACE_COLUMNS, "WHY")
-REMEDY_COLUMNS: Final = ("CHANGE", "CLUSTERS THAT WOULD DO")
-REFUSAL_COLUMNS: Final = ("CLUSTER", "POOL", "ENGINE", "REFUSED", "COMPARED", "REMEDY")
-ALTERNATIVE_COLUMNS: Final = ("CLUSTER", "POOLS", "COST AN HOUR", "STRANDED DEVICES")
-POOL_COLUMNS: Final = ("CLUSTER", "POOL", "COUNTED", "TOTAL", "TAKEN", "FREE")
+def _mark(pool: str, is_spot: bool) -> str:
+    return f"{pool} (spot)" if is_spot else pool
 
 
-def list_replica_rows(deployment: Deployment) -> Iterator[Row]:
-    """Yield a row for each member of each replica; new replicas that are equal share one."""
-    name = f"{deployment.name.namespace}/{deployment.name.name}"
-    for called, replica in _called(deployment.replicas):
-        yield from ((name, *row) for row in _rows(called, replica))
+def _compare(refusal: ExclusionReport) -> str:
+    compared = refusal.detail or ", ".join(f"{value.name} is {value.value}" for value in refusal.compared)
+    return compared or "-"
 
 
-def list_where_rows(replicas: Iterable[Replica]) -> Iterator[Row]:
-    """Yield the same rows, with the reason of each placement instead of the deployment."""
-    for called, replica in _called(replicas):
-        yield from ((*row, replica.reason or "-") for row in _rows(called, replica))
+def _total(amount: Amount) -> str:
+    is_whole = amount.usable == amount.total
+    return str(amount.total) if is_whole else f"{amount.total}, {amount.usable} usable"
 
 
-def _called(replicas: Iterable[Replica]) -> Iterator[tuple[str, Replica]]:
-    """Yield replicas with their names; new ones, which have no name, with the number of equal ones."""
+class Place(NamedTuple):
+    """The place of one member of a replica; of a replica without engines, only its cluster."""
+
+    deployment: str
+    called: str
+    """The name and state of the replica; of new ones that are equal, which have no name, their number."""
+    replica: Replica
+    engine: EngineReport | None = None
+    member: MemberReport | None = None
+
+    @property
+    def pods(self) -> str:
+        """The number of pods, with their role."""
+        if self.engine is None or self.member is None:
+            return "-"
+        pods = str(self.member.pods * self.engine.copies)
+        return pods if self.member.role == Role.STANDALONE else f"{pods} {self.member.role}"
+
+    @property
+    def devices(self) -> str:
+        """The devices of a pod."""
+        claims = self.member.claims if self.member else ()
+        return ", ".join(f"{claim.count} {claim.name}" for claim in claims) or "-"
+
+
+_PLACES: Final[tuple[tuple[str, Callable[[Place], str]], ...]] = (
+    ("REPLICA", lambda place: place.called),
+    ("CLUSTER", lambda place: place.replica.cluster),
+    ("ENGINE", lambda place: place.engine.name if place.engine else "-"),
+    ("POOL", lambda place: _mark(place.member.pool, place.member.spot) if place.member else "-"),
+    ("PODS", lambda place: place.pods),
+    ("PER POD", lambda place: place.devices),
+)
+REPLICAS: Final = Columns[Place](("DEPLOYMENT", lambda place: place.deployment), *_PLACES)
+WHERE: Final = Columns[Place](*_PLACES, ("WHY", lambda place: place.replica.reason or "-"))
+REMEDIES: Final = Columns[RemedyReport](
+    ("CHANGE", lambda remedy: remedy.change),
+    ("CLUSTERS THAT WOULD DO", lambda remedy: join_choices(remedy.clusters) if remedy.clusters else "-"),
+)
+REFUSALS: Final = Columns[ExclusionReport](
+    ("CLUSTER", lambda refusal: refusal.cluster),
+    ("POOL", lambda refusal: refusal.pool or "-"),
+    ("ENGINE", lambda refusal: refusal.engine or "-"),
+    ("REFUSED", lambda refusal: refusal.reason),
+    ("COMPARED", _compare),
+    ("REMEDY", lambda refusal: refusal.remedy or "-"),
+)
+ALTERNATIVES: Final = Columns[Alternative](
+    ("CLUSTER", lambda place: place.cluster),
+    ("POOLS", lambda place: _mark(", ".join(place.pools), place.spot)),
+    ("COST AN HOUR", lambda place: place.cost_per_hour or "-"),
+    ("STRANDED DEVICES", lambda place: str(place.stranded_devices)),
+)
+CAPACITY: Final = Columns[tuple[Pool, Amount]](
+    ("CLUSTER", lambda row: row[0].cluster),
+    ("POOL", lambda row: _mark(row[0].pool, row[0].spot)),
+    ("UNIT", lambda row: row[1].name),
+    ("TOTAL", lambda row: _total(row[1])),
+    ("USED", lambda row: str(row[1].taken)),
+    ("FREE", lambda row: str(row[1].free)),
+)
+
+
+def list_places(deployments: Iterable[Deployment]) -> Iterator[Place]:
+    """Yield the places of all replicas of deployments; new replicas that are equal share theirs."""
+    for deployment in deployments:
+        yield from list_replica_places(
+            deployment.replicas, f"{deployment.name.namespace}/{deployment.name.name}"
+        )
+
+
+def list_replica_places(replicas: Iterable[Replica], deployment: str = "") -> Iterator[Place]:
+    """Yield a place for each member of each replica; new replicas that are equal share theirs."""
     alike: dict[object, list[Replica]] = {}
     for replica in replicas:
         same = (replica.state, replica.name, replica.cluster, replica.engines, replica.reason)
         alike.setdefault(same, []).append(replica)
     for first, *others in alike.values():
-        yield f"{first.name or 1 + len(others)} {first.state}", first
-
-
-def _rows(called: str, replica: Replica) -> Iterator[Row]:
-    if not replica.engines:
-        yield (called, replica.cluster, *"----")
-    for engine in replica.engines:
-        for member in engine.members:
-            yield (
-                called,
-                replica.cluster,
-                engine.name,
-                _marked(member.pool, member.spot),
-                _pods(member, engine),
-                _claims(member),
-            )
+        called = f"{first.name or 1 + len(others)} {first.state}"
+        if not first.engines:
+            yield Place(deployment, called, first)
+        for engine in first.engines:
+            yield from (Place(deployment, called, first, engine, member) for member in engine.members)
 
 
 def describe_placed(deployments: Iterable[Deployment]) -> str:
@@ -77,44 +129,11 @@ def describe_placed(deployments: Iterable[Deployment]) -> str:
     return f"{sum(report.placed for report in counted)} of {total} replicas placed"
 
 
-def _pods(member: MemberReport, engine: EngineReport) -> str:
-    pods = str(member.pods * engine.copies)
-    return pods if member.role == Role.STANDALONE else f"{pods} {member.role}"
-
-
-def _marked(pool: str, is_spot: bool) -> str:
-    return f"{pool} (spot)" if is_spot else pool
-
-
-def _claims(member: MemberReport) -> str:
-    return ", ".join(f"{claim.count} {claim.name}" for claim in member.claims) or "-"
-
-
 def select_closest(refusals: Sequence[ExclusionReport], most: int) -> Sequence[ExclusionReport]:
     """Return at most `most` refusals, those closest to a fit first: by the latest rule."""
     if len(refusals) <= most:
         return refusals
     return sorted(refusals, key=lambda refusal: -RANKS[refusal.rule])[:most]
-
-
-def list_refusal_rows(refusals: Iterable[ExclusionReport]) -> Iterator[Row]:
-    """Yield a row for each cluster and pool that refused."""
-    for refusal in refusals:
-        compared = refusal.detail or ", ".join(f"{value.name} is {value.value}" for value in refusal.compared)
-        yield (
-            refusal.cluster,
-            refusal.pool or "-",
-            refusal.engine or "-",
-            refusal.reason,
-            compared or "-",
-            refusal.remedy or "-",
-        )
-
-
-def list_remedy_rows(deployment: Deployment) -> Iterator[Row]:
-    """Yield a row for each change with which one more replica would fit."""
-    for remedy in deployment.remedies:
-        yield (remedy.change, join_choices(remedy.clusters) if remedy.clusters else "-")
 
 
 def describe_cost(deployment: Deployment) -> str | None:
@@ -126,18 +145,6 @@ def describe_cost(deployment: Deployment) -> str | None:
     return f"{deployment.name}: {cost.per_hour} {cost.currency} an hour{unpriced}"
 
 
-def list_alternative_rows(alternatives: Iterable[Alternative]) -> Iterator[Row]:
-    """Yield a row for each place that one more replica would have."""
-    for alternative in alternatives:
-        pools = _marked(", ".join(alternative.pools), alternative.spot)
-        yield (
-            alternative.cluster,
-            pools,
-            alternative.cost_per_hour or "-",
-            str(alternative.stranded_devices),
-        )
-
-
 def select_pools(pools: Sequence[Pool], deployments: Iterable[Deployment], most: int) -> Sequence[Pool]:
     """Return the pools that replicas of deployments use, or all pools if there are at most `most`."""
     if len(pools) <= most:
@@ -146,17 +153,6 @@ def select_pools(pools: Sequence[Pool], deployments: Iterable[Deployment], most:
     return [pool for pool in pools if (pool.cluster, pool.pool) in used]
 
 
-def list_pool_rows(pools: Iterable[Pool]) -> Iterator[Row]:
-    """Yield a row for each resource of each pool."""
-    for pool in pools:
-        for amount in pool.amounts:
-            yield (
-                pool.cluster,
-                _marked(pool.pool, pool.spot),
-                amount.name,
-                str(amount.total)
-                if amount.usable == amount.total
-                else f"{amount.total}, {amount.usable} usable",
-                str(amount.taken),
-                str(amount.free),
-            )
+def list_amounts(pools: Iterable[Pool]) -> Iterator[tuple[Pool, Amount]]:
+    """Yield each pool with each of its resources."""
+    yield from ((pool, amount) for pool in pools for amount in pool.amounts)

@@ -10,7 +10,7 @@ from modelplane.api.listing import in_order
 from modelplane.api.meta import Object
 from modelplane.offline.files.diagnostics import ObjectName
 from modelplane.offline.files.edits import get_identity
-from modelplane.offline.files.output import Output, Report
+from modelplane.offline.files.report_documents import Output, Report
 from modelplane.offline.plan import pool_reports
 from modelplane.offline.plan.fleet_of_files import (
     Files,

@@ -1,18 +1,15 @@
 """Comparison of two plans: what a change of manifests moves, adds, removes and costs."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from typing import Final, Literal
 
+from modelplane.api.columns import Columns
 from modelplane.api.listing import number_of
 from modelplane.offline.files.diagnostics import ObjectName
-from modelplane.offline.files.output import Output, Report
+from modelplane.offline.files.report_documents import Output, Report
 from modelplane.offline.plan.placements import CostReport, Deployment, Plan, Replica, State
-
-DEPLOYMENT_COLUMNS: Final = ("DEPLOYMENT", "CHANGE", "REPLICAS", "PLACED", "COST AN HOUR")
-REPLICA_COLUMNS: Final = ("DEPLOYMENT", "CLUSTER", "POOLS", "BEFORE", "AFTER")
-Row = tuple[str, ...]
 
 
 class Change(StrEnum):
@@ -84,25 +81,29 @@ def describe(comparison: PlanComparison) -> str:
     return f"{number_of(len(comparison.changes), 'deployment')}: {sentence}"
 
 
-def list_deployment_rows(comparison: PlanComparison) -> Iterator[Row]:
-    """Yield a row for each deployment, with values before and after."""
-    for change in comparison.changes:
-        sides = (change.before, change.after)
-        yield (
-            _named(change),
-            change.change,
-            _from_to("-" if side is None else str(side.wanted) for side in sides),
-            _from_to("-" if side is None else str(side.placed) for side in sides),
-            _from_to(_price(side) for side in sides),
-        )
+def _named(change: DeploymentChange) -> str:
+    return f"{change.name.namespace}/{change.name.name}"
 
 
-def list_replica_rows(comparison: PlanComparison) -> Iterator[Row]:
-    """Yield a row for each place with another number of replicas."""
-    for change in comparison.changes:
-        for place in change.places:
-            pools = ", ".join(place.pools)
-            yield (_named(change), place.cluster, pools, str(place.before), str(place.after))
+DEPLOYMENTS: Final = Columns[DeploymentChange](
+    ("DEPLOYMENT", _named),
+    ("CHANGE", lambda change: change.change),
+    ("REPLICAS", lambda change: _compare_sides(change, lambda side: str(side.wanted))),
+    ("PLACED", lambda change: _compare_sides(change, lambda side: str(side.placed))),
+    ("COST AN HOUR", lambda change: _compare_sides(change, _price)),
+)
+PLACES: Final = Columns[tuple[DeploymentChange, PlaceChange]](
+    ("DEPLOYMENT", lambda row: _named(row[0])),
+    ("CLUSTER", lambda row: row[1].cluster),
+    ("POOLS", lambda row: ", ".join(row[1].pools)),
+    ("BEFORE", lambda row: str(row[1].before)),
+    ("AFTER", lambda row: str(row[1].after)),
+)
+
+
+def list_places(comparison: PlanComparison) -> Iterator[tuple[DeploymentChange, PlaceChange]]:
+    """Yield each place with another number of replicas."""
+    yield from ((change, place) for change in comparison.changes for place in change.places)
 
 
 def list_refused(comparison: PlanComparison) -> Iterator[str]:
@@ -159,17 +160,13 @@ def _places(before: Counter[_Place], after: Counter[_Place]) -> Iterator[PlaceCh
             yield PlaceChange(cluster=cluster, pools=pools, before=before[place], after=after[place])
 
 
-def _named(change: DeploymentChange) -> str:
-    return f"{change.name.namespace}/{change.name.name}"
-
-
-def _from_to(values: Iterator[str]) -> str:
-    before, after = values
+def _compare_sides(change: DeploymentChange, describe: Callable[[Side], str]) -> str:
+    before, after = ("-" if side is None else describe(side) for side in (change.before, change.after))
     return before if before == after else f"{before} -> {after}"
 
 
-def _price(side: Side | None) -> str:
-    if side is None or side.cost is None:
+def _price(side: Side) -> str:
+    if side.cost is None:
         return "-"
     unknown = f" + {side.cost.unpriced_replicas} unknown" if side.cost.unpriced_replicas else ""
     return f"{side.cost.per_hour} {side.cost.currency}{unknown}"

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from modelplane import scheduler
-from modelplane.offline.files.output import Output
+from modelplane.offline.files.report_documents import Output
 from modelplane.offline.plan.fleet_of_files import Files, take_snapshot, to_provision
 
 

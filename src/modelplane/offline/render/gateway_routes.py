@@ -7,8 +7,8 @@ import msgspec
 from modelplane.api.schema.decode import convert
 from modelplane.gateway.hosts import format_authority
 from modelplane.gateway.route_table import Route
-from modelplane.offline.files.output import Output
 from modelplane.offline.files.redaction import redact
+from modelplane.offline.files.report_documents import Output
 
 
 class RoutedBackend(Output, frozen=True, kw_only=True):

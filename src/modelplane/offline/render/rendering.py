@@ -11,15 +11,14 @@ from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.listing import join_alternatives
 from modelplane.api.meta import Object, kind_name
 from modelplane.api.schema.decode import InvalidObject, decode_as
-from modelplane.api.user_error import UserError
 from modelplane.compose import owner_status as status_of
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.offline.files.diagnostics import ObjectName, join_choices
 from modelplane.offline.files.identities import add_uids
 from modelplane.offline.files.originals import is_assumed_original, make_original
-from modelplane.offline.files.output import Output, Report
 from modelplane.offline.files.redaction import collect_hidden_values, redact
+from modelplane.offline.files.report_documents import Output, Report
 from modelplane.offline.files.store import Store
 from modelplane.offline.files.yaml_output import to_yaml
 from modelplane.offline.plan.fleet_of_files import (
@@ -33,6 +32,7 @@ from modelplane.offline.plan.fleet_of_files import (
 from modelplane.offline.render.facts_of_files import find_facts
 from modelplane.offline.render.gateway_routes import GatewayRoute, format_route, redact_route
 from modelplane.offline.render.gateways import announce, is_assumed
+from modelplane.user_error import UserError
 
 CHILD_KEYS = (labels.CHILD, "crossplane.io/composition-resource-name")
 """Annotations with the key of a child of an owner: ours, and Crossplane's."""

@@ -18,7 +18,7 @@ from modelplane.compose.composition import Desired, Keep, NoFacts, Request
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.workload_kinds import ROWS, Place
 from modelplane.compose.workload_readiness import Finished
-from modelplane.crossplane.package.clouds import CLOUDS
+from modelplane.crossplane.package.package_contents import cloud_configuration
 from modelplane.install.permissions.identity_permissions import list_control_plane_rules
 
 PAGE = (Path(__file__).parents[4] / "docs" / "reference" / "clouds.md").read_text(encoding="utf-8")
@@ -35,8 +35,8 @@ def test_a_cloud_is_composed_permitted_packaged_and_described(recipe: Recipe) ->
     assert COMPOSERS[recipe.kind].is_platform
     kinds = [kind for provider in recipe.providers for kind in provider.kinds]
     permitted = {(rule.group, plural) for rule in list_control_plane_rules() for plural in rule.resources}
-    [package] = [each for each in CLOUDS if each.kind == recipe.kind]
-    assert sorted(package.activates) == sorted(kind.definition for kind in kinds)
+    _, policy = cloud_configuration(recipe).documents
+    assert policy["spec"]["activate"] == sorted(kind.definition for kind in kinds)
     for kind in kinds:
         row = ROWS[kind.api_version, kind.kind]
         assert (row.place, row.ready) == (Place.CONTROL_PLANE, Finished("Ready"))

@@ -114,18 +114,20 @@ def test_attempts_are_further_and_further_apart() -> None:
     failures = Failures(20)
     failures.add(DEMO, Action.UPGRADE, "d", "it failed", 1000)
     assert failures.blocking(DEMO, Action.UPGRADE, "d", None, 1019) == "it failed"
-    assert failures.blocking(DEMO, Action.UPGRADE, "d", None, 1020) == ""
+    assert failures.blocking(DEMO, Action.UPGRADE, "d", None, 1020) is None
     failures.add(DEMO, Action.UPGRADE, "d", "it failed", 1020)
     assert failures.pause_s(1020) == 40
-    assert failures.blocking(DEMO, Action.UPGRADE, "new", None, 1021) == "", "something else is tried at once"
-    assert failures.blocking(DEMO, Action.ROLL_BACK, "d", None, 1021) == "", "its repair does not wait"
+    assert failures.blocking(DEMO, Action.UPGRADE, "new", None, 1021) is None, (
+        "something else is tried at once"
+    )
+    assert failures.blocking(DEMO, Action.ROLL_BACK, "d", None, 1021) is None, "its repair does not wait"
     failures.succeeded(DEMO, Action.ROLL_BACK)
     assert failures.blocking(DEMO, Action.UPGRADE, "d", None, 1021) == "it failed", "it still failed"
     for _ in range(40):
         failures.add(DEMO, Action.UPGRADE, "d", "it failed", 2000)
     assert failures.pause_s(2000) == 1800
     failures.forget(DEMO)
-    assert failures.message(DEMO) == ""
+    assert failures.message(DEMO) is None
 
 
 def test_attempts_end_at_the_limit() -> None:

@@ -43,7 +43,7 @@ def test_nothing_of_this_machine_is_in_the_file(function_package):
     assert names == ["oci-layout", "index.json", "manifest.json", *sorted(names[3:])]
 
 
-def test_the_layout_says_its_version_and_has_one_image(function_package, members):
+def test_the_layout_has_its_version_and_one_image_under_the_name_that_podman_loads(function_package, members):
     found = members(function_package)
     assert json.loads(found["oci-layout"]) == {"imageLayoutVersion": "1.0.0"}
     index = json.loads(found["index.json"])
@@ -52,7 +52,7 @@ def test_the_layout_says_its_version_and_has_one_image(function_package, members
     assert (descriptor["mediaType"], descriptor["platform"], descriptor["annotations"]) == (
         "application/vnd.oci.image.manifest.v1+json",
         {"architecture": "amd64", "os": "linux"},
-        {"org.opencontainers.image.ref.name": "v1.2.3"},
+        {"org.opencontainers.image.ref.name": "ghcr.io/modelplane/function:v1.2.3"},
     )
 
 

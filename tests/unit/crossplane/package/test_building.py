@@ -1,11 +1,12 @@
 import json
+import tarfile
 
 import pytest
 
 from modelplane.crossplane.package.building import build, runtime_from
 from modelplane.crossplane.package.errors import PackageError
 from modelplane.crossplane.package.images.blobs import Blobs
-from modelplane.crossplane.package.images.reading import stored_image
+from modelplane.crossplane.package.images.oci_layout import open_image
 from modelplane.crossplane.package.package_addresses import Registry
 from modelplane.crossplane.package.package_contents import configuration, function
 from support.packages import VERSION, small_runtime
@@ -24,14 +25,15 @@ def test_a_configuration_has_no_program(configuration_package, manifest, blob):
     assert (len(document["layers"]), set(config)) == (1, {"Labels"})
 
 
-def test_a_runtime_may_be_an_image_in_either_form(tmp_path, function_package, rewritten):
-    both = function_package
-    docker = rewritten(function_package, {"oci-layout": None, "index.json": None})
+def test_a_runtime_may_be_an_image_in_a_file_or_a_folder(tmp_path, function_package):
+    folder = tmp_path / "layout"
+    with tarfile.open(function_package) as archive:
+        archive.extractall(folder, filter="data")
     digests = set()
-    for number, path in enumerate((both, docker)):
+    for number, path in enumerate((function_package, folder)):
         built = build(function(), Registry(), VERSION, tmp_path / str(number), runtime_from(path))
         digests.add(built.digest)
-        with stored_image(built.path) as stored:
+        with open_image(built.path) as stored:
             stored.verify()
             assert len(stored.image.layers) == 3
             assert stored.image.config["Entrypoint"] == ["/app/run"]

@@ -1,9 +1,15 @@
+from modelplane.api.clouds.cluster_origin import Source
 from modelplane.api.kinds import KINDS
 from modelplane.api.schema.xrd import build_xrd
+from modelplane.compose.clouds.table import RECIPES
 from modelplane.compose.kinds import COMPOSERS
-from modelplane.crossplane.package.clouds import CLOUDS
 from modelplane.crossplane.package.package_addresses import Registry, Version
-from modelplane.crossplane.package.package_contents import configuration, function, packages
+from modelplane.crossplane.package.package_contents import (
+    cloud_configuration,
+    configuration,
+    function,
+    packages,
+)
 
 REGISTRY = Registry("registry.example.org/ai")
 VERSION = Version("1.2.3")
@@ -94,5 +100,34 @@ def test_the_packages_are_the_configuration_the_function_and_one_for_each_cloud_
     assert [(each.repository, each.kind, each.name) for each in packages(REGISTRY, VERSION)] == [
         ("configuration", "Configuration", "modelplane"),
         ("function", "Function", "modelplane-function"),
-        *((cloud.name, "Configuration", f"modelplane-{cloud.name}") for cloud in CLOUDS),
+        ("gcp", "Configuration", "modelplane-gcp"),
+        ("aws", "Configuration", "modelplane-aws"),
+        ("azure", "Configuration", "modelplane-azure"),
+        ("nebius", "Configuration", "modelplane-nebius"),
+        ("vultr", "Configuration", "modelplane-vultr"),
     ]
+
+
+def test_every_kind_of_a_cloud_has_a_package():
+    ours = {kind.name for kind in KINDS if kind.group.startswith("infrastructure.")}
+    assert {recipe.kind for recipe in RECIPES.values()} == ours - {"ServingStack"}
+
+
+def test_the_package_of_a_cloud_is_its_providers_and_their_kinds():
+    recipe = RECIPES[Source.EKS]
+    about, policy = cloud_configuration(recipe).documents
+    assert (about["kind"], about["metadata"]["name"]) == ("Configuration", "modelplane-aws")
+    assert about["spec"]["dependsOn"] == [
+        {
+            "apiVersion": "pkg.crossplane.io/v1",
+            "kind": "Provider",
+            "package": f"xpkg.crossplane.io/crossplane-contrib/provider-aws-{name}",
+            "version": ">=v2.6.0, <v3.0.0",
+        }
+        for name in ("ec2", "efs", "eks", "iam")
+    ]
+    assert policy["metadata"]["name"] == "modelplane-aws"
+    assert "clusters.eks.aws.m.upbound.io" in policy["spec"]["activate"]
+    assert policy["spec"]["activate"] == sorted(
+        kind.definition for provider in recipe.providers for kind in provider.kinds
+    )

@@ -3,6 +3,7 @@
 from typing import Any
 
 from modelplane.api.clouds.gke_cluster import GKECluster
+from modelplane.api.schema.untyped import get_map
 from modelplane.compose.clouds.site import ACCOUNT_KEY, Site
 
 UNKNOWN = "the project: set spec.project, or the projectID of the provider configuration"
@@ -34,6 +35,6 @@ def known(site: Site[GKECluster]) -> str:
 
 def of_cluster(site: Site[GKECluster]) -> str:
     """Return the project that the cluster was composed for; empty if it was not yet."""
-    spec = site.request.observed.get("cluster", {}).get("spec", {}).get("forProvider", {})
+    spec = get_map(site.request.observed, "cluster", "spec", "forProvider")
     pool = str(spec.get("workloadIdentityConfig", {}).get("workloadPool", ""))
     return pool.removesuffix(POOL_OF_PROJECT)

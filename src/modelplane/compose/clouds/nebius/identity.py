@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from modelplane.api.clouds.cloud_cluster import SecretType
 from modelplane.api.clouds.nebius_cluster import NebiusCluster
+from modelplane.api.schema.untyped import get_map
 from modelplane.compose.clouds.site import ACCOUNT_KEY, Site
 
 FROM_SECRET = "Secret"  # noqa: S105  the word, not a secret
@@ -13,7 +14,7 @@ FROM_SECRET = "Secret"  # noqa: S105  the word, not a secret
 def secrets(site: Site[NebiusCluster]) -> tuple[Mapping[str, str], ...]:
     """Return the Secret with the credentials; the last known one if the configuration is not read."""
     for config in site.request.found(ACCOUNT_KEY):
-        credentials = config.get("spec", {}).get("credentials", {})
+        credentials = get_map(config, "spec", "credentials")
         secret = credentials.get("secretRef")
         if credentials.get("source") != FROM_SECRET or not secret:
             return ()

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
+from modelplane import scheduler
 from modelplane.api import labels
 from modelplane.api.fields.deployment.canary_settings import CanaryPhase
 from modelplane.api.meta import Object
@@ -82,6 +83,27 @@ def first(state: Canary | None, observed: Mapping[str, Object]) -> frozenset[str
     return frozenset(
         key for key, each in observed.items() if not any(has_revision(each, name) for name in known)
     )
+
+
+def without_requests(
+    fleet: scheduler.Fleet,
+    deployment: scheduler.Deployment,
+    state: Canary | None,
+    observed: Mapping[str, Object],
+) -> scheduler.Fleet:
+    """Return a fleet in which the replicas of an aborted canary are withdrawn: no other leaves for them."""
+    if state is None or not state.is_withdrawn:
+        return fleet
+    names = {
+        item["metadata"]["name"] for item in observed.values() if has_revision(item, state.status.revision)
+    }
+    replicas = (
+        msgspec.structs.replace(replica, draining=True)
+        if replica.deployment_uid == deployment.uid and replica.name in names
+        else replica
+        for replica in fleet.replicas
+    )
+    return msgspec.structs.replace(fleet, replicas=tuple(replicas))
 
 
 def marked(wanted: Wanted, state: Canary | None, observed: Mapping[str, Object]) -> Wanted:

@@ -17,6 +17,7 @@ from modelplane.api.fields.pods.pod_scheduler import PodScheduler
 from modelplane.api.meta import Object
 from modelplane.api.model_replica import ModelReplica, PlacedEngine, PlacedMember
 from modelplane.api.names import child_name
+from modelplane.api.schema.untyped import get_map
 from modelplane.compose.readiness import condition_of
 
 HEALTH_PATH = "/health"
@@ -144,7 +145,7 @@ def with_spec_hash(manifest: Object) -> Object:
 
 def spec_hash(workload: Object) -> str:
     """Return the hash that a workload was written with; empty if it has none."""
-    return str((workload["metadata"].get("annotations") or {}).get(labels.SPEC_HASH, ""))
+    return str(get_map(workload, "metadata", "annotations").get(labels.SPEC_HASH, ""))
 
 
 def is_former(observed: Object, former: Object) -> bool:

@@ -16,6 +16,7 @@ from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import Object
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.rejected import Rejected
+from modelplane.api.schema.untyped import get_map
 from modelplane.compose.composition import Desired, Keep, Requirement
 from modelplane.compose.readiness import exists
 from modelplane.compose.replica.backends.workload import part_name, reference_key
@@ -133,10 +134,10 @@ def copies(request: ReplicaRequest, cluster: InferenceCluster) -> Copies | Rejec
 
 
 def _copy(replica: ModelReplica, reference: Reference, original: Object, former: Object) -> Object:
-    data = original.get("data") or {}
+    data = get_map(original, "data")
     if not reference.whole:
         # A recreated Secret can be empty for a moment, in which pods may start.
-        data = {**(former.get("data") or {}), **data}
+        data = {**(get_map(former, "data")), **data}
     name = part_name(replica, reference.key)
     copy: dict[str, Any] = {
         "apiVersion": "v1",

@@ -91,11 +91,6 @@ def canonical_json(content: Any) -> bytes:
     return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def digest_of(content: bytes) -> str:
-    """Return the digest of some bytes."""
-    return f"sha256:{hashlib.sha256(content).hexdigest()}"
-
-
 def _copy(source: IO[bytes], out: Hashing) -> None:
     while chunk := source.read(CHUNK):
         out.write(chunk)

@@ -24,18 +24,20 @@ def write(path: Path, image: Image, blobs: Blobs, address: str, tag: str) -> str
     """Write an image and its blobs to a file; return the digest of its manifest."""
     config = blobs.add_json(_config(image), MediaType.CONFIG)
     layers = [layer.blob for layer in image.layers]
+    name = f"{address}:{tag}"
     manifest = blobs.add_json(_manifest(config, layers), MediaType.MANIFEST)
     index = {
         "schemaVersion": 2,
         "mediaType": str(MediaType.INDEX),
         "manifests": [
-            manifest.json() | {"platform": image.platform.json(), "annotations": {REF_NAME: tag}},
+            # Podman loads the image under this name.
+            manifest.json() | {"platform": image.platform.json(), "annotations": {REF_NAME: name}},
         ],
     }
     docker = [
         {
             "Config": _inside(config),
-            "RepoTags": [f"{address}:{tag}"],
+            "RepoTags": [name],
             "Layers": [_inside(layer) for layer in layers],
         }
     ]

@@ -67,7 +67,7 @@ def _tar(path: Path) -> tarfile.TarFile:
         # A compressed tar file is not an image.
         return tarfile.open(path, "r:")
     except tarfile.ReadError as error:
-        raise no_package(path) from error
+        raise no_image(path) from error
     except OSError as error:
         raise PackageError(f'cannot read "{path}": {error.strerror or error}') from error
 
@@ -119,9 +119,9 @@ def damaged(path: Path, what: str) -> PackageError:
     return PackageError(f'"{path}" is damaged: {what}: fetch or build it again')
 
 
-def no_package(path: Path) -> PackageError:
+def no_image(path: Path) -> PackageError:
     """Return the error for a file of another format."""
     return PackageError(
-        f'"{path}" is not a package: it is neither an OCI image layout nor a Docker archive, as '
-        "`modelplane package build` and `crossplane xpkg build` write them"
+        f'"{path}" is not an image: it is not an OCI image layout, a folder or an uncompressed tar file: '
+        "write it with `podman save --format oci-archive`, or with `docker save` of Docker 25 or later"
     )

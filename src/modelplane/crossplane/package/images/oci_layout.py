@@ -1,15 +1,31 @@
-"""OCI image layouts: ``index.json`` names a manifest, which names a config and layers."""
+"""OCI image layouts: ``index.json`` names a manifest, which names a config and layers, each by its digest."""
 
+import gzip
+import hashlib
 import io
 import re
-from typing import Any
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, cast
 
 from modelplane.crossplane.package.errors import PackageError
-from modelplane.crossplane.package.images.image_archive import BLOBS, INDEX
-from modelplane.crossplane.package.images.image_files import Files, damaged, parsed, read, well_formed
+from modelplane.crossplane.package.images.blobs import CHUNK
+from modelplane.crossplane.package.images.image_archive import BLOBS, INDEX, OCI_LAYOUT
+from modelplane.crossplane.package.images.image_files import (
+    Files,
+    damaged,
+    no_image,
+    opened,
+    parsed,
+    read,
+    required,
+    well_formed,
+)
 from modelplane.crossplane.package.images.oci import (
     LAYERS,
-    REF_NAME,
     Descriptor,
     Image,
     Json,
@@ -18,7 +34,6 @@ from modelplane.crossplane.package.images.oci import (
     Platform,
     this_platform,
 )
-from modelplane.crossplane.package.images.stored_image import StoredImage, check
 
 _DEEPEST = 4
 _DIGEST = re.compile("sha256:[0-9a-f]{64}")
@@ -33,21 +48,73 @@ _MEDIA_TYPES: dict[str, str] = {
 """Docker's names for the same formats."""
 
 
-def read_layout(files: Files) -> StoredImage:
-    """Return the one image of a layout, or the one for this machine."""
-    descriptor, tag = _chosen(files, parsed(files, INDEX, read(files, INDEX)))
+@dataclass(frozen=True, slots=True)
+class StoredImage:
+    """One image, and the files of its layers."""
+
+    files: Files
+    image: Image
+
+    @contextmanager
+    def layer(self, number: int) -> Iterator[IO[bytes]]:
+        """Open one layer as stored."""
+        with required(self.files, _name(self.image.layers[number].blob)) as file:
+            yield file
+
+    @contextmanager
+    def tar(self, number: int) -> Iterator[IO[bytes]]:
+        """Open one layer as a tar stream; damage raises an error."""
+        media_type = self.image.layers[number].blob.media_type
+        if media_type == MediaType.TAR_ZSTD:
+            raise PackageError(
+                f'cannot look into {self._title(number)} of "{self.files.path}": it is compressed with zstd: '
+                "write the image with gzip"
+            )
+        with self.layer(number) as file:
+            if media_type == MediaType.TAR:
+                yield file
+                return
+            try:
+                yield cast("IO[bytes]", gzip.GzipFile(fileobj=file))
+            except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+                what = f"{self._title(number)} cannot be unpacked: {error}"
+                raise damaged(self.files.path, what) from error
+
+    def verify(self) -> None:
+        """Check the digest and the size of each layer, and the digest of its content."""
+        for number, layer in enumerate(self.image.layers):
+            with self.layer(number) as file:
+                _check(self.files, self._title(number), layer.blob, file)
+            if layer.blob.media_type == MediaType.TAR_ZSTD:
+                continue
+            with self.tar(number) as content:
+                digest, _ = _measure(content)
+            if digest != layer.diff_id:
+                what = f"{self._title(number)} unpacks to {digest} where its config says {layer.diff_id}"
+                raise damaged(self.files.path, what)
+
+    def _title(self, number: int) -> str:
+        return f"layer {number + 1} of {len(self.image.layers)}"
+
+
+@contextmanager
+def open_image(path: Path) -> Iterator[StoredImage]:
+    """Open the one image of a layout, a file or a folder, or the one for this machine."""
+    with opened(path) as files:
+        marker = files.find(OCI_LAYOUT)
+        if marker is None:
+            raise no_image(path)
+        marker.close()
+        yield StoredImage(files, _read_image(files))
+
+
+def _read_image(files: Files) -> Image:
+    descriptor = _choose(files, parsed(files, INDEX, read(files, INDEX)))
     manifest = _document(files, descriptor)
     with well_formed(files, f"manifest {descriptor.digest}"):
         config_descriptor = _descriptor(manifest["config"])
         blobs = tuple(_descriptor(layer) for layer in manifest["layers"])
     config = _document(files, config_descriptor)
-    image = image_of(files, config, blobs)
-    names = tuple(_name(blob) for blob in blobs)
-    return StoredImage(files, image, names, descriptor.digest, tag)
-
-
-def image_of(files: Files, config: Any, blobs: tuple[Descriptor, ...]) -> Image:
-    """Return the image of a config and its layers."""
     with well_formed(files, "the image's config"):
         diff_ids = tuple(str(item) for item in config["rootfs"]["diff_ids"])
         platform = Platform(config["architecture"], config["os"], config.get("variant", ""))
@@ -62,7 +129,7 @@ def image_of(files: Files, config: Any, blobs: tuple[Descriptor, ...]) -> Image:
     return Image(platform, started, tuple(map(Layer, blobs, diff_ids)))
 
 
-def _chosen(files: Files, index: Any, depth: int = 1) -> tuple[Descriptor, str]:
+def _choose(files: Files, index: Any, depth: int = 1) -> Descriptor:
     with well_formed(files, INDEX):
         # Attestations are listed as images without a platform.
         entries = [
@@ -79,10 +146,9 @@ def _chosen(files: Files, index: Any, depth: int = 1) -> tuple[Descriptor, str]:
         )
     with well_formed(files, INDEX):
         descriptor = _descriptor(entry)
-        tag = str(entry.get("annotations", {}).get(REF_NAME, ""))
     if descriptor.media_type == MediaType.INDEX:
-        return _chosen(files, _document(files, descriptor), depth + 1)
-    return descriptor, tag
+        return _choose(files, _document(files, descriptor), depth + 1)
+    return descriptor
 
 
 def _fits(platform: Json) -> bool:
@@ -108,5 +174,23 @@ def _name(blob: Descriptor) -> str:
 
 def _document(files: Files, descriptor: Descriptor) -> Any:
     content = read(files, _name(descriptor))
-    check(files, _name(descriptor), descriptor, io.BytesIO(content))
+    _check(files, _name(descriptor), descriptor, io.BytesIO(content))
     return parsed(files, _name(descriptor), content)
+
+
+def _check(files: Files, name: str, expected: Descriptor, file: IO[bytes]) -> None:
+    """Compare a file with its descriptor."""
+    digest, size = _measure(file)
+    if size != expected.size:
+        raise damaged(files.path, f"{name} has {size} bytes instead of {expected.size}")
+    if digest != expected.digest:
+        raise damaged(files.path, f"{name} has the digest {digest} instead of {expected.digest}")
+
+
+def _measure(file: IO[bytes]) -> tuple[str, int]:
+    """Return the digest and the size of a file."""
+    hashed, size = hashlib.sha256(), 0
+    while chunk := file.read(CHUNK):
+        hashed.update(chunk)
+        size += len(chunk)
+    return f"sha256:{hashed.hexdigest()}", size

@@ -134,9 +134,9 @@ def _model(container: Container, given: Flags, cached: Repo | None) -> Repo:
 
 def _longest(config: bytes, table: str, given: Flags) -> int:
     """Return the longest context of a model with an engine's changes; 0 if it cannot be told."""
-    from modelplane.api.user_error import UserError  # noqa: PLC0415  see above
     from modelplane.sizing import context  # noqa: PLC0415  few configurations are at hand
     from modelplane.sizing.architecture import parse_architecture  # noqa: PLC0415  see above
+    from modelplane.user_error import UserError  # noqa: PLC0415  see above
 
     try:
         for name in _RULES[table].changes:

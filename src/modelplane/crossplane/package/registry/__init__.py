@@ -1,1 +1,0 @@
-"""A registry: accounts, requests and pushes."""

@@ -1,0 +1,1 @@
+"""Operations on a fleet that a command, the dashboard or an assistant can ask for."""

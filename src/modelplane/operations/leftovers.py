@@ -1,0 +1,194 @@
+"""Leftovers of a deleted namespace on inference clusters, and their deletion.
+
+Under Crossplane each leftover is the manifest of an Object. In a namespace that is being deleted the provider
+may have lost its credentials for the clusters, and then never finalizes the Object: this module deletes the
+manifest in the provider's place.
+
+An Object is released only when its manifest is observed to be gone, or the Object must not delete it.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from modelplane.api.listing import listing
+from modelplane.api.meta import GROUP
+from modelplane.compose.workload_kinds import has_pods
+from modelplane.controllers import fleet_resources
+from modelplane.controllers.fleet_resources import resource_of
+from modelplane.crossplane.function import remote
+from modelplane.crossplane.function.companions import provider_config_name
+from modelplane.crossplane.function.economy import PROVIDERS_FINALIZER
+from modelplane.install.steps.waiting import Deadline
+from modelplane.kube import errors, resources
+from modelplane.kube.client import Client
+from modelplane.kube.resources import Object, Resource
+from modelplane.operations.inference_clusters import ClusterUnreachable, InferenceClusters
+from modelplane.user_error import UserError
+
+_GROUP, _, _VERSION = remote.API_VERSION.partition("/")
+OBJECTS: Final = Resource(_GROUP, _VERSION, remote.KIND, "objects")
+_DELETES: Final = frozenset({"*", "Delete"})
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """The manifest of an Object that is being deleted."""
+
+    held: Object
+    """The Object."""
+    cluster: str
+    found: Object | None
+    """The object on the cluster; None if it is gone, or is to stay there."""
+
+    def __str__(self) -> str:
+        if self.found is None:
+            return f'Object "{self.held["metadata"]["name"]}"'
+        metadata = self.found["metadata"]
+        return f'{self.cluster}: {self.found["kind"]} "{metadata.get("namespace", "")}/{metadata["name"]}"'
+
+
+@dataclass(frozen=True, slots=True)
+class Leftovers:
+    """The leftovers of a namespace, and the Objects that could not be resolved."""
+
+    items: tuple[Leftover, ...]
+    doubts: tuple[str, ...] = ()
+    """Reasons why Objects are left alone, a sentence each."""
+
+    @property
+    def there(self) -> tuple[Leftover, ...]:
+        """The items that are still on a cluster."""
+        return tuple(leftover for leftover in self.items if leftover.found is not None)
+
+
+class Cleaner:
+    """Cleans up after one namespace."""
+
+    def __init__(self, client: Client, clusters: InferenceClusters, namespace: str) -> None:
+        self._client = client
+        self._clusters = clusters
+        self._namespace = namespace
+
+    async def find(self, only: Collection[str] = ()) -> Leftovers:
+        """Find the leftovers on these clusters, or on all. Raise ``UserError`` for a namespace in use."""
+        namespace = await self._client.get(resources.NAMESPACES, self._namespace)
+        if namespace is not None and "deletionTimestamp" not in namespace["metadata"]:
+            raise UserError(
+                f'namespace "{self._namespace}" is not being deleted: delete it, or the ModelDeployments and '
+                "ModelCaches in it, and nothing is left"
+            )
+        namespaces = await self._names()
+        if unknown := sorted(set(only) - set(namespaces.values())):
+            raise UserError(f"there is no InferenceCluster {listing(unknown)}")
+        items, doubts = [], []
+        for held in await self._held():
+            config = held["spec"]["providerConfigRef"]["name"]
+            cluster = namespaces.get(config, "")
+            if only and cluster not in only:
+                continue
+            try:
+                items.append(await self._looked(held, cluster, config))
+            except (ClusterUnreachable, errors.KubernetesError, _Doubt) as error:
+                doubts.append(f'Object "{held["metadata"]["name"]}" stays: {error}')
+        return Leftovers(tuple(items), tuple(doubts))
+
+    async def _names(self) -> dict[str, str]:
+        """Return the InferenceClusters by the name of their ClusterProviderConfig."""
+        clusters = await self._client.list(fleet_resources.INFERENCE_CLUSTERS)
+        names = [item["metadata"]["name"] for item in clusters.items]
+        return {provider_config_name(name): name for name in names}
+
+    async def _held(self) -> list[Object]:
+        """Return Modelplane's Objects that are being deleted."""
+        if not await self._client.is_served(OBJECTS):
+            return []
+        records = (await self._client.list(OBJECTS, self._namespace)).items
+        return [item for item in records if "deletionTimestamp" in item["metadata"] and _is_ours(item)]
+
+    async def _looked(self, held: Object, cluster: str, config: str) -> Leftover:
+        if not _DELETES & set(held["spec"].get("managementPolicies") or ("*",)):
+            return Leftover(held, cluster, None)
+        if not cluster:
+            raise _Doubt(f'no InferenceCluster is reached by ClusterProviderConfig "{config}"')
+        manifest = held["spec"]["forProvider"]["manifest"]
+        client = await self._clusters.get_client(cluster)
+        resource, name, namespace = _place(manifest)
+        stored = await client.get(resource, name, namespace)
+        if stored is None:
+            # Raises if the answer came from a proxy in front of the API server.
+            await client.is_served(resource)
+        seen = remote.there(held)
+        if stored is not None and seen is not None and _uid(seen) not in ("", _uid(stored)):
+            raise _Doubt(f'on cluster "{cluster}" there is another object of that name')
+        return Leftover(held, cluster, stored)
+
+    async def delete(self, leftovers: Leftovers, deadline: Deadline) -> None:
+        """Delete the leftovers, and wait until they are gone. Raise ``NotInTime``."""
+        for leftover in leftovers.there:
+            await self._delete(leftover)
+        await deadline.wait_until_nothing(partial(self._undeleted, leftovers.there))
+
+    async def _delete(self, leftover: Leftover) -> None:
+        item = leftover.found or {}
+        client = await self._clusters.get_client(leftover.cluster)
+        resource, name, namespace = _place(item)
+        workload = has_pods(item)
+        await client.delete(
+            resource,
+            name,
+            namespace,
+            uid=_uid(item),
+            # Foreground: it is gone only after its pods have released their devices.
+            propagation="Foreground" if workload else "Background",
+        )
+
+    async def _undeleted(self, deleted: Iterable[Leftover]) -> str:
+        left = []
+        for leftover in deleted:
+            client = await self._clusters.get_client(leftover.cluster)
+            stored = await client.get(*_place(leftover.found or {}))
+            if stored is not None and _uid(stored) == _uid(leftover.found or {}):
+                left.append(str(leftover))
+        return f"{listing(left)} is not gone yet" if left else ""
+
+    async def release(self, leftovers: Leftovers) -> int:
+        """Take the finalizer off the Objects whose manifest is gone; return their number."""
+        for leftover in leftovers.items:
+            metadata = leftover.held["metadata"]
+            kept = [one for one in metadata.get("finalizers", ()) if one != PROVIDERS_FINALIZER]
+            body = {"metadata": {"finalizers": kept, "resourceVersion": metadata["resourceVersion"]}}
+            await self._released(metadata["name"], body)
+        return len(leftovers.items)
+
+    async def _released(self, name: str, body: Mapping[str, object]) -> None:
+        try:
+            await self._client.patch(OBJECTS, name, body, self._namespace)
+        except errors.NotFound:
+            return  # the provider was faster
+
+
+class _Doubt(Exception):
+    """The reason why an Object's manifest cannot be resolved."""
+
+
+def _place(manifest: Mapping[str, object]) -> tuple[Resource, str, str | None]:
+    """Return the resource, name and namespace of an object."""
+    try:
+        resource = resource_of(manifest)
+    except KeyError as error:
+        raise _Doubt(str(error.args[0])) from error
+    metadata = manifest["metadata"]
+    if not isinstance(metadata, Mapping):
+        raise _Doubt("its manifest has no metadata")
+    return resource, str(metadata["name"]), metadata.get("namespace") if resource.namespaced else None
+
+
+def _is_ours(item: Object) -> bool:
+    owners = item["metadata"].get("ownerReferences", ())
+    return any(str(owner["apiVersion"]).startswith(f"{GROUP}/") for owner in owners)
+
+
+def _uid(item: Mapping[str, Object]) -> str:
+    return str(item["metadata"].get("uid", ""))
