@@ -43,18 +43,18 @@ async def run_all(runnables: Sequence[Runnable], shared: Iterable[Informer]) -> 
     """
     informers = [*shared, *(informer for runnable in runnables for informer in runnable.informers)]
     async with AsyncExitStack() as closing:
-        for each in runnables:
-            closing.push_async_callback(each.close)
+        for runnable in runnables:
+            closing.push_async_callback(runnable.close)
         async with asyncio.TaskGroup() as group:
             for informer in informers:
                 group.create_task(informer.run(), name=f"informer {informer.resource.plural}")
             for informer in informers:
                 await informer.wait_until_synced()
-            for each in runnables:
-                await each.start()
+            for runnable in runnables:
+                await runnable.start()
             _log.info("watching %d kinds", len(informers))
-            for each in runnables:
-                group.create_task(_always(each), name=each.name)
+            for runnable in runnables:
+                group.create_task(_always(runnable), name=runnable.name)
 
 
 async def _always(runnable: Runnable) -> None:

@@ -92,7 +92,7 @@ class Writer:
     async def _hold(self, owner: Object, composition: Composition, desired: list[Desired]) -> None:
         """Add the finalizer and record the clusters before the first write: children must be found again."""
         on_clusters = any(child.cluster for child in desired)
-        releases = [each for child in desired if (each := place_of(child))]
+        releases = [place for child in desired if (place := place_of(child))]
         if on_clusters or releases or (desired and COMPOSERS[owner["kind"]].waits_for_children):
             record = ownership.recorded_releases(owner, releases)
             annotations = {labels.HELM_RELEASES: record} if releases else {}

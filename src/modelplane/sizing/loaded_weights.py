@@ -37,7 +37,7 @@ _PACKED: Final = ("qweight", "weight_packed", "_blocks", ".weight")
 class Precision:
     """A format that matrices of a 16-bit checkpoint may be converted to."""
 
-    each: Fraction
+    bytes_per_weight: Fraction
     """Bytes of a weight, with its part of the scales."""
     quantization: Quantization
 
@@ -69,7 +69,7 @@ def is_matrix(tensor: Tensor) -> bool:
 
 def convert_size(tensor: Tensor, precision: Precision) -> int:
     """Return the bytes of a matrix in another format."""
-    size = tensor.elements * precision.each
+    size = tensor.elements * precision.bytes_per_weight
     return -(-size.numerator // size.denominator)
 
 

@@ -1,6 +1,7 @@
 import errno
 import importlib
 import os
+import re
 import subprocess
 import sys
 from importlib.metadata import entry_points
@@ -11,6 +12,7 @@ from click.testing import CliRunner
 
 from modelplane.cli.main import COMMANDS, main
 from modelplane.cli.options import FORMER
+from modelplane.cli.usage_examples import EXAMPLES
 from modelplane.host.errors import LocalError
 
 
@@ -222,3 +224,22 @@ def test_an_option_means_the_same_on_every_command(option):
         if option in each.opts
     }
     assert len(meanings) == 1
+
+
+def _shown(command, context, path=""):
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            if not (path == "" and COMMANDS[name].hidden):
+                yield from _shown(command.get_command(context, name), context, f"{path} {name}".strip())
+    elif path != "kubectl":  # whose help is that of kubectl
+        yield path
+
+
+def test_the_help_of_each_command_ends_with_an_example_that_its_options_allow():
+    paths = [*_shown(main, click.Context(main))]
+    assert set(EXAMPLES) == set(paths)
+    for path, example in EXAMPLES.items():
+        shown = run(*path.split(), "--help").output
+        assert shown.endswith(f"  Example:\n    {example}\n")
+        options = set(re.findall(r"(?<=\s)--?[a-zA-Z][a-z-]*", example.partition(" | ")[0]))
+        assert options <= set(re.findall(r"--?[a-zA-Z][a-z-]*", shown.partition("Example:")[0]))

@@ -29,7 +29,7 @@ def _forms() -> list[str]:
 
 @click.command()
 @click.argument("name", cls=ListedArgument, values=_forms)
-@add_fleet_option("Objects of a fleet, as `kubectl get -o yaml` prints them. Default: the control plane's.")
+@add_fleet_option("Objects of a fleet, as `kubectl get -o yaml` prints them, instead of the control plane.")
 @add_namespace_option
 @add_target_options
 @add_all_option

@@ -25,7 +25,7 @@ _SHORTEST_TOKEN: Final = 20
     is_flag=False,
     flag_value=_DEFAULT,
     metavar="[HOST:PORT]",
-    help=f"Serve streamable HTTP instead of stdio, by default on {_DEFAULT}. Port 0 chooses a free one.",
+    help=f"Serve streamable HTTP instead of stdio. Port 0 chooses a free one. Default: {_DEFAULT}.",
 )
 @click.option(
     "--allow-host",

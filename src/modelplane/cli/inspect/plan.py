@@ -42,8 +42,8 @@ def plan(
 ) -> None:
     """Place every ModelDeployment in PATH, one after the other, on the fleet that the files describe.
 
-    With --live, on the fleet of the API server as it is now, with the objects in PATH in place of those that
-    it has. The exit status is 2 if a replica is not placed, and 1 if a file is invalid.
+    With --live, use the fleet of the control plane, with the objects in PATH instead of its own. The exit
+    status is 2 if a replica is not placed, and 1 if a file is invalid.
     """
     _check_options(fleet, target, on_live=on_live)
     fleet_objects, given, former = load(fleet, paths, compare)

@@ -34,7 +34,7 @@ _LINES_OF_A_TABLE: Final = 4
 def top(*, once: bool, target: Target) -> None:
     """Show the clusters, deployments and services of a fleet in the terminal, live.
 
-    What is not ready comes first. Ctrl-C ends it.
+    Objects that are not ready come first. Ctrl-C ends the command.
     """
     from rich.console import Console
     from rich.live import Live as Screen

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     "--checkpoints",
     metavar="DIRECTORY",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Compare lengths of contexts with OWNER/NAME/config.json of this folder as well.",
+    help="Also compare lengths of contexts with OWNER/NAME/config.json of this folder.",
 )
 @click.option(
     "--skip-unrelated",

@@ -19,7 +19,7 @@ from modelplane.local.supervision import lifecycle
 )
 @click.option("--purge", is_flag=True, help="Delete the fleet's data too: every object, certificate and log.")
 def down(home: Path | None, cluster: str | None, purge: bool) -> None:
-    """Stop every process of the fleet, models included. Its data is kept."""
+    """Stop every process of the fleet, models included, and keep the fleet's data."""
     place = choose_home(home)
     begun = time.monotonic()
     if waiting := lifecycle.find_busy(place):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def cluster() -> None:
-    """Register a cluster that exists with a fleet; cordon, drain and uncordon one."""
+    """Register an existing cluster with a fleet; cordon, drain and uncordon a cluster."""
 
 
 for command in (cluster_drain.cordon, cluster_drain.drain, cluster_drain.uncordon):

@@ -42,30 +42,27 @@ def _share(_context: click.Context, _parameter: click.Parameter, value: str) -> 
     "--pod-addresses",
     "pod_cidr",
     default=addresses.find_cidr(0),
-    show_default=True,
-    help=f"Pod CIDR of this node, within {addresses.POD_CIDR}.",
+    help=f"Pod CIDR of this node, within {addresses.POD_CIDR}. Default: {addresses.find_cidr(0)}.",
 )
 @click.option(
     "--share",
     default="1/1",
-    show_default=True,
     metavar="I/N",
     callback=_share,
-    help="Index of this node among the N nodes of this machine, which share its devices.",
+    help="Index of this node among the N nodes of this machine, which share its devices. Default: 1/1.",
 )
 @click.option(
     "--cpu-devices",
     type=click.IntRange(1, 16),
     default=1,
-    show_default=True,
-    help="Number of equal devices that the processors are offered as, where there is no GPU.",
+    help="Number of equal devices that the processors are offered as, where there is no GPU. Default: 1.",
 )
 @click.option(
     "--container-engine",
     type=click.Choice(["auto", "none", "docker", "podman", "nerdctl"]),
     default="auto",
-    show_default=True,
-    help="Container runtime for the pods' images; auto takes the first that answers, else processes.",
+    help="Container runtime for the pods' images; auto takes the first that answers, else processes. "
+    "Default: auto.",
 )
 @click.option(
     "--host-commands",

@@ -48,7 +48,7 @@ class _Options:
 @click.option(
     "--kubeconfig",
     type=click.Path(exists=True, dir_okay=False),
-    help="Kubeconfig of the control plane; by default this pod's service account.",
+    help="Kubeconfig of the control plane. Default: the service account of this pod.",
 )
 @click.option(
     "--leader-elect", is_flag=True, help="Reconcile only while holding a Lease, so that several can run."
@@ -56,8 +56,8 @@ class _Options:
 @click.option(
     "--namespace",
     default=SYSTEM_NAMESPACE,
-    show_default=True,
-    help="Namespace of the Lease, of the gateway's Service and of its configuration.",
+    help="Namespace of the Lease, of the gateway's Service and of its configuration. "
+    f"Default: {SYSTEM_NAMESPACE}.",
 )
 @click.option(
     "--gateway-dir",
@@ -81,10 +81,15 @@ class _Options:
 @click.option(
     "--helm-dir",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Directory for what Helm downloads during a run; by default that for temporary files.",
+    help="Directory for downloads of Helm during a run. Default: the directory for temporary files.",
 )
 @click.option("--metrics-address", metavar="HOST:PORT", help="Address for health and metrics over HTTP.")
-@click.option("--log-format", type=click.Choice(tuple(FORMATS)), default="text", show_default=True)
+@click.option(
+    "--log-format",
+    type=click.Choice(tuple(FORMATS)),
+    default="text",
+    help="Format of the log. Default: text.",
+)
 @click.option("--debug", is_flag=True, help="Log every step.")
 def controller(log_format: str, debug: bool, **options: object) -> None:
     """Run the controllers against a control plane, until SIGTERM or Ctrl-C."""

@@ -21,7 +21,7 @@ _HERE = "127.0.0.1:9443"
 @click.option(
     "--address",
     metavar="HOST:PORT",
-    help=f"Address to listen on; by default {_ANYWHERE}, or {_HERE} with --insecure.",
+    help=f"Address to listen on. Default: {_ANYWHERE}, or {_HERE} with --insecure.",
 )
 @click.option(
     "--tls-certs-dir",
@@ -34,37 +34,38 @@ _HERE = "127.0.0.1:9443"
     "--max-recv-message-size",
     "max_receive_mb",
     default=64,
-    show_default=True,
     type=click.IntRange(min=1, max=1024),
     metavar="MB",
-    help="Largest request to accept; 1,000 clusters make one of about 5 MB.",
+    help="Largest request to accept; 1,000 clusters make one of about 5 MB. Default: 64.",
 )
 @click.option(
     "--gateway-image",
     envvar="MODELPLANE_GATEWAY_IMAGE",
     default=_DEFAULTS.image,
-    show_default=True,
     metavar="IMAGE",
-    help="Image of the gateway's pods, with backend Envoy.",
+    help=f"Image of the gateway's pods, with backend Envoy. Default: {_DEFAULTS.image}.",
 )
 @click.option(
     "--gateway-replicas",
     envvar="MODELPLANE_GATEWAY_REPLICAS",
     default=_DEFAULTS.gateways,
-    show_default=True,
     type=click.IntRange(min=1),
-    help="Pods of the gateway, with backend Envoy.",
+    help=f"Pods of the gateway, with backend Envoy. Default: {_DEFAULTS.gateways}.",
 )
 @click.option(
     "--gateway-service-type",
     envvar="MODELPLANE_GATEWAY_SERVICE_TYPE",
     default=str(_DEFAULTS.gateway_service_type),
-    show_default=True,
     type=click.Choice([str(service_type) for service_type in ServiceType]),
-    help="Type of the gateway's Service, with backend Envoy.",
+    help=f"Type of the gateway's Service, with backend Envoy. Default: {_DEFAULTS.gateway_service_type}.",
 )
 @click.option("--metrics-address", metavar="HOST:PORT", help="Address for health and metrics over HTTP.")
-@click.option("--log-format", type=click.Choice(["text", "json"]), default="json", show_default=True)
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="json",
+    help="Format of the log. Default: json.",
+)
 @click.option("--debug", is_flag=True, help="Log every step.")
 def function(
     address: str | None,

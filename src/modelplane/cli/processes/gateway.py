@@ -34,36 +34,38 @@ class _Options:
 @click.option(
     "--kubeconfig",
     type=click.Path(exists=True, dir_okay=False),
-    help="Kubeconfig of the control plane; by default this pod's service account.",
+    help="Kubeconfig of the control plane. Default: the service account of this pod.",
 )
 @click.option(
     "--namespace",
     default=SYSTEM_NAMESPACE,
-    show_default=True,
-    help="Namespace of the published configuration.",
+    help=f"Namespace of the published configuration. Default: {SYSTEM_NAMESPACE}.",
 )
 @click.option(
     "--address",
     default="0.0.0.0",  # noqa: S104 - in a pod of its own
-    show_default=True,
-    help="Address on which Envoy accepts requests.",
+    help="Address on which Envoy accepts requests. Default: 0.0.0.0.",
 )
 @click.option(
     "--port",
     default=8080,
-    show_default=True,
     type=click.IntRange(1, 65535),
-    help="Port on which Envoy accepts requests.",
+    help="Port on which Envoy accepts requests. Default: 8080.",
 )
 @click.option("--metrics-address", metavar="HOST:PORT", help="Address for health and metrics over HTTP.")
 @click.option(
     "--drain-seconds",
     default=20.0,
-    show_default=True,
     type=click.FloatRange(min=0),
-    help="How long to fail readiness before exiting, so that load balancers stop sending requests.",
+    help="How long to fail readiness before exiting, so that load balancers stop sending requests. "
+    "Default: 20.",
 )
-@click.option("--log-format", type=click.Choice(tuple(FORMATS)), default="text", show_default=True)
+@click.option(
+    "--log-format",
+    type=click.Choice(tuple(FORMATS)),
+    default="text",
+    help="Format of the log. Default: text.",
+)
 @click.option("--debug", is_flag=True, help="Log every step.")
 def gateway(log_format: str, debug: bool, **options: object) -> None:
     """Configure the Envoy of this pod from what the controllers publish, until SIGTERM or Ctrl-C."""

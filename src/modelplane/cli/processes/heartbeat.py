@@ -16,7 +16,8 @@ from modelplane.cli.processes.process_connection import connect
 def heartbeat(cluster: str, *, kubeconfig: str) -> None:
     """Renew the heartbeat of CLUSTER, the name of an InferenceCluster, until stopped.
 
-    It runs on that cluster. Failover takes it as a witness beside the API server and the replicas.
+    Run the command on that cluster. Failover considers the heartbeat in addition to the API server and the
+    replicas.
     """
     import asyncio
     import socket

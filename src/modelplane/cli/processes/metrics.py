@@ -47,15 +47,17 @@ class _Options:
     "--client-name",
     multiple=True,
     metavar="NAME",
-    help="Common name of that certificate (requestheader-allowed-names); by default every one.",
+    help="Common name of that certificate (requestheader-allowed-names). Default: any name.",
 )
 @click.option(
     "--kubeconfig",
     type=click.Path(exists=True, dir_okay=False),
-    help="Kubeconfig of the control plane; by default this pod's service account.",
+    help="Kubeconfig of the control plane. Default: the service account of this pod.",
 )
 @click.option(
-    "--namespace", default=SYSTEM_NAMESPACE, show_default=True, help="Namespace of the gateway's Service."
+    "--namespace",
+    default=SYSTEM_NAMESPACE,
+    help=f"Namespace of the gateway's Service. Default: {SYSTEM_NAMESPACE}.",
 )
 @click.option(
     "--gateway-dir",

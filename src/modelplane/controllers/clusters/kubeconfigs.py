@@ -136,8 +136,8 @@ class Kubeconfigs(Runnable):
                 del self._users[former]
         if secrets:
             self._used[cluster] = secrets
-        for each in secrets:
-            self._users[each].add(cluster)
+        for secret in secrets:
+            self._users[secret].add(cluster)
 
     def _connect(self, name: str) -> None:
         if not self._started:

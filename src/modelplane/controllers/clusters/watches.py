@@ -157,7 +157,7 @@ class Watches:
     def routable(self) -> bool:
         """True if every object that routes are derived from has been read."""
         copies = self._informers.items()
-        return not self.looking and all(each.synced for (kind, _), each in copies if kind in _ROUTE_KINDS)
+        return not self.looking and all(copy.synced for (kind, _), copy in copies if kind in _ROUTE_KINDS)
 
     def expect(self, resource: Resource) -> None:
         """Record, before the first write of a kind, up to which version there was no object of it."""

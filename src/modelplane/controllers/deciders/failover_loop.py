@@ -95,7 +95,8 @@ class Failover(Runnable):
     @property
     def states(self) -> dict[str, State]:
         """The state of every cluster; empty while no deployment has failover."""
-        return {name: each.state for name, each in self._memory.standings.items()} if self._memory else {}
+        standings = self._memory.standings if self._memory else {}
+        return {name: standing.state for name, standing in standings.items()}
 
     @property
     def paused(self) -> bool | None:
@@ -177,9 +178,9 @@ class Failover(Runnable):
         for name in sorted(old.standings.keys() | new.standings.keys()):
             if _shown(old.report_for_cluster(name)) != _shown(new.report_for_cluster(name)):
                 self._changed(OwnerKey(_CLUSTER, "", name))
-        for uid, each in deployments.items():
+        for uid, deployment in deployments.items():
             if old.report_for_deployment(uid) != new.report_for_deployment(uid):
-                self._changed(OwnerKey(_DEPLOYMENT, each.metadata.namespace, each.metadata.name))
+                self._changed(OwnerKey(_DEPLOYMENT, deployment.metadata.namespace, deployment.metadata.name))
 
 
 def _shown(watched: Watched) -> tuple[object, ...]:

@@ -93,7 +93,7 @@ class Routes:
             if known is None or known.problems:
                 self._agreed[namespace] = self._agree(namespace)
         found = [self._agreed[namespace] for namespace in sorted(self._routes)]
-        problems = {subject: each for part in found for subject, each in part.problems.items()}
+        problems = {subject: problem for part in found for subject, problem in part.problems.items()}
         return tuple(route for part in found for route in part.routes), problems
 
     def _agree(self, namespace: str) -> _Agreed:

@@ -140,17 +140,17 @@ class MutualTls(Runnable):
         if active:
             now = self._now()
             try:
-                issued = await self._certificates.update([each.place for each in active], now)
+                issued = await self._certificates.update([observed.place for observed in active], now)
             except errors.KubernetesError as error:
                 _log.warning("cannot write certificates of gateways; trying again: %s", error)
                 issued = replace(self._certificates.last, problem=f"cannot write certificates: {error}")
             self._take(issued.identity)
             in_use = self._in_use()
             links = {
-                each.cluster.metadata.name: self._link(
-                    each, issued, in_use.get(each.cluster.metadata.name, frozenset()), now
+                observed.cluster.metadata.name: self._link(
+                    observed, issued, in_use.get(observed.cluster.metadata.name, frozenset()), now
                 )
-                for each in active
+                for observed in active
             }
         before, self._links = self._links, links
         for name in before.keys() | links.keys():

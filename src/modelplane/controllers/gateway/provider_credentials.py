@@ -42,16 +42,18 @@ class ProviderCredentials:
 
     def read(self, routes: Iterable[Route]) -> CredentialFile:
         """Return the credentials that are in force."""
-        wanted = {reference.name: reference for reference in list_references(routes)}
-        self._named = frozenset(Key(reference.namespace, reference.secret) for reference in wanted.values())
+        references = {reference.name: reference for reference in list_references(routes)}
+        self._named = frozenset(
+            Key(reference.namespace, reference.secret) for reference in references.values()
+        )
         self.loading = False
         if self._file is None:
             self._file = CredentialFile.parse(self._former(CREDENTIALS))
         found: dict[str, SecretHeader] = {}
-        for name, each in wanted.items():
-            secrets = self._find(secret_requirement(each.namespace, each.secret))
+        for name, reference in references.items():
+            secrets = self._find(secret_requirement(reference.namespace, reference.secret))
             if not isinstance(secrets, Unknown):
-                header = build_header(each, next(iter(secrets), None))
+                header = build_header(reference, next(iter(secrets), None))
                 if isinstance(header, SecretHeader):
                     found[name] = header
                 continue
@@ -59,7 +61,7 @@ class ProviderCredentials:
             if name in self._file.credentials:
                 found[name] = self._file.credentials[name]
         # Backends that routes have left are in use until Envoy has read the others.
-        left = self._file.credentials.keys() - wanted.keys() - self._leaving
+        left = self._file.credentials.keys() - references.keys() - self._leaving
         self._leaving = frozenset(left)
         self._file = CredentialFile(found | {name: self._file.credentials[name] for name in left})
         return self._file

@@ -48,12 +48,12 @@ PICKER = Composed(ModelReplica.__name__, "epp", "epp")
 SIDECAR = Composed(ModelReplica.__name__, ROUTING_SIDECAR)
 
 
-async def is_composed(client: Client, pod: Mapping[str, Any], name: str, wanted: Composed) -> bool:
+async def is_composed(client: Client, pod: Mapping[str, Any], name: str, containers: Composed) -> bool:
     """Return True if the controllers composed a container of a pod, and for such an owner.
 
     Raises ``KubernetesError`` if the owners of the pod cannot be read.
     """
-    if name != wanted.container:
+    if name != containers.container:
         return False
     workload = await _workload(client, pod)
     if workload is None:
@@ -61,12 +61,14 @@ async def is_composed(client: Client, pod: Mapping[str, Any], name: str, wanted:
     workload_labels, annotations = (
         workload["metadata"].get(field) or {} for field in ("labels", "annotations")
     )
-    is_wanted = (
+    is_for_launcher = (
         workload_labels.get(labels.MANAGED_BY) == "modelplane"
-        and annotations.get(labels.OWNER_KIND) == wanted.owner
-        and (not wanted.child or annotations.get(labels.CHILD) == wanted.child)
+        and annotations.get(labels.OWNER_KIND) == containers.owner
+        and (not containers.child or annotations.get(labels.CHILD) == containers.child)
     )
-    return is_wanted and _content(pod["spec"], name) == _content(workload["spec"]["template"]["spec"], name)
+    return is_for_launcher and _content(pod["spec"], name) == _content(
+        workload["spec"]["template"]["spec"], name
+    )
 
 
 async def _workload(client: Client, pod: Mapping[str, Any]) -> Object | None:

@@ -60,12 +60,12 @@ def list_identities(node: str) -> tuple[Identity, ...]:
     )
 
 
-def ensure(pki: Pki, wanted: Sequence[Identity], now: datetime) -> None:
+def ensure(pki: Pki, identities: Sequence[Identity], now: datetime) -> None:
     """Create every certificate and key that is missing or no longer usable."""
     if not pki.service_accounts.exists():
         write_private(pki.service_accounts, _pem(ec.generate_private_key(ec.SECP256R1())))
     authority, authority_key = _authority(pki, now)
-    for identity in wanted:
+    for identity in identities:
         if not _usable(pki, identity, authority, now):
             _issue(pki, identity, authority, authority_key, now)
 
