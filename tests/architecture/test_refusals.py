@@ -41,7 +41,6 @@ EMPTY: Final = {
         "scheduler.diagnosis.describe",
         "scheduler.preemption.turns.describe",
     ),
-    "the output of a container, which may be none": ("read_termination_message",),
 }
 """Functions that return an empty text which a caller asks for truth, by the reason."""
 

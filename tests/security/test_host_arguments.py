@@ -2,12 +2,12 @@
 
 import pytest
 
-from modelplane.api.user_error import UserError
 from modelplane.compose.cache.cache_volume import MARKER
 from modelplane.compose.cache.hydration_requirements import REQUIREMENTS
 from modelplane.kubelet.engines import allowed
 from modelplane.kubelet.engines.allow_list import Place
 from modelplane.kubelet.engines.llama_cpp import flags
+from modelplane.user_error import UserError
 from support.rejections import message_of
 
 ADDRESS = "127.77.1.2"

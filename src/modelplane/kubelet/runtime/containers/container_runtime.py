@@ -320,13 +320,13 @@ class PodContainers:
                         if left <= 0:
                             return
 
-    async def read_termination_message(self, attempt: Attempt) -> str:
+    async def read_termination_message(self, attempt: Attempt) -> str | None:
         """Return the end of the log."""
         printed = self.runtime.stream("logs", "--tail", str(log_files.ENDING_LINES), self._id(attempt))
         try:
             parts = [data async for data in printed]
         except ContainerRuntimeError:
-            return ""  # the output is the container runtime's message
+            return None  # the output is the container runtime's message
         return log_files.limit_message(b"".join(parts).rstrip(b"\n"))
 
     def find_container_id(self, attempt: Attempt) -> str:

@@ -54,7 +54,7 @@ class HostProcesses:
         ended = (lambda: attempt.exit is not None or not attempt.kept) if follow else None
         return log_files.read(attempt.log, selection, ended)
 
-    async def read_termination_message(self, attempt: Attempt) -> str:
+    async def read_termination_message(self, attempt: Attempt) -> str | None:
         """Read the end of that file."""
         return log_files.read_end(attempt.log)
 

@@ -1,8 +1,8 @@
 import pytest
 
-from modelplane.api.user_error import UserError
 from modelplane.kubelet.engines.llama_cpp import flags
 from modelplane.kubelet.engines.llama_cpp.flags import FLAGS, Value, parse
+from modelplane.user_error import UserError
 
 
 @pytest.mark.parametrize(

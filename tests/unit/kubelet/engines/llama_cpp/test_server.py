@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import xllamacpp
 
-from modelplane.api.user_error import UserError
 from modelplane.kubelet.engines.llama_cpp import flags, server
 from modelplane.kubelet.engines.llama_cpp.weight_files import BASE_MODEL_STOP, BASE_MODEL_TEMPLATE, LocalModel
+from modelplane.user_error import UserError
 
 MODEL = LocalModel(Path("/m.gguf"), "m")
 BASE = LocalModel(Path("/m.gguf"), "m", is_base=True)

