@@ -8,7 +8,7 @@ import asyncio
 import errno
 import json
 import sys
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -94,21 +94,17 @@ def _make_anew(directory: Path, below: Iterable[Path]) -> None:
 
 def _shown(paths: Iterable[Path], covered: Collection[Path]) -> tuple[Mount, ...]:
     # Packages can be outside of the environment: a .pth file names them.
+    packages = (path for path in map(Path, sys.path) if path.is_absolute() and path.is_dir())
     installation = (
         Path(sys.prefix),
         Path(sys.base_prefix),
         Path(modelplane.__file__).parents[1],
-        *_packages(),
+        *packages,
     )
     paths_shown = {path.resolve() for path in (*installation, *paths)}
     above = (_TEMPORARY.resolve(), *covered)
     below = sorted(path for path in paths_shown if any(path.is_relative_to(covered) for covered in above))
     return tuple(Mount(path, str(path), read_only=bool(covered)) for path in below)
-
-
-def _packages() -> Iterator[Path]:
-    """Yield the directories that this program imports from."""
-    return (path for path in map(Path, sys.path) if path.is_absolute() and path.is_dir())
 
 
 async def _try(program: Iterable[str]) -> Rejected | None:

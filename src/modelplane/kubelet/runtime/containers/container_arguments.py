@@ -8,7 +8,7 @@ file unchanged, and only under names that the program does not read.
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network
 from typing import Any
@@ -229,14 +229,11 @@ def _is_read(variable: str) -> bool:
 
 def list_published_ports(container: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the ports to publish at the pod's address: those that are declared, and those of probes."""
-    declared = {(port["containerPort"], port.get("protocol", "TCP").lower()) for port in _ports(container)}
+    declared = {
+        (port["containerPort"], port.get("protocol", "TCP").lower()) for port in container.get("ports", ())
+    }
     declared |= {(number, "tcp") for number in _asked(container)}
     return tuple(f"{number}:{number}/{protocol}" for number, protocol in sorted(declared))
-
-
-def _ports(container: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
-    ports: Iterable[Mapping[str, Any]] = container.get("ports", ())
-    return ports
 
 
 def _asked(container: Mapping[str, Any]) -> Iterator[int]:
