@@ -32,7 +32,8 @@ import litellm_proxy
 
 from modelplane.gateway.envoy.access_log import build_access_log
 from modelplane.gateway.envoy.envoy_files import render_files
-from modelplane.gateway.envoy.file_names import LISTENERS, WITH_MODULE
+from modelplane.gateway.envoy.file_names import LISTENERS, WITH_NEW_MODULE
+from modelplane.gateway.envoy.filters import module_filters
 from modelplane.gateway.envoy.type_urls import ENVOY, HTTP_FILTERS
 from modelplane.gateway.module_files.keys import KeyFile
 from modelplane.gateway.module_files.models import ModelFile
@@ -159,7 +160,8 @@ def module_filter(library: Path, name: str, configuration: Json) -> Json:
     }
     configured = {"dynamic_module_config": module, "filter_name": name, "filter_config": text}
     kind = {"@type": f"{HTTP_FILTERS}dynamic_modules.v3.DynamicModuleFilter"}
-    return {"name": f"modelplane.{name}", "typed_config": kind | configured}
+    own = module_filters.ATTEMPTS if name == "backend" else f"modelplane.{name}"
+    return {"name": own, "typed_config": kind | configured}
 
 
 def front(library: Path, ports: dict[str, int], upstreams: tuple[int, int]) -> dict[str, str]:
@@ -172,7 +174,7 @@ def front(library: Path, ports: dict[str, int], upstreams: tuple[int, int]) -> d
         guard = Front(keys=KeyFile(), models=models) if stack.front else None
         table.append(Listener(stack.name, "127.0.0.1", ports[stack.name], (route,), front=guard))
     made = render_files(Table(tuple(table)))
-    without, with_module = (json.loads(made[name])["resources"] for name in (LISTENERS, WITH_MODULE))
+    without, with_module = (json.loads(made[name])["resources"] for name in (LISTENERS, WITH_NEW_MODULE))
     # Those that have keys are in the second file only.
     known = {each["name"]: each for each in (*with_module, *without)}
     listeners: Json = {"resources": list(known.values())}
@@ -186,7 +188,8 @@ def front(library: Path, ports: dict[str, int], upstreams: tuple[int, int]) -> d
         manager = each["filter_chains"][0]["filters"][0]["typed_config"]
         filters = manager["http_filters"]
         if stack.front is not None:
-            options = {"internalHeaders": True, "record": stack.log, **stack.front}
+            options = {"internalHeaders": True, "direct": True, "requestTimeoutSeconds": 900}
+            options |= {"record": stack.log, **stack.front}
             filters[:-1] = [module_filter(library, "front", options)]
             below = filters[-1]["typed_config"]["upstream_http_filters"]
             below[:-1] = [module_filter(library, "backend", {})]

@@ -88,7 +88,7 @@ struct BackendFilter {
 impl Filter for BackendFilter {
     fn request_headers(&mut self, stream: &mut Stream, end: bool) -> OnHeaders {
         self.attempt = Measured::begin(stream);
-        self.counted = self.config.credentials.is_some().then(Counted::begin);
+        self.counted = self.config.credentials.is_some().then(|| Counted::begin(""));
         let text = stream.metadata(Source::Cluster, REWRITE, WANTED).to_vec();
         let allowed = regions::check(stream).and_then(|()| Wanted::read(&text));
         let read = allowed.and_then(|wanted| Ok((self.credential(&wanted)?, wanted)));

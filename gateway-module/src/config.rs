@@ -1,6 +1,7 @@
 //! Configuration of the filters; see `README.md`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Deserialize;
 
@@ -35,6 +36,8 @@ struct FrontOptions {
     max_body_bytes: Option<u64>,
     internal_headers: Option<bool>,
     record: Option<bool>,
+    direct: Option<bool>,
+    request_timeout_seconds: Option<u64>,
 }
 
 /// Configuration of the filter `front`.
@@ -59,6 +62,10 @@ pub struct Front {
     pub internal_headers: bool,
     /// True to write the record for the access log.
     pub record: bool,
+    /// True if requests on routes with one endpoint have no filter of attempts.
+    pub direct: bool,
+    /// Time for a request with its body.
+    pub request_timeout: Option<Duration>,
 }
 
 fn open<T: Send + Sync + 'static>(
@@ -101,6 +108,8 @@ impl Front {
             max_body_bytes: options.max_body_bytes.unwrap_or(MAX_BODY_BYTES),
             internal_headers: options.internal_headers.unwrap_or(false),
             record: options.record.unwrap_or(true),
+            direct: options.direct.unwrap_or(false),
+            request_timeout: options.request_timeout_seconds.map(Duration::from_secs),
         })
     }
 }

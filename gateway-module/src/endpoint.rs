@@ -66,16 +66,18 @@ pub fn bound(bucket: usize) -> String {
 pub struct Counted {
     /// End of the request, else its beginning.
     since: Instant,
-    /// Endpoint that has answered.
-    endpoint: Option<String>,
+    /// Name of the endpoint; empty as long as it is not known.
+    endpoint: String,
+    has_answered: bool,
     /// True for a stream without a byte. Only streams are measured: the first byte of others is the last token.
     is_awaited: bool,
 }
 
 impl Counted {
-    /// Begin an attempt.
-    pub fn begin() -> Self {
-        Counted { since: Instant::now(), endpoint: None, is_awaited: false }
+    /// Begin an attempt, at an endpoint if it is known.
+    pub fn begin(endpoint: &str) -> Self {
+        let endpoint = endpoint.to_string();
+        Counted { since: Instant::now(), endpoint, has_answered: false, is_awaited: false }
     }
 
     /// Note that the request is complete: a client that sends slowly does not make a backend slow.
@@ -89,12 +91,17 @@ impl Counted {
         if name.is_empty() {
             return;
         }
+        self.endpoint = name.to_string();
         let headers = stream.headers(Headers::Response);
-        let head = AnswerHead::read(&headers);
-        counters::of_endpoint(name, |endpoint| endpoint.answered(head.status));
+        self.answered(&AnswerHead::read(&headers), end);
+    }
+
+    /// Count the answer of the endpoint; `end` if it has no body.
+    pub fn answered(&mut self, head: &AnswerHead, end: bool) {
+        counters::of_endpoint(&self.endpoint, |endpoint| endpoint.answered(head.status));
+        self.has_answered = true;
         self.is_awaited =
             head.status.starts_with(b"2") && head.content_type.starts_with(b"text/event-stream");
-        self.endpoint = Some(name.to_string());
         if end {
             self.complete();
         }
@@ -112,16 +119,16 @@ impl Counted {
 
     /// Count the answer as complete.
     pub fn complete(&mut self) {
-        let time = self.since.elapsed();
-        if let Some(name) = &self.endpoint {
-            counters::of_endpoint(name, |endpoint| endpoint.completed(time));
+        if self.has_answered {
+            let time = self.since.elapsed();
+            counters::of_endpoint(&self.endpoint, |endpoint| endpoint.completed(time));
         }
     }
 
     fn begun(&mut self) {
-        let time = self.since.elapsed();
-        if let Some(name) = self.endpoint.as_ref().filter(|_| std::mem::take(&mut self.is_awaited)) {
-            counters::of_endpoint(name, |endpoint| endpoint.began(time));
+        if std::mem::take(&mut self.is_awaited) {
+            let time = self.since.elapsed();
+            counters::of_endpoint(&self.endpoint, |endpoint| endpoint.began(time));
         }
     }
 }

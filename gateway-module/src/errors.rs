@@ -36,6 +36,7 @@ codes! {
     MODEL_NOT_FOUND 404 "model_not_found"
     ROUTE_NOT_FOUND 404 "route_not_found"
     METHOD_NOT_ALLOWED 405 "method_not_allowed"
+    REQUEST_OVERALL_TIMEOUT 408 "request_overall_timeout"
     MODEL_AMBIGUOUS 409 "model_ambiguous"
     REQUEST_TOO_LARGE 413 "request_too_large"
     UNSUPPORTED_MEDIA_TYPE 415 "unsupported_media_type"

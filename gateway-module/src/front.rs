@@ -8,9 +8,10 @@ use crate::abi::{Body, Headers, Setup, Stream, log_error};
 use crate::answer::{Answer, Counted};
 use crate::config::{Front, SPARE_BYTES};
 use crate::counters::{Counters, Flushes};
+use crate::direct::Direct;
 use crate::errors::{
     AMBIGUOUS_API_KEY, Code, EXPIRED_API_KEY, INVALID_API_KEY, INVALID_BODY, KEY_BLOCKED, METHOD_NOT_ALLOWED,
-    MISSING_API_KEY, REQUEST_TOO_LARGE, ROUTE_NOT_FOUND, Refusal,
+    MISSING_API_KEY, REQUEST_OVERALL_TIMEOUT, REQUEST_TOO_LARGE, ROUTE_NOT_FOUND, Refusal,
 };
 use crate::events::Piece;
 use crate::filter::{Factory, Filter, OnBody, OnHeaders, OnWake};
@@ -29,6 +30,7 @@ use crate::outstanding::Reservation;
 use crate::paths;
 use crate::prompt::{self, Prompt};
 use crate::record::Record;
+use crate::regions;
 
 /// Path of the list of models.
 const LIST: &str = "/v1/models";
@@ -67,6 +69,7 @@ impl Factory for FrontFactory {
             service: String::new(),
             body: RequestBody::default(),
             reservation: None,
+            direct: None,
             hide: false,
             answer: None,
             first_token_ms: None,
@@ -89,6 +92,8 @@ struct RequestBody {
     path: String,
     content_type: Cow<'static, str>,
     held: bool,
+    /// True while the body must come to its end in time: it is not a websocket, and there is no answer yet.
+    is_timed: bool,
     /// True if the body is held for its model or its stream's token counts, not only for its prompt.
     read: bool,
     by_model: bool,
@@ -120,6 +125,8 @@ struct FrontFilter {
     service: String,
     body: RequestBody,
     reservation: Option<Reservation>,
+    /// Endpoint of a request without the filter of attempts.
+    direct: Option<Direct>,
     hide: bool,
     answer: Option<Answer>,
     first_token_ms: Option<u64>,
@@ -131,7 +138,7 @@ impl Filter for FrontFilter {
     fn request_headers(&mut self, stream: &mut Stream, end: bool) -> OnHeaders {
         match self.admit(stream, end) {
             Ok(()) if self.body.held || self.must_wait(stream) => OnHeaders::Stop,
-            Ok(()) => match self.order(stream, None) {
+            Ok(()) => match self.go_on(stream, None) {
                 Ok(()) => OnHeaders::Continue,
                 Err(refusal) => {
                     self.stop(stream, refusal.into());
@@ -152,12 +159,19 @@ impl Filter for FrontFilter {
             self.stop(stream, too_large(self.body.limit.unwrap_or_default()).into());
             return OnBody::Drop;
         }
+        if !end && self.is_late() {
+            self.stop(stream, too_slow().into());
+            return OnBody::Drop;
+        }
         if self.holding.is_waiting() {
             let Err(refusal) = self.holding.grow(bytes) else { return OnBody::Buffer };
             self.stop(stream, refusal.into());
             return OnBody::Drop;
         }
         if !self.body.held {
+            if end {
+                self.sent();
+            }
             return OnBody::Continue;
         }
         if !end {
@@ -171,6 +185,7 @@ impl Filter for FrontFilter {
     }
 
     fn request_trailers(&mut self, stream: &mut Stream) -> bool {
+        self.sent();
         !self.holding.is_waiting() && (!self.body.held || self.read_body(stream))
     }
 
@@ -184,16 +199,17 @@ impl Filter for FrontFilter {
         next
     }
 
-    fn response_headers(&mut self, stream: &mut Stream, _end: bool) {
-        if self.replace_refusal(stream) {
-            return;
-        }
-        if !self.config.usage {
+    fn response_headers(&mut self, stream: &mut Stream, end: bool) {
+        self.body.is_timed = false;
+        if self.replace_refusal(stream) || (!self.config.usage && self.direct.is_none()) {
             return;
         }
         let headers = stream.headers(Headers::Response);
         let head = AnswerHead::read(&headers);
-        if !head.status.starts_with(b"2") || head.is_compressed {
+        if let Some(direct) = &mut self.direct {
+            direct.response_headers(stream, &head, end);
+        }
+        if !self.config.usage || !head.status.starts_with(b"2") || head.is_compressed {
             return;
         }
         self.answer = Answer::of(std::str::from_utf8(head.content_type).unwrap_or_default(), self.hide);
@@ -207,6 +223,9 @@ impl Filter for FrontFilter {
         if let Some(body) = self.replacement.take() {
             let bytes = stream.body(Body::ReceivedResponse).iter().map(|piece| piece.len()).sum();
             stream.set_response_piece(bytes, body.as_bytes());
+        }
+        if let Some(direct) = &mut self.direct {
+            direct.response_body(stream, end);
         }
         let Some(answer) = &mut self.answer else { return };
         let pieces = stream.body(Body::ReceivedResponse);
@@ -222,6 +241,9 @@ impl Filter for FrontFilter {
     }
 
     fn response_trailers(&mut self, stream: &mut Stream) {
+        if let Some(direct) = &mut self.direct {
+            direct.complete();
+        }
         let rest = self.answer.as_mut().map(|answer| answer.push(&[], true));
         if let Some(Piece::Other(rest)) = rest
             && !rest.is_empty()
@@ -340,13 +362,11 @@ impl FrontFilter {
         if self.config.usage && head.accepts_encodings {
             stream.set_header(Headers::Request, "accept-encoding", None);
         }
-        if !by_model {
-            keep_path(stream, BY_PATH, &head.path);
+        if end || head.is_upgrade {
+            self.body.path = head.path;
+            return Ok(());
         }
-        if !end && !head.is_upgrade {
-            self.expect_body(stream, by_model, head)?;
-        }
-        Ok(())
+        Ok(self.expect_body(stream, by_model, head)?)
     }
 
     /// Drop what only the gateway may set, and count the hop.
@@ -456,6 +476,7 @@ impl FrontFilter {
                 stream.set_buffer_limit(limit.saturating_add(SPARE_BYTES));
             }
         }
+        self.body.is_timed = true;
         self.body.path = head.path;
         self.body.content_type = head.content_type;
         Ok(())
@@ -466,7 +487,7 @@ impl FrontFilter {
         self.body.held = false;
         match self.route_and_ask(stream) {
             Ok(_) if self.must_wait(stream) => false,
-            Ok(prompt) => match self.order(stream, prompt.as_deref()) {
+            Ok(prompt) => match self.go_on(stream, prompt.as_deref()) {
                 Ok(()) => true,
                 Err(refusal) => {
                     self.stop(stream, refusal.into());
@@ -483,6 +504,7 @@ impl FrontFilter {
     /// Hold a request whose service is set so and has no endpoint; true if it does not go on.
     fn must_wait(&mut self, stream: &mut Stream) -> bool {
         let Some(hold) = hold::limits(&self.config.services, &self.service, stream) else { return false };
+        self.keep_path(stream);
         self.body.limit.get_or_insert(self.config.max_body_bytes);
         let limit = self.body.limit.unwrap_or(u64::MAX);
         stream.set_buffer_limit(limit.saturating_add(SPARE_BYTES));
@@ -502,18 +524,81 @@ impl FrontFilter {
             let is_needed = self.balancing(Balancing::needs_prompt).unwrap_or_default();
             (asking, is_needed.then(|| body.into_owned()))
         };
+        self.hide = asking.is_some();
         if self.body.by_model {
             self.route(stream);
-        }
-        if let Some((place, end)) = asking {
-            self.hide = true;
-            stream.set_request_end(self.body.bytes as usize, place, &end);
-            if self.body.has_length {
-                let length = (place + end.len()).to_string();
-                stream.set_header(Headers::Request, "content-length", Some(length.as_bytes()));
+            if self.rename(stream)? {
+                return Ok(prompt);
             }
         }
+        if let Some((place, end)) = asking {
+            stream.set_request_end(self.body.bytes as usize, place, &end);
+            self.set_length(stream, place + end.len());
+        }
         Ok(prompt)
+    }
+
+    /// Write the endpoint's name for the model into the body, and ask for token counts; false if it has none.
+    fn rename(&mut self, stream: &mut Stream) -> Result<bool, Refusal> {
+        if self.config.direct {
+            // Lets Envoy choose the route again: metadata alone does not.
+            stream.has_hosts();
+            self.direct = Direct::of(stream);
+        }
+        let Some(served) = self.direct.as_ref().map(Direct::served).filter(|served| !served.is_empty())
+        else {
+            return Ok(false);
+        };
+        let form = prompt::Form::of(&self.body.content_type).unwrap_or(prompt::Form::Json);
+        let mut renamed = {
+            let body = stream.request_body();
+            Prompt::read(&body, form).map_err(Refusal::invalid)?.renamed(&body, served)
+        };
+        if self.hide {
+            let asking = Prompt::read(&renamed, form).map_err(Refusal::invalid)?.asking(&renamed);
+            if let Some((place, end)) = asking {
+                renamed.truncate(place);
+                renamed.extend_from_slice(&end);
+            }
+        }
+        self.set_length(stream, renamed.len());
+        stream.set_request_body(&renamed);
+        Ok(true)
+    }
+
+    /// Let `content-length` be that of the body, if there is one.
+    fn set_length(&self, stream: &mut Stream, bytes: usize) {
+        if self.body.has_length {
+            stream.set_header(Headers::Request, "content-length", Some(bytes.to_string().as_bytes()));
+        }
+    }
+
+    /// Return whether the request takes too long to be complete.
+    fn is_late(&self) -> bool {
+        let most = self.config.request_timeout.filter(|_| self.body.is_timed);
+        most.is_some_and(|most| self.started.elapsed() > most)
+    }
+
+    /// Note that the request is complete.
+    fn sent(&mut self) {
+        self.direct.iter_mut().for_each(Direct::sent);
+    }
+
+    /// Let the request go on to a backend of its service.
+    fn go_on(&mut self, stream: &mut Stream, body: Option<&[u8]>) -> Result<(), Refusal> {
+        self.order(stream, body)?;
+        if self.config.direct && !self.body.by_model {
+            self.direct = Direct::of(stream);
+        }
+        if self.direct.is_none() {
+            self.keep_path(stream);
+        }
+        match (&self.direct, self.key.as_ref().and_then(|key| key.regions.as_ref())) {
+            (Some(direct), Some(regions)) if !regions.contain(Some(direct.region())) => {
+                Err(regions::outside())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Read the model and find its service. Return where the body changes to ask for token counts, and its end from
@@ -581,18 +666,19 @@ impl FrontFilter {
     }
 
     /// Replace the path by that of the service that the model names.
-    fn route(&self, stream: &mut Stream) {
+    fn route(&mut self, stream: &mut Stream) {
         let path = ["/", self.service.as_str(), self.body.path.as_str()].concat();
         stream.set_header(Headers::Request, ":path", Some(path.as_bytes()));
-        keep_path(stream, BY_MODEL, &path);
         stream.clear_route_cache();
+        self.body.path = path;
     }
-}
 
-/// Hand the path to the filter of attempts; one that is not known it reads itself.
-fn keep_path(stream: &mut Stream, mark: u8, path: &str) {
-    if !path.is_empty() {
-        stream.set_state(CLIENT_PATH, &[&[mark], path.as_bytes()].concat());
+    /// Hand the path to the filter of attempts; one that is not known it reads itself.
+    fn keep_path(&self, stream: &mut Stream) {
+        if !self.body.path.is_empty() {
+            let mark = if self.body.by_model { BY_MODEL } else { BY_PATH };
+            stream.set_state(CLIENT_PATH, &[&[mark], self.body.path.as_bytes()].concat());
+        }
     }
 }
 
@@ -616,6 +702,10 @@ fn bearer(value: &[u8]) -> Option<&[u8]> {
 fn too_large(limit: u64) -> Refusal {
     let message = format!("the body is larger than the limit of {limit} bytes: send a shorter one");
     Refusal::new(&REQUEST_TOO_LARGE, message)
+}
+
+fn too_slow() -> Refusal {
+    Refusal::new(&REQUEST_OVERALL_TIMEOUT, "the request took too long to arrive: send a shorter one")
 }
 
 fn no_route(remedy: &str) -> Refusal {

@@ -414,22 +414,54 @@ fn what_only_gateways_may_say_is_dropped_and_the_hop_is_counted() {
         ("x-envoy-retry-on", "5xx"),
         ("x-envoy-external-address", "192.0.2.1"),
         ("x-modelplane-host", "evil"),
+        ("modelplane-gateway-even", "stolen"),
+        ("modelplane-attempt", "1"),
         ("modelplane-hops", "11"),
         ("modelplane-hops", "1"),
         ("x-other", "kept"),
     ];
-    let dropped = [None, None, None, Some("111")];
-    for (option, expected) in
-        [("true", dropped), ("false", [Some("5xx"), Some("192.0.2.1"), Some("evil"), Some("11")])]
-    {
+    let dropped = [None, None, None, None, None, Some("111")];
+    let sent = [Some("5xx"), Some("192.0.2.1"), Some("evil"), Some("stolen"), Some("1"), Some("11")];
+    for (option, expected) in [("true", dropped), ("false", sent)] {
         let text = format!(r#"{{"authentication":"None","internalHeaders":{option}}}"#);
         let mut exchange = post(&Configured::new("front", &text).unwrap(), "/ml/qwen/x", &spoofed);
         assert!(exchange.headers(true));
-        let seen = ["x-envoy-retry-on", "x-envoy-external-address", "x-modelplane-host", "modelplane-hops"]
-            .map(|name| exchange.header(name));
+        let seen = [
+            "x-envoy-retry-on",
+            "x-envoy-external-address",
+            "x-modelplane-host",
+            "modelplane-gateway-even",
+            "modelplane-attempt",
+            "modelplane-hops",
+        ]
+        .map(|name| exchange.header(name));
         assert_eq!(seen, expected.map(|value| value.map(ToString::to_string)));
         assert_eq!(exchange.header("x-other").unwrap(), "kept");
     }
+}
+
+#[test]
+fn a_body_that_takes_too_long_is_refused() {
+    let text = r#"{"authentication":"None","requestTimeoutSeconds":0}"#;
+    let filter = Configured::new("front", text).unwrap();
+    let refusal = |exchange: &mut Exchange, pieces: &[&[u8]]| {
+        exchange.headers(false);
+        exchange.body(pieces, false);
+        (exchange.answer().status, exchange.answer().details)
+    };
+    let late = (408, "request_overall_timeout".to_string());
+    for path in ["/ml/qwen/x", "/ml/qwen/v1/chat/completions"] {
+        assert_eq!(refusal(&mut post(&filter, path, &[]), &[b"{", b"}"]), late, "{path}");
+        // The last piece is not late: the request is complete.
+        assert_eq!(refusal(&mut post(&filter, path, &[]), &[b"{}"]).0, 0, "{path}");
+    }
+    let pieces: &[&[u8]] = &[b"{", b"}"];
+    assert_eq!(refusal(&mut post(&filter, "/ml/qwen/x", &[("upgrade", "websocket")]), pieces).0, 0);
+    let mut answered = post(&filter, "/ml/qwen/x", &[]);
+    answered.headers(false);
+    answered.respond(&[(":status", "200")], &[b"x"], false);
+    answered.body(pieces, false);
+    assert_eq!(answered.answer().status, 0);
 }
 
 #[test]

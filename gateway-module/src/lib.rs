@@ -10,6 +10,7 @@ mod backend;
 mod config;
 mod counters;
 mod credentials;
+mod direct;
 mod endpoint;
 mod errors;
 mod events;
@@ -43,6 +44,8 @@ mod watch;
 
 #[cfg(test)]
 mod backend_tests;
+#[cfg(test)]
+mod direct_tests;
 #[cfg(test)]
 mod front_tests;
 #[cfg(test)]

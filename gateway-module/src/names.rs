@@ -21,6 +21,9 @@ pub const HOLD: &str = "hold";
 /// Key of a route's metadata with the prefix to remove.
 pub const STRIP: &str = "strip";
 
+/// Key of a route's metadata with its one endpoint, if Envoy itself rewrites its requests.
+pub const DIRECT: &str = "direct";
+
 /// Namespace of the metadata of clusters with the name of the backend.
 pub const BACKEND: &str = "modelplane.usage";
 
@@ -81,5 +84,6 @@ pub const MOST_HOPS: usize = 4;
 /// Header that Envoy itself sets on almost every request: the address of the client.
 pub const ADDRESS: &str = "x-envoy-external-address";
 
-/// Prefixes of headers that only the gateway may set: a client's would change timeouts and retries.
-pub const INTERNAL: [&str; 2] = ["x-envoy-", "x-modelplane-"];
+/// Prefixes of headers that only the gateway may set: a client's would change timeouts and retries, or say that it is a
+/// gateway to the gateway of a cluster.
+pub const INTERNAL: [&str; 4] = ["x-envoy-", "x-modelplane-", "modelplane-gateway-", "modelplane-attempt"];

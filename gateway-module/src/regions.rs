@@ -74,9 +74,11 @@ pub fn check(stream: &Stream) -> Result<(), Refusal> {
     let Some(bound) = stream.state(BOUND) else { return Ok(()) };
     let region = stream.metadata(Source::Cluster, REWRITE, REGION);
     let allowed = |name: &[u8]| !name.is_empty() && name == region;
-    if bound.split(|byte| *byte == SEPARATOR as u8).any(allowed) {
-        return Ok(());
-    }
+    if bound.split(|byte| *byte == SEPARATOR as u8).any(allowed) { Ok(()) } else { Err(outside()) }
+}
+
+/// Refuse an attempt outside the regions of its request.
+pub fn outside() -> Refusal {
     let message = "the endpoint is in no region that this API key allows: ask the owner of the key";
-    Err(Refusal::later(&REGION_NOT_ALLOWED, message.into()))
+    Refusal::later(&REGION_NOT_ALLOWED, message.into())
 }

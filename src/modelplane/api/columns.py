@@ -1,4 +1,4 @@
-"""Columns of reports, declared once for commands, the dashboard and assistants."""
+"""Columns of reports and the parts of explanations, for commands, the dashboard and assistants."""
 
 from collections.abc import Callable, Iterable
 from typing import Generic, NamedTuple, TypeVar
@@ -27,3 +27,12 @@ class Columns(Generic[T]):
         shown = listed if most is None else listed[:most]
         rows = tuple(tuple(text(item) for _, text in self.columns) for item in shown)
         return Table(title, tuple(title for title, _ in self.columns), rows, len(listed) - len(shown))
+
+
+class Explained(NamedTuple):
+    """An explanation for people: a verdict in one line, tables, and notes."""
+
+    verdict: str
+    well: bool
+    tables: tuple[Table, ...] = ()
+    notes: tuple[str, ...] = ()

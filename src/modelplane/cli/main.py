@@ -129,7 +129,6 @@ class Commands(click.Group):
             raise _missing(error) from error
         if not isinstance(command, click.Command):
             raise TypeError(f"modelplane.cli.{place}.{cmd_name} is not a command")
-        _add_example(cmd_name, command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
@@ -167,16 +166,6 @@ class Commands(click.Group):
             raise _missing(error) from error
         except KeyboardInterrupt:
             raise click.exceptions.Exit(INTERRUPTED) from None
-
-
-def _add_example(path: str, command: click.Command) -> None:
-    """End the help of a command, or of the commands of a group, with an example."""
-    from modelplane.cli.usage_examples import write_epilog
-
-    command.epilog = write_epilog(path)
-    if isinstance(command, click.Group):
-        for name, member in command.commands.items():
-            _add_example(f"{path} {name}", member)
 
 
 _THRESHOLDS = (100_000, 20, 100)

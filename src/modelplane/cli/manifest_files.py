@@ -1,8 +1,8 @@
 """Arguments and options of the commands that read manifests from files."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
@@ -13,14 +13,7 @@ if TYPE_CHECKING:
     from modelplane.api.meta import Object
     from modelplane.offline.files.sources import Source, Unopened
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 MANIFESTS = click.Path(exists=True, allow_dash=True)
-
-
-def add_paths_argument(command: F) -> F:
-    """Give a command PATH..., at least one."""
-    return click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=MANIFESTS)(command)
 
 
 def read(paths: Iterable[str]) -> "Iterator[Source | Unopened]":

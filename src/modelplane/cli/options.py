@@ -34,6 +34,11 @@ def find_current_name(command: str, option: str) -> str:
     return FORMER.get((command, option), "")
 
 
+def format_example(example: str) -> str:
+    """Return the end of a command's help: an example, which click does not wrap."""
+    return f"\b\nExample:\n  {example}"
+
+
 class ListedArgument(click.Argument):
     """An argument whose possible values are listed only where help or an error shows them."""
 

@@ -1,11 +1,11 @@
 """Explanations and plans as titled tables: the texts of ``modelplane explain`` and ``modelplane plan``."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from modelplane.api.columns import Table
+from modelplane.api.columns import Explained
 from modelplane.api.conditions.reasons import ModelDeploymentCondition, ModelDeploymentReason
 from modelplane.api.fields.deployment.canary_settings import CanaryPhase
 from modelplane.api.meta import Object, kind_name
@@ -23,7 +23,6 @@ from modelplane.offline.files.edits import get_identity
 from modelplane.offline.files.sources import Source
 from modelplane.offline.plan import placement_tables, placements
 from modelplane.offline.plan.fleet_of_files import Files, assemble
-from modelplane.offline.plan.placements import Deployment
 from modelplane.user_error import UserError
 
 _MOST_ROWS: Final = 20
@@ -75,16 +74,6 @@ def describe_canary(item: Object) -> ShownCanary | None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Explained:
-    """A verdict in one line, tables, and notes."""
-
-    verdict: str
-    well: bool
-    tables: tuple[Table, ...] = ()
-    notes: tuple[str, ...] = ()
-
-
 def explain(snapshot: Snapshot, item: Object) -> Explained:
     """Explain a ModelDeployment, ModelService or ModelReplica."""
     fleet = _known(_ById(snapshot))
@@ -111,7 +100,11 @@ def plan(snapshot: Snapshot, text: str) -> Explained:
     places = placement_tables.list_places(result.deployments)
     tables = [placement_tables.REPLICAS.tabulate("Replicas", places, _MOST_ROWS)]
     for deployment in result.deployments:
-        tables += [_refusals(f"Refused by: {deployment.name.name}", deployment), _remedies(deployment)]
+        name = deployment.name.name
+        tables += [
+            placement_tables.tabulate_refusals(f"Refused by: {name}", deployment.refusals, _MOST_ROWS),
+            placement_tables.REMEDIES.tabulate("To place one more, one of", deployment.remedies, _MOST_ROWS),
+        ]
     notes = (
         *(
             f"{deployment.name}: {deployment.diagnosis}"
@@ -120,9 +113,8 @@ def plan(snapshot: Snapshot, text: str) -> Explained:
         ),
         *filter(None, map(placement_tables.describe_cost, result.deployments)),
     )
-    return Explained(
-        placement_tables.describe_placed(result.deployments), result.placed, _filled(tables), notes
-    )
+    filled = tuple(table for table in tables if table.rows)
+    return Explained(placement_tables.describe_placed(result.deployments), result.placed, filled, notes)
 
 
 def _objects(snapshot: Snapshot) -> tuple[Object, ...]:
@@ -160,60 +152,15 @@ def _files(snapshot: Snapshot) -> Files:
 
 def _deployment(files: Files, item: Object) -> Explained:
     result = placements.explain_briefly(files, item, _MOST_ROWS)
-    deployment = result.deployment
-    tables = [
-        placement_tables.WHERE.tabulate(
-            "Replicas", placement_tables.list_replica_places(deployment.replicas), _MOST_ROWS
-        ),
-        _remedies(deployment),
-        _refusals("Refused by", deployment),
-        placement_tables.ALTERNATIVES.tabulate(
-            "One more replica would fit on", result.alternatives, _MOST_ROWS
-        ),
-        placement_tables.CAPACITY.tabulate(
-            "Remaining capacity", placement_tables.list_amounts(result.pools), _MOST_ROWS
-        ),
-    ]
-    cost = placement_tables.describe_cost(deployment)
-    verdict = deployment.diagnosis or placement_tables.describe_placed([deployment])
-    return Explained(verdict, result.placed, _filled(tables), (*deployment.notes, *([cost] if cost else [])))
-
-
-def _refusals(title: str, deployment: Deployment) -> Table:
-    closest = placement_tables.select_closest(deployment.refusals, _MOST_ROWS)
-    left_out = len(deployment.refusals) - len(closest)
-    return placement_tables.REFUSALS.tabulate(title, closest)._replace(left_out=left_out)
-
-
-def _remedies(deployment: Deployment) -> Table:
-    return placement_tables.REMEDIES.tabulate("To place one more, one of", deployment.remedies, _MOST_ROWS)
+    return placement_tables.report_deployment(result, _MOST_ROWS)
 
 
 def _service(files: Files, item: Object) -> Explained:
-    result = explain_service(files, item)
-    chosen = explanation_tables.select_endpoints(result.endpoints, everything=False)
-    tables = [
-        explanation_tables.ENDPOINTS.tabulate("Endpoints", chosen, _MOST_ROWS),
-        explanation_tables.ABSENT.tabulate(
-            "Selected, but without an endpoint", result.without_endpoint, _MOST_ROWS
-        ),
-    ]
-    return Explained(explanation_tables.describe_service(result), result.ready, _filled(tables), result.notes)
+    return explanation_tables.report_service(explain_service(files, item), _MOST_ROWS)
 
 
 def _replica(files: Files, item: Object) -> Explained:
-    result = explain_replica(files, item)
-    placed = () if result.placement is None else (result.placement,)
-    tables = [
-        placement_tables.WHERE.tabulate("Where it is", placement_tables.list_replica_places(placed)),
-        explanation_tables.ROUTING.tabulate("Services that select it", result.services, _MOST_ROWS),
-    ]
-    notes = (f"Endpoint: {result.endpoint or 'none'}", *result.notes)
-    return Explained(explanation_tables.describe_replica(result), result.ready, _filled(tables), notes)
-
-
-def _filled(tables: Iterable[Table]) -> tuple[Table, ...]:
-    return tuple(table for table in tables if table.rows)
+    return explanation_tables.report_replica(explain_replica(files, item), _MOST_ROWS)
 
 
 _EXPLAIN: Final[dict[str, Callable[[Files, Object], Explained]]] = {

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Final
 from urllib.parse import unquote
 
+from modelplane.api.columns import Explained
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
@@ -207,7 +208,7 @@ def _plan(_view: View, _query: Query) -> _Built:
     return "plan.html", _plan_values("", None)
 
 
-def _plan_values(text: str, planned: "explanations.Explained | None") -> Mapping[str, Any]:
+def _plan_values(text: str, planned: "Explained | None") -> Mapping[str, Any]:
     return {"title": "Plan", "text": text, "planned": planned, "live": False}
 
 

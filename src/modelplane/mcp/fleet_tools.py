@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
-from modelplane.api.columns import Columns
+from modelplane.api.columns import Columns, Explained
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.kinds import KINDS, Kind
 from modelplane.api.listing import listing
@@ -19,7 +19,7 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
 from modelplane.controllers import fleet_resources
 from modelplane.dashboard import explanations
-from modelplane.dashboard.explanations import MOST_BYTES, Explained
+from modelplane.dashboard.explanations import MOST_BYTES
 from modelplane.dashboard.snapshot import Cluster, Devices, Pool, Snapshot
 from modelplane.dashboard.timeline import Entry, build_timeline, list_object_events
 from modelplane.mcp.fleet import EVENTS, Fleet

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from modelplane.gateway.envoy.clusters import CA_BUNDLE
-from modelplane.gateway.envoy.envoy_files import render_files
+from modelplane.gateway.envoy.envoy_files import render_files, select_listeners
 from modelplane.gateway.envoy.file_names import CLUSTERS
 from modelplane.gateway.envoy.listeners import MOST_STREAMS
 from modelplane.gateway.envoy.type_urls import RESOURCE_MONITORS
@@ -83,12 +83,15 @@ def prepare(
     problem = module.place(directory, library, find_binary() if library else None)
     listeners_file = module.choose_listeners_file(directory, has_module=not problem)
     if not (directory / listeners_file).exists():
-        for path, content in render_files(Table(listeners)).items():
+        files = select_listeners(render_files(Table(listeners)), has_new_module=not problem)
+        for path, content in files.items():
             if not (directory / path).exists():
                 (directory / path).parent.mkdir(mode=0o700, exist_ok=True)
                 write_private(directory / path, content)
     # Last: its presence allows others to write the files that Envoy reads later.
     bootstrap = _bootstrap(listeners_file, memory_bytes, raise_descriptors())
+    if not problem:
+        bootstrap["node"]["metadata"] = module.STATE
     _bring(directory / BOOTSTRAP, (json.dumps(bootstrap, indent=2, sort_keys=True) + "\n").encode())
     return problem
 

@@ -8,10 +8,11 @@ that does not exist yet. If Envoy rejects a file, it keeps its configuration;
 from collections.abc import Mapping
 from pathlib import Path
 
-from modelplane.gateway.envoy.envoy_files import find_transition
+from modelplane.gateway.envoy.envoy_files import find_transition, select_listeners
 from modelplane.gateway.envoy.file_names import CLUSTERS, LISTENERS, MUTUAL_TLS, WITH_MODULE
 from modelplane.gateway.envoy.filters.module_filters import PRIVATE
 from modelplane.host.private_files import write_private
+from modelplane.proxy import module
 
 _ORDER = {CLUSTERS: 0, LISTENERS: 2, WITH_MODULE: 2}
 
@@ -19,11 +20,13 @@ _ORDER = {CLUSTERS: 0, LISTENERS: 2, WITH_MODULE: 2}
 def write(directory: Path, files: Mapping[str, str]) -> bool:
     """Write the files that ``envoy_files.render_files`` returns to a directory; return True if any changed.
 
+    Of the listeners, those are written that are for the module that the Envoy of the directory runs.
     A cluster that routes leave in this call stays until the next call, so after True a second call,
     a moment later, removes it.
     """
     current = _current(directory)
-    desired = find_transition(files, current)
+    own = select_listeners(files, has_new_module=module.is_new(directory))
+    desired = find_transition(own, current)
     changed = sorted((path for path in desired if current.get(path) != desired[path]), key=_order)
     for path in changed:
         (directory / path).parent.mkdir(mode=0o700, exist_ok=True)

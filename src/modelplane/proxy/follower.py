@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from modelplane.api.meta import GATEWAY_NAMESPACE, Object
-from modelplane.gateway.envoy.file_names import LISTENERS, WITH_MODULE
+from modelplane.gateway.envoy.file_names import LISTENERS, WITH_MODULE, WITH_NEW_MODULE
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from modelplane.proxy.directory import Write
@@ -128,7 +128,7 @@ def _read(config_maps: tuple[Object, ...], secrets: tuple[Object, ...]) -> dict[
 def set_listeners(files: Mapping[str, str], at: tuple[str, int]) -> dict[str, str]:
     """Return files whose listeners accept requests at an address and port."""
     changed = dict(files)
-    for path in {LISTENERS, WITH_MODULE} & files.keys():
+    for path in {LISTENERS, WITH_MODULE, WITH_NEW_MODULE} & files.keys():
         listeners = json.loads(files[path])
         for listener in listeners["resources"]:
             listener["address"]["socket_address"] = {"address": at[0], "port_value": at[1]}

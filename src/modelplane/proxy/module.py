@@ -16,6 +16,9 @@ from modelplane.host.private_files import write_private
 BOOTSTRAP = "bootstrap.json"
 """Envoy's first configuration, which names the file of the listeners."""
 
+STATE = {"modelplane": {"module": 2}}
+"""Metadata of an Envoy's node that say which module it runs; that of release 0.9 has none."""
+
 _FOLDER = "modules"
 _SEARCH_PATH = "ENVOY_DYNAMIC_MODULES_SEARCH_PATH"
 _TRIAL = (
@@ -70,6 +73,15 @@ def find_listeners_file(directory: Path) -> str:
     return str(source["path"]).removeprefix("./")
 
 
+def is_new(directory: Path) -> bool:
+    """Return True if the Envoy of a prepared directory runs the module of this release."""
+    try:
+        bootstrap = json.loads((directory / BOOTSTRAP).read_text())
+    except (OSError, ValueError):
+        return False
+    return bool(bootstrap.get("node", {}).get("metadata") == STATE)
+
+
 def find_missing(directory: Path) -> str:
     """Return why the Envoy of a directory runs without the module; empty if it has it."""
     try:
@@ -87,10 +99,13 @@ def find_missing(directory: Path) -> str:
 def _refused(directory: Path, envoy: Path) -> str:
     """Return why an Envoy cannot load the module of a directory; empty if it can."""
     from modelplane.gateway.envoy import listeners  # noqa: PLC0415 - heavy, and only to start an Envoy
+    from modelplane.gateway.envoy.filters import module_filters  # noqa: PLC0415 - as above
     from modelplane.gateway.route_table import Listener  # noqa: PLC0415 - as above
 
-    listener = listeners.build_listener(Listener("trial", "127.0.0.1", 0), with_module=True)
+    tried = Listener("trial", "127.0.0.1", 0)
+    listener = listeners.build_listener(tried, with_module=True)
     manager = listener["filter_chains"][0]["filters"][0]["typed_config"]
+    manager["http_filters"].insert(0, module_filters.build_front(tried))
     del manager["rds"]  # its file does not exist yet
     manager["route_config"] = {"name": "trial"}
     # Not in a file: Envoy must be able to restart on a full disk.

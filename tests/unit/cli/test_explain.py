@@ -174,8 +174,7 @@ def test_a_service_is_explained_by_its_endpoints(fleet, name):
     )
     assert told[told.index("Endpoints:") + 2 :] == [
         "qwen-1 0 100 % http://192.0.2.7:80/v1 it has modelplane.ai/deployment=qwen",
-        "",
-        "Not selected: 1 other endpoint of the namespace; --all shows them",
+        "and 1 more: --all shows them",
     ]
     assert "no entry selects it" in explain(fleet, name, "--all").output
 
@@ -197,11 +196,11 @@ def test_a_replica_is_explained_by_its_place_and_its_services(fleet):
     assert told[0] == 'ModelReplica "ml-team/qwen-1": on west, not ready: it has no status yet'
     assert "qwen-1 stays west" in result.output.replace("  ", " ")
     assert told[-5:] == [
-        "Endpoint: http://192.0.2.7:80/v1",
-        "",
         "Services that select it:",
         "SERVICE SHARE WHY",
         "qwen 100 % it has modelplane.ai/deployment=qwen",
+        "",
+        "Endpoint: http://192.0.2.7:80/v1",
     ]
 
 

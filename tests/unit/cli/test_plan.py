@@ -101,7 +101,7 @@ def test_of_many_refusals_those_are_told_that_came_closest(large):
     told = plan(large).output.split("REMEDY\n")[1].splitlines()
     assert [line.split()[0] for line in told[:20]] == ["c24", *(f"c{number:02}" for number in range(19))]
     assert told[20:23] == [
-        "and 5 other refusals, none of them closer to a fit: --all shows them",
+        "and 5 more: --all shows them",
         "",
         "Remaining capacity: 25 pools, in which none of these replicas is: --all shows them",
     ]

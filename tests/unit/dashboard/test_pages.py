@@ -77,9 +77,8 @@ def test_a_deployment_is_explained_in_the_words_of_the_command():
 
     explained = explanations.explain(snapshot, deployment)
 
-    assert (
-        explained.verdict == placements.explain(assemble(objects, live=True), deployment).deployment.diagnosis
-    )
+    told = placements.explain(assemble(objects, live=True), deployment).deployment
+    assert explained.verdict == f"{told.name}: {told.diagnosis}"
     assert "add 1 node to pool h100" in explained.verdict
     assert not explained.well
 

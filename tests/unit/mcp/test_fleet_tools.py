@@ -6,8 +6,9 @@ import threading
 import pytest
 from mcp.server.mcpserver import MCPServer
 
+from modelplane.api.columns import Explained
 from modelplane.dashboard import explanations
-from modelplane.dashboard.explanations import MOST_BYTES, Explained
+from modelplane.dashboard.explanations import MOST_BYTES
 from modelplane.dashboard.snapshot import Snapshot
 from modelplane.kube import errors
 from modelplane.mcp import fleet, fleet_tools
@@ -81,7 +82,7 @@ async def test_a_kind_without_objects_is_said_to_have_none(served: MCPServer) ->
 
 async def test_a_deployment_is_explained_with_what_would_help(served: MCPServer) -> None:
     told = rows(await call(served, "explain_object", kind="ModelDeployment", name="llama-70b"))
-    assert told[0].startswith("4 of 5 replicas placed; 7 clusters: ")
+    assert told[0].startswith('ModelDeployment "ml-team/llama-70b": 4 of 5 replicas placed; 7 clusters: ')
     assert "To place one more, one of:" in told
     assert "CHANGE | CLUSTERS THAT WOULD DO" in told
     assert "Refused by:" in told

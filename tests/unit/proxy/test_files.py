@@ -1,14 +1,16 @@
 """What is written for Envoy, and in which order."""
 
+import json
 from pathlib import Path
 
 import pytest
 
-from modelplane.gateway.envoy.envoy_files import render_files
+from modelplane.gateway.envoy.envoy_files import render_files, select_listeners
 from modelplane.gateway.envoy.envoy_routes import name_routes_file
-from modelplane.gateway.envoy.file_names import CLUSTERS, LISTENERS, WITH_MODULE
+from modelplane.gateway.envoy.file_names import CLUSTERS, LISTENERS, WITH_MODULE, WITH_NEW_MODULE
 from modelplane.gateway.route_table import Backend, Listener, Route, Table
 from modelplane.proxy import files as envoy_files
+from modelplane.proxy import module
 
 ROUTES = name_routes_file("front-door")
 
@@ -49,7 +51,7 @@ def test_what_routes_have_left_goes_with_the_next_call(tmp_path: Path) -> None:
     assert envoy_files.write(tmp_path, render_files(table("b")))
     assert {
         path.relative_to(tmp_path).as_posix(): path.read_text() for path in tmp_path.rglob("*.json")
-    } == render_files(table("b"))
+    } == select_listeners(render_files(table("b")), has_new_module=False)
     assert not envoy_files.write(tmp_path, render_files(table("b")))
 
 
@@ -59,3 +61,26 @@ def test_files_of_an_earlier_version_are_deleted(tmp_path: Path) -> None:
     former.write_text("{}")
     assert envoy_files.write(tmp_path, render_files(table("a")))
     assert not former.exists()
+
+
+def test_an_envoy_gets_the_listeners_for_the_module_that_it_runs(tmp_path: Path) -> None:
+    published = render_files(table("a"))
+    assert published[WITH_MODULE] != published[WITH_NEW_MODULE]
+    bootstrap = tmp_path / module.BOOTSTRAP
+    for node, expected in (
+        ({}, WITH_MODULE),
+        ({"metadata": {"modelplane": {"module": 2}}}, WITH_NEW_MODULE),
+        ({"metadata": {"modelplane": {"module": 3}}}, WITH_MODULE),
+    ):
+        bootstrap.write_text(json.dumps({"node": node}))
+        envoy_files.write(tmp_path, published)
+        assert (tmp_path / WITH_MODULE).read_text() == published[expected], node
+        assert not (tmp_path / WITH_NEW_MODULE).exists()
+
+
+def test_controllers_of_the_last_release_serve_an_envoy_with_the_new_module(tmp_path: Path) -> None:
+    (tmp_path / module.BOOTSTRAP).write_text(json.dumps({"node": {"metadata": module.STATE}}))
+    published = render_files(table("a"))
+    del published[WITH_NEW_MODULE]
+    envoy_files.write(tmp_path, published)
+    assert (tmp_path / WITH_MODULE).read_text() == published[WITH_MODULE]

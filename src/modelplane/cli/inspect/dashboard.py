@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from modelplane.cli.options import format_example
 from modelplane.cli.target import Target, add_target_options
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 _PATIENCE_S = 10.0
 
 
-@click.command()
+@click.command(epilog=format_example("modelplane dashboard --port 8790"))
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),

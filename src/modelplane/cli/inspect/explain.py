@@ -3,8 +3,8 @@
 The same code reads a live fleet and a dump of one.
 """
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
@@ -12,13 +12,15 @@ from modelplane.cli import object_names
 from modelplane.cli.errors import UserError
 from modelplane.cli.inspect import placing
 from modelplane.cli.manifest_files import load
-from modelplane.cli.options import ListedArgument, add_all_option, add_fleet_option
+from modelplane.cli.options import ListedArgument, add_all_option, add_fleet_option, format_example
 from modelplane.cli.output import TEXT, add_output_option, print_document
 from modelplane.cli.target import Target, add_namespace_option, add_target_options, read_fleet
 
 if TYPE_CHECKING:
+    from modelplane.api.columns import Explained
     from modelplane.api.kinds import Kind
     from modelplane.api.meta import Object
+    from modelplane.offline.explain.statuses import Said
     from modelplane.offline.files.report_documents import Report
     from modelplane.offline.plan.fleet_of_files import Files
 
@@ -27,7 +29,7 @@ def _forms() -> list[str]:
     return object_names.list_forms(_explained())
 
 
-@click.command()
+@click.command(epilog=format_example("modelplane explain md/gemma -n ml-team"))
 @click.argument("name", cls=ListedArgument, values=_forms)
 @add_fleet_option("Objects of a fleet, as `kubectl get -o yaml` prints them, instead of the control plane.")
 @add_namespace_option
@@ -52,94 +54,65 @@ def explain(
         namespace = target.choose_namespace(namespace)
     files = _files(fleet, target, kind)
     objects = files.store.list_kind(kind.api_version, kind.name)
-    report, well, tell = _EXPLAIN[kind.name](
-        files, object_names.find_one(objects, kind.name, called, namespace)
-    )
+    item = object_names.find_one(objects, kind.name, called, namespace)
+    explanation = _EXPLAIN[kind.name](files, item)
+    explained = explanation.describe(None if everything else placing.MOST)
     if output == TEXT:
-        tell(everything)
+        _print(explained, explanation.conditions)
     else:
-        print_document(report, output)
-    if not well:
+        print_document(explanation.document, output)
+    if not explained.well:
         raise click.exceptions.Exit(placing.NOT_PLACED)
 
 
-_Explained = tuple["Report", bool, Callable[[bool], None]]
-"""A document, True if the object is well, and a printer of the document as text, in full or abridged."""
+class _Explanation(NamedTuple):
+    """A document, and its text with at most so many rows of a table, or all."""
+
+    document: "Report"
+    describe: "Callable[[int | None], Explained]"
+    conditions: "Sequence[Said]" = ()
 
 
-def _deployment(files: "Files", item: "Object") -> _Explained:
-    from modelplane.cli import tables
+def _deployment(files: "Files", item: "Object") -> _Explanation:
     from modelplane.offline.plan import placement_tables, placements
 
     result = placements.explain(files, item)
-
-    def print_tables(everything: bool) -> None:
-        deployment = result.deployment
-        verdict = deployment.diagnosis or placement_tables.describe_placed([deployment])
-        click.echo(f"{deployment.name}: {verdict}")
-        places = placement_tables.list_replica_places(deployment.replicas)
-        tables.show(placement_tables.WHERE.tabulate("Replicas", places))
-        placing.print_refusals("Refused by", deployment.refusals, everything=everything)
-        tables.show(placement_tables.REMEDIES.tabulate("To place one more, one of", deployment.remedies))
-        placing.print_rollout([deployment])
-        placing.print_standby([deployment])
-        placing.print_cost([deployment])
-        placing.print_alternatives(result, everything=everything)
-        placing.print_fleet(result, [deployment], everything=everything)
-
-    return result, result.placed, print_tables
+    return _Explanation(result, lambda most: placement_tables.report_deployment(result, most))
 
 
-def _service(files: "Files", item: "Object") -> _Explained:
-    from modelplane.cli import tables
-    from modelplane.offline.explain import explanation_tables as rows
+def _service(files: "Files", item: "Object") -> _Explanation:
+    from modelplane.offline.explain.explanation_tables import report_service
     from modelplane.offline.explain.service_explanation import explain_service
 
     result = explain_service(files, item)
-
-    def print_tables(everything: bool) -> None:
-        click.echo(rows.describe_service(result))
-        tables.show(rows.CONDITIONS.tabulate("Conditions", result.conditions))
-        told = rows.select_endpoints(result.endpoints, everything=everything)
-        tables.show(rows.ENDPOINTS.tabulate("Endpoints", told))
-        if others := len(result.endpoints) - len(told):
-            noun = "endpoint" if others == 1 else "endpoints"
-            click.echo(f"\nNot selected: {others:,} other {noun} of the namespace; --all shows them")
-        tables.show(rows.ABSENT.tabulate("Selected, but without an endpoint", result.without_endpoint))
-        _tell_notes(result.notes)
-
-    return result, result.ready, print_tables
+    return _Explanation(result, lambda most: report_service(result, most), result.conditions)
 
 
-def _replica(files: "Files", item: "Object") -> _Explained:
-    from modelplane.cli import tables
-    from modelplane.offline.explain import explanation_tables as rows
+def _replica(files: "Files", item: "Object") -> _Explanation:
+    from modelplane.offline.explain.explanation_tables import report_replica
     from modelplane.offline.explain.replica_explanation import explain_replica
-    from modelplane.offline.plan import placement_tables
 
     result = explain_replica(files, item)
-
-    def print_tables(_everything: bool) -> None:
-        click.echo(rows.describe_replica(result))
-        tables.show(rows.CONDITIONS.tabulate("Conditions", result.conditions))
-        placed = () if result.placement is None else (result.placement,)
-        places = placement_tables.list_replica_places(placed)
-        tables.show(placement_tables.WHERE.tabulate("Where it is", places))
-        click.echo(f"\nEndpoint: {result.endpoint or 'none'}")
-        tables.show(rows.ROUTING.tabulate("Services that select it", result.services))
-        _tell_notes(result.notes)
-
-    return result, result.ready, print_tables
+    return _Explanation(result, lambda most: report_replica(result, most), result.conditions)
 
 
-def _tell_notes(notes: tuple[str, ...]) -> None:
-    if notes:
+def _print(explained: "Explained", conditions: "Sequence[Said]") -> None:
+    from modelplane.cli.tables import show
+
+    click.echo(explained.verdict)
+    if conditions:
+        from modelplane.offline.explain.explanation_tables import CONDITIONS
+
+        show(CONDITIONS.tabulate("Conditions", conditions))
+    for table in explained.tables:
+        show(table)
+    if explained.notes:
         click.echo()
-    for note in notes:
+    for note in explained.notes:
         click.echo(note)
 
 
-_EXPLAIN: Final[dict[str, Callable[["Files", "Object"], _Explained]]] = {
+_EXPLAIN: Final[dict[str, Callable[["Files", "Object"], _Explanation]]] = {
     "ModelDeployment": _deployment,
     "ModelService": _service,
     "ModelReplica": _replica,

@@ -9,7 +9,7 @@ import click
 from modelplane.api.listing import in_order
 from modelplane.cli import object_names
 from modelplane.cli.errors import FAILED, UserError
-from modelplane.cli.options import Duration, ListedArgument
+from modelplane.cli.options import Duration, ListedArgument, format_example
 from modelplane.cli.target import Target, add_namespace_option, add_target_options, read
 from modelplane.local.home import Home, choose_home
 
@@ -40,7 +40,7 @@ def _source(_context: click.Context, _parameter: click.Parameter, text: str) -> 
     return source
 
 
-@click.command()
+@click.command(epilog=format_example("modelplane logs md/gemma -n ml-team --follow"))
 @click.argument("source", cls=ListedArgument, values=_sources, callback=_source, default="")
 @click.option("-f", "--follow", is_flag=True, help="Stream new lines, also those of new pods, until Ctrl-C.")
 @click.option(

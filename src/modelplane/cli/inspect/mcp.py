@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from modelplane.cli.errors import UserError
+from modelplane.cli.options import format_example
 from modelplane.cli.target import Target, add_target_options
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ _DEFAULT: Final = "127.0.0.1:8791"
 _SHORTEST_TOKEN: Final = 20
 
 
-@click.command()
+@click.command(epilog=format_example("modelplane mcp --http 127.0.0.1:8791"))
 @click.option(
     "--http",
     "address",

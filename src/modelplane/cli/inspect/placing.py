@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final
 import click
 
 if TYPE_CHECKING:
-    from modelplane.offline.plan.placements import Deployment, ExclusionReport, Explanation, Plan
+    from modelplane.offline.plan.placements import Deployment, ExclusionReport, Plan
 
 NOT_PLACED: Final = 2
 """Exit status if a replica is not placed."""
 
-_MOST: Final = 20
+MOST: Final = 20
 """Number of pools, and of a deployment's refusals, up to which all are printed."""
 
 
@@ -57,11 +57,7 @@ def print_refusals(title: str, refusals: "Sequence[ExclusionReport]", *, everyth
     from modelplane.cli import tables
     from modelplane.offline.plan import placement_tables
 
-    told = refusals if everything else placement_tables.select_closest(refusals, _MOST)
-    tables.show(placement_tables.REFUSALS.tabulate(title, told))
-    if len(told) < len(refusals):
-        rest = len(refusals) - len(told)
-        click.echo(f"and {rest:,} other refusals, none of them closer to a fit: --all shows them")
+    tables.show(placement_tables.tabulate_refusals(title, refusals, None if everything else MOST))
 
 
 def print_cost(deployments: "Sequence[Deployment]") -> None:
@@ -72,39 +68,18 @@ def print_cost(deployments: "Sequence[Deployment]") -> None:
         click.echo("\nCost:\n" + "\n".join(costs))
 
 
-def print_alternatives(result: "Explanation", *, everything: bool) -> None:
-    """Print where one more replica would fit, if costs make a difference."""
-    from modelplane.cli import tables
-    from modelplane.offline.plan import placement_tables
-
-    if result.deployment.cost is None:
-        return
-    told = result.alternatives if everything else result.alternatives[:_MOST]
-    tables.show(placement_tables.ALTERNATIVES.tabulate("One more replica would fit on", told))
-    if rest := len(result.alternatives) - len(told):
-        click.echo(f"and on {rest:,} other clusters: --all shows them")
-
-
-def print_fleet(
-    result: "Plan | Explanation", deployments: "Sequence[Deployment]", *, everything: bool
-) -> None:
+def print_fleet(result: "Plan", deployments: "Sequence[Deployment]", *, everything: bool) -> None:
     """Print the free capacity of the pools, those that do not exist yet, and the clusters assumed ready."""
     from modelplane.cli import tables
-    from modelplane.offline.files.diagnostics import join_choices
     from modelplane.offline.plan import placement_tables
 
     pools = result.pools
-    told = pools if everything else placement_tables.select_pools(pools, deployments, _MOST)
+    told = pools if everything else placement_tables.select_pools(pools, deployments, MOST)
     amounts = placement_tables.list_amounts(told)
     tables.show(placement_tables.CAPACITY.tabulate("Remaining capacity", amounts))
     if len(told) < len(pools):
         rest = f"{len(pools) - len(told):,}"
         counted = f"and {rest} other pools" if told else f"\nRemaining capacity: {rest} pools"
         click.echo(f"{counted}, in which none of these replicas is: --all shows them")
-    for pool in told:
-        if pool.why:
-            click.echo(f"{pool.cluster}/{pool.pool}: {pool.why}")
-    if absent := [f"{pool.cluster}/{pool.pool}" for pool in told if not pool.provisioned]:
-        click.echo(f"\nYet to be provisioned: {join_choices(absent)}")
-    if result.assumed_ready:
-        click.echo(f"\nAssumed ready (no status in the manifest): {join_choices(result.assumed_ready)}")
+    if notes := [*placement_tables.describe_pools(told, result.assumed_ready)]:
+        click.echo("\n" + "\n".join(notes))

@@ -6,8 +6,8 @@ import click
 
 from modelplane.cli.errors import UserError
 from modelplane.cli.inspect import placing
-from modelplane.cli.manifest_files import MANIFESTS, add_paths_argument, load
-from modelplane.cli.options import add_all_option, add_fleet_option
+from modelplane.cli.manifest_files import MANIFESTS, load
+from modelplane.cli.options import add_all_option, add_fleet_option, format_example
 from modelplane.cli.output import TEXT, add_output_option, print_document
 from modelplane.cli.target import Target, add_target_options, read_fleet
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from modelplane.offline.plan.placements import Plan
 
 
-@click.command()
-@add_paths_argument
+@click.command(epilog=format_example("modelplane plan deployments/ --fleet fleet/"))
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=MANIFESTS)
 @add_fleet_option("Classes, clusters and existing replicas.")
 @click.option(
     "--compare",

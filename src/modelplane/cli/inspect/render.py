@@ -3,11 +3,11 @@
 import click
 
 from modelplane.cli.manifest_files import MANIFESTS, load
-from modelplane.cli.options import add_gateway_address_option
+from modelplane.cli.options import add_gateway_address_option, format_example
 from modelplane.cli.output import add_chosen_output, print_document
 
 
-@click.command()
+@click.command(epilog=format_example("modelplane render deployment.yaml --required fleet/"))
 @click.argument("owner", metavar="OWNER", type=MANIFESTS)
 @click.option(
     "--observed",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from modelplane.cli.errors import UserError
+from modelplane.cli.options import format_example
 from modelplane.cli.output import add_chosen_output
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ ALL: Final = "all.json"
 """File of the schema for manifests of every kind that is asked for."""
 
 
-@click.command()
+@click.command(epilog=format_example("modelplane schema ModelDeployment"))
 @click.argument("kinds", metavar="[KIND]...", nargs=-1)
 @click.option(
     "--dir",

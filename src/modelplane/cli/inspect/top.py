@@ -10,6 +10,7 @@ import click
 
 from modelplane.api.columns import Columns
 from modelplane.cli.inspect.dashboard import watch_fleet
+from modelplane.cli.options import format_example
 from modelplane.cli.tables import clean_text
 from modelplane.cli.target import Target, add_target_options
 
@@ -28,7 +29,7 @@ _LINES_OF_A_TABLE: Final = 4
 """Its title, its head, the count of what it leaves out, and an empty line."""
 
 
-@click.command()
+@click.command(epilog=format_example("modelplane top --once"))
 @click.option("--once", is_flag=True, help="Print every row once, and end.")
 @add_target_options
 def top(*, once: bool, target: Target) -> None:

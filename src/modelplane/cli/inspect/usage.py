@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from modelplane.cli.errors import FAILED, UserError
-from modelplane.cli.options import Duration
+from modelplane.cli.options import Duration, format_example
 from modelplane.cli.output import TEXT, add_output_option, print_document
 from modelplane.cli.target import Target, add_target_options, read
 
@@ -21,7 +21,7 @@ _BY = ("key", "service", "model", "backend", "namespace")
 _OTHERS = "(others)"
 
 
-@click.command()
+@click.command(epilog=format_example("modelplane usage --by key --since 1h"))
 @click.option("--by", type=click.Choice(_BY), default="service", help="Field to sum by. Default: service.")
 @click.option(
     "--since",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from modelplane.cli.manifest_files import MANIFESTS, read
+from modelplane.cli.options import format_example
 from modelplane.cli.output import TEXT, add_output_option, print_document
 from modelplane.cli.target import Target, add_target_options, read_fleet
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from modelplane.offline.check.validation import Validation
 
 
-@click.command()
+@click.command(epilog=format_example("modelplane validate examples/01-first-answer"))
 @click.argument("paths", metavar="PATH...", nargs=-1, type=MANIFESTS)
 @click.option("--strict", is_flag=True, help="Exit with 1 if there are warnings.")
 @click.option(

@@ -2,8 +2,10 @@
 
 import click
 
+from modelplane.cli.options import format_example
 
-@click.command()
+
+@click.command(epilog=format_example("source <(modelplane completion bash)"))
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
     """Print the script that completes commands and options in SHELL.

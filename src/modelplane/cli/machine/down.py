@@ -5,12 +5,12 @@ from pathlib import Path
 
 import click
 
-from modelplane.cli.options import add_home_option
+from modelplane.cli.options import add_home_option, format_example
 from modelplane.local.home import choose_home
 from modelplane.local.supervision import lifecycle
 
 
-@click.command()
+@click.command(epilog=format_example("modelplane down --purge"))
 @add_home_option
 @click.option(
     "--cluster",

@@ -5,11 +5,11 @@ from pathlib import Path
 import click
 
 from modelplane.cli.machine.running import require_fleet
-from modelplane.cli.options import add_home_option
+from modelplane.cli.options import add_home_option, format_example
 from modelplane.local.home import choose_home
 
 
-@click.command()
+@click.command(epilog=format_example("export KUBECONFIG=$(modelplane kubeconfig)"))
 @add_home_option
 def kubeconfig(home: Path | None) -> None:
     """Print the path of the kubeconfig, and nothing else."""

@@ -11,14 +11,14 @@ from modelplane.api.columns import Columns
 from modelplane.cli.errors import UserError
 from modelplane.cli.machine.listening import describe_addresses, find_addresses
 from modelplane.cli.machine.running import require_fleet
-from modelplane.cli.options import add_home_option
+from modelplane.cli.options import add_home_option, format_example
 from modelplane.cli.output import TEXT, add_output_option, print_document
 from modelplane.cli.tables import show
 from modelplane.local.home import Home, choose_home
 from modelplane.local.supervision.process_status import ProcessStatus
 
 
-@click.command()
+@click.command(epilog=format_example("modelplane status -o json"))
 @add_home_option
 @add_output_option
 def status(home: Path | None, output: str) -> None:

@@ -15,7 +15,7 @@ from rich.console import Console
 from modelplane.cli.errors import UserError
 from modelplane.cli.machine.build_progress import MODULE_ANNOUNCEMENT, WITHOUT_MODULE, BuildProgress
 from modelplane.cli.machine.listening import describe_addresses
-from modelplane.cli.options import add_home_option, add_timeout_option
+from modelplane.cli.options import add_home_option, add_timeout_option, format_example
 from modelplane.controllers.fleet_resources import known
 from modelplane.host.errors import LocalError
 from modelplane.kube.client import Client
@@ -35,7 +35,7 @@ _GOES_ON = "Started processes keep running: `modelplane status` shows them, `mod
 _TERMS = "The model of the first example is Gemma 3 270M. Its terms of use: https://ai.google.dev/gemma/terms"
 
 
-@click.command()
+@click.command(epilog=format_example("modelplane up --clusters 3"))
 @add_home_option
 @click.option(
     "--clusters",

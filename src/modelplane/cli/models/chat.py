@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import click
 
 from modelplane.cli.errors import UserError
+from modelplane.cli.options import format_example
 from modelplane.cli.target import Target, add_namespace_option, add_target_options, read
 
 if TYPE_CHECKING:
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 _KEY = "MODELPLANE_API_KEY"
 
 
-@click.command()
+@click.command(
+    epilog=format_example('modelplane chat first-answer -n ml-team "What is the capital of France?"')
+)
 @click.argument("service")
 @click.argument("prompt", nargs=-1)
 @click.option(

@@ -9,7 +9,14 @@ from modelplane.cli.errors import UserError
 from modelplane.cli.inspect import placing
 from modelplane.cli.manifest_files import load
 from modelplane.cli.models.deploy_options import TOKEN_SECRET, Asked, add_deploy_options
-from modelplane.cli.options import add_all_option, add_fleet_option, add_yes_option, confirm, require_terminal
+from modelplane.cli.options import (
+    add_all_option,
+    add_fleet_option,
+    add_yes_option,
+    confirm,
+    format_example,
+    require_terminal,
+)
 from modelplane.cli.output import TEXT, add_chosen_output
 from modelplane.cli.tables import show
 from modelplane.cli.target import Target, add_target_options, read_fleet, write_changes
@@ -29,7 +36,7 @@ _MOST: Final = 20
 """Pools up to which all are printed."""
 
 
-@click.command()
+@click.command(epilog=format_example("modelplane deploy Qwen/Qwen3-8B --context-length 16384 -n ml-team"))
 @add_deploy_options
 @add_fleet_option("Plan on these classes and clusters, and apply nothing.")
 @add_target_options

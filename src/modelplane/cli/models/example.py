@@ -6,9 +6,10 @@ import click
 
 from modelplane.api.listing import in_order
 from modelplane.cli.errors import UserError
+from modelplane.cli.options import format_example
 
 
-@click.command()
+@click.command(epilog=format_example("modelplane example first-answer | modelplane kubectl apply -f -"))
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @click.option(
     "--dir",

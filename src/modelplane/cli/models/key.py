@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from modelplane.cli.errors import UserError
-from modelplane.cli.options import Duration
+from modelplane.cli.options import Duration, format_example
 from modelplane.cli.target import (
     Target,
     add_all_namespaces_option,
@@ -76,7 +76,9 @@ def _budget_options(command: F) -> F:
     return command
 
 
-@key.command()
+@key.command(
+    epilog=format_example("modelplane key create ci -n ml-team --requests-per-minute 60 --expires 90d")
+)
 @click.argument("name")
 @click.option(
     "--service",
@@ -164,7 +166,7 @@ def create(
     click.echo(made)
 
 
-@key.command("list")
+@key.command("list", epilog=format_example("modelplane key list -A"))
 @add_namespace_option
 @add_all_namespaces_option
 @add_target_options
@@ -187,7 +189,7 @@ def list_keys(*, namespace: str, all_namespaces: bool, target: Target) -> None:
     show(KEYS.tabulate("", (ListedKey(item, now) for item in items)))
 
 
-@key.command()
+@key.command(epilog=format_example("modelplane key rotate ci -n ml-team --overlap 7d"))
 @click.argument("name")
 @click.option(
     "--overlap",
@@ -236,7 +238,7 @@ def rotate(*, name: str, namespace: str, overlap_s: int, lifetime_s: int | None,
     click.echo(made)
 
 
-@key.command()
+@key.command(epilog=format_example("modelplane key revoke ci -n ml-team"))
 @click.argument("name")
 @add_namespace_option
 @add_target_options

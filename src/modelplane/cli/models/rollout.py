@@ -7,6 +7,7 @@ import click
 
 from modelplane.cli import object_names
 from modelplane.cli.errors import UserError
+from modelplane.cli.options import format_example
 from modelplane.cli.tables import clean_text
 from modelplane.cli.target import Target, add_namespace_option, add_target_options, read, write_changes
 
@@ -35,7 +36,7 @@ def _target(command: F) -> F:
     return click.argument("name", metavar="md/NAME")(add_namespace_option(add_target_options(command)))
 
 
-@rollout.command()
+@rollout.command(epilog=format_example("modelplane rollout status md/qwen -n ml-team"))
 @_target
 def status(*, name: str, namespace: str, target: Target) -> None:
     """Show how far a rollout is, and what it waits for.
@@ -75,7 +76,7 @@ def _written(item: "Object") -> str:
     return f"{max(times)} ({max(0, round(timestamps.measure_age_s(max(times))))} s ago)"
 
 
-@rollout.command()
+@rollout.command(epilog=format_example("modelplane rollout history md/qwen -n ml-team"))
 @_target
 def history(*, name: str, namespace: str, target: Target) -> None:
     """List the revisions that are kept, the newest first."""
@@ -100,7 +101,7 @@ def history(*, name: str, namespace: str, target: Target) -> None:
     tables.show(columns.tabulate("", records))
 
 
-@rollout.command()
+@rollout.command(epilog=format_example("modelplane rollout pause md/qwen -n ml-team"))
 @_target
 def pause(*, name: str, namespace: str, target: Target) -> None:
     """Update no further replica until the rollout is resumed."""
@@ -110,7 +111,7 @@ def pause(*, name: str, namespace: str, target: Target) -> None:
     click.echo(f"{name} is paused: replicas that have been edited already still restart")
 
 
-@rollout.command()
+@rollout.command(epilog=format_example("modelplane rollout resume md/qwen -n ml-team"))
 @_target
 def resume(*, name: str, namespace: str, target: Target) -> None:
     """Continue a paused rollout, or begin an aborted canary again."""
@@ -120,7 +121,7 @@ def resume(*, name: str, namespace: str, target: Target) -> None:
     click.echo(f"{name} is resumed")
 
 
-@rollout.command()
+@rollout.command(epilog=format_example("modelplane rollout promote md/qwen -n ml-team"))
 @_target
 def promote(*, name: str, namespace: str, target: Target) -> None:
     """Skip the rest of a canary: the rollout goes on within its limits."""
@@ -131,7 +132,7 @@ def promote(*, name: str, namespace: str, target: Target) -> None:
     click.echo(f"{name} goes on with revision {current}, without further steps")
 
 
-@rollout.command()
+@rollout.command(epilog=format_example("modelplane rollout undo md/qwen -n ml-team --to-revision 3"))
 @_target
 @click.option(
     "--to-revision",

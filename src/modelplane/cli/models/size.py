@@ -1,20 +1,28 @@
-"""``modelplane size``: the memory of a model, and the hardware that can serve it."""
+"""``modelplane size``: the memory of a model, with the arithmetic behind each figure, and the hardware."""
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from modelplane.cli.errors import UserError
 from modelplane.cli.manifest_files import load
 from modelplane.cli.models.model_argument import add_model_options
-from modelplane.cli.options import add_all_option, add_fleet_option
+from modelplane.cli.options import add_all_option, add_fleet_option, format_example
 from modelplane.cli.output import TEXT, add_output_option, print_document
+from modelplane.cli.tables import show
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from modelplane.offline.models.size_report import Cache, HardwareSize, Size
 
 NOT_SERVABLE: Final = 2
 """Exit status if no hardware can serve the model."""
+_MOST: Final = 20
+"""Rows of hardware up to which all are printed."""
 
 
-@click.command()
+@click.command(epilog=format_example("modelplane size Qwen/Qwen3-8B --context-length 16384 --concurrency 32"))
 @add_model_options
 @click.option(
     "--quantization",
@@ -48,7 +56,6 @@ def size(  # noqa: PLR0913  an argument for each option
     safetensors files are read. The exit status is 2 if no hardware can serve the model.
     """
     from modelplane.api.schema.decode import InvalidObject
-    from modelplane.cli.models import size_tables
     from modelplane.cli.models.model_argument import TOKENS_OPTION, read_checkpoint
     from modelplane.operations.model_sizes import size_model
 
@@ -68,6 +75,56 @@ def size(  # noqa: PLR0913  an argument for each option
     if output != TEXT:
         print_document(result, output)
     else:
-        size_tables.show_size(result, everything=everything)
+        _show(result, everything=everything)
     if not result.servable:
         raise click.exceptions.Exit(NOT_SERVABLE)
+
+
+def _show(size: "Size", *, everything: bool) -> None:
+    """Print the size of a model."""
+    from modelplane.offline.models import size_rows
+
+    click.echo(size_rows.describe_model(size))
+    show(size_rows.WEIGHTS.tabulate("Weights", size_rows.list_weights(size)))
+    _show_cache(size, size.cache)
+    _show_splits(size)
+    _show_hardware(size.hardware, everything=everything)
+
+
+def _show_cache(size: "Size", cache: "Cache") -> None:
+    from modelplane.offline.models import size_rows
+
+    click.echo("\nKV cache:")
+    per_token, element = cache.layer_bytes_per_token, cache.element_bytes
+    heads = (
+        f"2 x {cache.heads} KV heads x {cache.head_dim}" if cache.heads else f"a latent of {cache.head_dim}"
+    )
+    click.echo(f"  {heads} x {element} bytes = {per_token:,} bytes of a token in a layer")
+    for count, what in ((cache.full_layers, "full"), (cache.sliding_layers, "sliding")):
+        if count:
+            click.echo(f"  {count} {what} layers x {per_token:,} = {count * per_token:,} bytes of a token")
+    if cache.state_layers:
+        states = cache.state_bytes_per_sequence
+        click.echo(f"  {cache.state_layers} layers with a state = {states:,} bytes of a sequence")
+    click.echo(f"  {size_rows.describe_cache(size)}")
+
+
+def _show_splits(size: "Size") -> None:
+    from modelplane.offline.models import size_rows
+
+    show(size_rows.SPLITS.tabulate(size_rows.SPLITS_TITLE, size_rows.list_splits(size)))
+    for split in size.splits:
+        if split.rejections and split.pipeline == 1:
+            click.echo(f"{split.name} is not legal: {'; '.join(split.rejections)}")
+
+
+def _show_hardware(hardware: "Sequence[HardwareSize]", *, everything: bool) -> None:
+    from modelplane.offline.models import size_rows
+
+    served = size_rows.tabulate_served(hardware, None if everything else _MOST)
+    refused = size_rows.tabulate_refused(hardware)
+    show(served)
+    if everything or not served.rows:
+        show(refused)
+    elif refused.rows:
+        click.echo(f"{len(refused.rows)} more cannot serve it: --all shows the reasons")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from modelplane.cli.errors import UserError
+from modelplane.cli.options import format_example
 from modelplane.cli.target import Target, add_target_options, read
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from modelplane.kube.client import Client
 
 
-@click.command()
+@click.command(epilog=format_example("modelplane backup fleet.backup --passphrase-file passphrase"))
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
     "--passphrase-file",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from modelplane.cli.errors import UserError
-from modelplane.cli.options import add_dry_run_option
+from modelplane.cli.options import add_dry_run_option, format_example
 from modelplane.cli.output import TEXT, add_chosen_output, print_document
 from modelplane.cli.target import Target, add_target_options, write_changes
 
@@ -28,7 +28,7 @@ def classes() -> None:
     """List, print or apply the InferenceClasses of known machine types."""
 
 
-@classes.command("list")
+@classes.command("list", epilog=format_example("modelplane classes list --card h200"))
 @click.argument("words", metavar="[TEXT]...", nargs=-1)
 @click.option("--cloud", default="", metavar="CLOUD", help="Only this cloud, or own for existing nodes.")
 @click.option("--card", default="", metavar="TEXT", help="Only GPUs whose name contains this, such as h100.")
@@ -76,7 +76,7 @@ def _names_argument(command: F) -> F:
     return click.argument("names", metavar="NAME...", nargs=-1, required=True)(command)
 
 
-@classes.command("show")
+@classes.command("show", epilog=format_example("modelplane classes show gke-h200-8x-a3-ib"))
 @_names_argument
 def show_classes(names: tuple[str, ...]) -> None:
     """Print the manifests of classes.
@@ -98,7 +98,7 @@ def show_classes(names: tuple[str, ...]) -> None:
     click.echo("---\n".join(documents), nl=False)
 
 
-@classes.command("apply")
+@classes.command("apply", epilog=format_example("modelplane classes apply gke-h200-8x-a3-ib l4-1x"))
 @_names_argument
 @click.option("--force-conflicts", is_flag=True, help="Overwrite fields that others have changed.")
 @add_target_options

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from modelplane.cli.errors import FAILED
-from modelplane.cli.options import add_dry_run_option, add_yes_option, confirm
+from modelplane.cli.options import add_dry_run_option, add_yes_option, confirm, format_example
 from modelplane.cli.target import Target, add_target_options, run_steps
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from modelplane.kube.client import Client
 
 
-@click.command()
+@click.command(epilog=format_example("modelplane cleanup ml-team --dry-run"))
 @click.argument("namespace")
 @click.option(
     "--cluster",

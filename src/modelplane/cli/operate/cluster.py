@@ -7,7 +7,7 @@ import click
 
 from modelplane.cli.errors import UserError
 from modelplane.cli.operate import cluster_drain
-from modelplane.cli.options import add_credential_lifetime_option, parse_seconds
+from modelplane.cli.options import add_credential_lifetime_option, format_example, parse_seconds
 from modelplane.cli.target import Target, add_target_options, run_steps
 
 if TYPE_CHECKING:
@@ -26,7 +26,9 @@ for command in (cluster_drain.cordon, cluster_drain.drain, cluster_drain.uncordo
     cluster.add_command(command)
 
 
-@cluster.command()
+@cluster.command(
+    epilog=format_example("modelplane cluster register gpu-1 --cluster-kubeconfig gpu.kubeconfig --apply")
+)
 @click.argument("name")
 @click.option(
     "--apply/--dry-run",

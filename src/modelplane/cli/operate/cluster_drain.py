@@ -8,7 +8,7 @@ import click
 from modelplane.cli.errors import UserError
 from modelplane.cli.inspect import placing
 from modelplane.cli.inspect.placing import NOT_PLACED
-from modelplane.cli.options import add_all_option, add_dry_run_option
+from modelplane.cli.options import add_all_option, add_dry_run_option, format_example
 from modelplane.cli.output import TEXT, add_output_option, print_document
 from modelplane.cli.tables import clean_text
 from modelplane.cli.target import Target, add_target_options, read, read_fleet, write_changes
@@ -28,7 +28,7 @@ def _target(command: F) -> F:
     return click.argument("name")(pool(add_target_options(command)))
 
 
-@click.command()
+@click.command(epilog=format_example("modelplane cluster cordon gpu-1 --pool h100"))
 @_target
 def cordon(name: str, pool: str, target: Target) -> None:
     """Keep new replicas away from the cluster NAME. Nothing moves, and a drain stops."""
@@ -38,7 +38,7 @@ def cordon(name: str, pool: str, target: Target) -> None:
     click.echo(f"{_called(name, pool)} is cordoned: it gets no new replicas")
 
 
-@click.command()
+@click.command(epilog=format_example("modelplane cluster uncordon gpu-1"))
 @_target
 def uncordon(name: str, pool: str, target: Target) -> None:
     """Open the cluster NAME for new replicas again. A drain stops, and what has not moved stays."""
@@ -48,7 +48,7 @@ def uncordon(name: str, pool: str, target: Target) -> None:
     click.echo(f"{_called(name, pool)} is open")
 
 
-@click.command()
+@click.command(epilog=format_example("modelplane cluster drain gpu-1 --timeout 1h"))
 @_target
 @add_dry_run_option
 @add_all_option

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import click
 
 from modelplane.api.columns import Columns
+from modelplane.cli.options import format_example
 from modelplane.cli.output import TEXT, add_output_option, print_document
 from modelplane.cli.tables import show
 
@@ -22,7 +23,7 @@ class Pulled(NamedTuple):
     purpose: str
 
 
-@click.command()
+@click.command(epilog=format_example("modelplane images -o json"))
 @add_output_option
 def images(output: str) -> None:
     """List the images, packages and charts that an installation of this version pulls.

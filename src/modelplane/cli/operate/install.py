@@ -10,7 +10,7 @@ import click
 from modelplane.cli.errors import UserError
 from modelplane.cli.machine.running import refuse_local_fleet
 from modelplane.cli.manifest_files import read
-from modelplane.cli.options import add_credential_lifetime_option, add_dry_run_option
+from modelplane.cli.options import add_credential_lifetime_option, add_dry_run_option, format_example
 from modelplane.cli.target import Target, add_target_options, run_steps
 
 if TYPE_CHECKING:
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from modelplane.offline.files.tree import Node
 
 
-@click.command()
+@click.command(
+    epilog=format_example("modelplane install --image registry.example.org/modelplane:1 | kubectl apply -f -")
+)
 @click.option(
     "--image", metavar="IMAGE", help="Image to run. Required while no image of a release is published."
 )

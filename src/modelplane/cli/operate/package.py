@@ -7,7 +7,7 @@ import click
 
 from modelplane import __version__
 from modelplane.cli.errors import UserError
-from modelplane.cli.options import ListedArgument
+from modelplane.cli.options import ListedArgument, format_example
 
 
 @click.group()
@@ -31,7 +31,7 @@ def _known(_context: click.Context, _parameter: click.Parameter, name: str) -> s
     return name
 
 
-@package.command()
+@package.command(epilog=format_example("modelplane package build --dir packages/"))
 @click.argument("what", cls=ListedArgument, values=_names, callback=_known, default=_ALL)
 @click.option(
     "--dir",
@@ -87,7 +87,7 @@ def build(what: str, folder: Path, version_text: str, prefix: str | None, runtim
         raise UserError(f"cannot build a package: {error.filename or folder}: {error.strerror}") from error
 
 
-@package.command()
+@package.command(epilog=format_example("modelplane package prerequisites | kubectl apply -f -"))
 def prerequisites() -> None:
     """Print the manifests to apply before the packages, for `kubectl apply -f -`."""
     from modelplane.crossplane.package.prerequisites import manifest

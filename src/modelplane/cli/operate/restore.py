@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from modelplane.cli.errors import UserError
-from modelplane.cli.options import add_dry_run_option
+from modelplane.cli.options import add_dry_run_option, format_example
 from modelplane.cli.target import Target, add_target_options, write_changes
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from modelplane.kube.client import Client
 
 
-@click.command()
+@click.command(epilog=format_example("modelplane restore fleet.backup --dry-run"))
 @click.argument("file", type=click.Path(exists=True, path_type=Path))
 @click.option(
     "--passphrase-file",

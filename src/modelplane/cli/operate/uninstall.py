@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from modelplane.cli.machine.running import refuse_local_fleet
+from modelplane.cli.options import format_example
 from modelplane.cli.target import Target, add_target_options, run_steps
 
 if TYPE_CHECKING:
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from modelplane.kube.client import Client
 
 
-@click.command()
+@click.command(epilog=format_example("modelplane uninstall --context staging"))
 @click.option(
     "--delete-models",
     is_flag=True,

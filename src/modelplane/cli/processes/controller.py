@@ -11,7 +11,12 @@ import click
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.cli.errors import FAILED, NOT_OURS
-from modelplane.cli.options import add_credential_lifetime_option, add_gateway_address_option, parse_seconds
+from modelplane.cli.options import (
+    add_credential_lifetime_option,
+    add_gateway_address_option,
+    format_example,
+    parse_seconds,
+)
 from modelplane.cli.processes.health_endpoint import serve_health
 from modelplane.cli.processes.log_format import FORMATS, log_to_stderr
 from modelplane.cli.processes.process_connection import connect
@@ -44,7 +49,7 @@ class _Options:
     only: str | None
 
 
-@click.command()
+@click.command(epilog=format_example("modelplane controller --kubeconfig fleet.kubeconfig"))
 @click.option(
     "--kubeconfig",
     type=click.Path(exists=True, dir_okay=False),

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from modelplane.cli.errors import UserError
+from modelplane.cli.options import format_example
 from modelplane.cli.processes.log_format import log_to_stderr
 from modelplane.install.installation_options import Options, ServiceType
 
@@ -17,7 +18,7 @@ _ANYWHERE = "0.0.0.0:9443"
 _HERE = "127.0.0.1:9443"
 
 
-@click.command()
+@click.command(epilog=format_example("modelplane function --insecure"))
 @click.option(
     "--address",
     metavar="HOST:PORT",

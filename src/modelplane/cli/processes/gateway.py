@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.cli.options import format_example
 from modelplane.cli.processes.health_endpoint import serve_health
 from modelplane.cli.processes.log_format import FORMATS, log_to_stderr
 from modelplane.cli.processes.process_connection import connect
@@ -23,7 +24,7 @@ class _Options:
     drain_seconds: float
 
 
-@click.command()
+@click.command(epilog=format_example("modelplane gateway --dir /var/run/envoy"))
 @click.option(
     "--dir",
     "directory",

@@ -2,10 +2,11 @@
 
 import click
 
+from modelplane.cli.options import format_example
 from modelplane.cli.processes.process_connection import connect
 
 
-@click.command()
+@click.command(epilog=format_example("modelplane heartbeat gpu-1 --kubeconfig fleet.kubeconfig"))
 @click.argument("cluster")
 @click.option(
     "--kubeconfig",

@@ -10,6 +10,7 @@ import click
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.cli.errors import UserError
+from modelplane.cli.options import format_example
 from modelplane.cli.processes.log_format import log_to_stderr
 from modelplane.cli.processes.process_connection import connect
 
@@ -33,7 +34,12 @@ class _Options:
     gateway_service: str
 
 
-@click.command()
+@click.command(
+    epilog=format_example(
+        "modelplane metrics --address 0.0.0.0:6443 --tls-cert tls.crt --tls-key tls.key --client-ca ca.crt "
+        "--gateway-service modelplane-gateway"
+    )
+)
 @click.option("--address", required=True, metavar="HOST:PORT", help="Address for HTTPS.")
 @click.option("--tls-cert", required=True, type=_FILE, help="Certificate for SERVICE.NAMESPACE.svc.")
 @click.option("--tls-key", required=True, type=_FILE, help="Its key.")

@@ -16,7 +16,7 @@ from modelplane.gateway.envoy import clusters, envoy_routes, holding
 from modelplane.gateway.envoy import listeners as envoy_listeners
 from modelplane.gateway.envoy.certificates import listener_tls, upstream_tls
 from modelplane.gateway.envoy.envoy_routes import list_former_names, name_routes_file
-from modelplane.gateway.envoy.file_names import CLUSTERS, LISTENERS, ROUTES, WITH_MODULE
+from modelplane.gateway.envoy.file_names import CLUSTERS, LISTENERS, ROUTES, WITH_MODULE, WITH_NEW_MODULE
 from modelplane.gateway.envoy.filters import module_filters, rate_limit_filter
 from modelplane.gateway.envoy.filters.upstream_addresses import build_policy, name_destinations_file
 from modelplane.gateway.envoy.type_urls import CONFIG
@@ -83,8 +83,18 @@ def render_files(table: Table) -> dict[str, str]:
             (listener for listener in listeners if not module_filters.is_required(listener)),
             with_module=False,
         ),
-        WITH_MODULE: _listeners(listeners, with_module=True),
+        WITH_MODULE: _listeners(listeners, with_module=True, is_former=True),
+        WITH_NEW_MODULE: _listeners(listeners, with_module=True),
     }
+
+
+def select_listeners(files: Mapping[str, str], *, has_new_module: bool) -> dict[str, str]:
+    """Return the files of one Envoy, with the listeners for the module that it has."""
+    selected = {path: content for path, content in files.items() if path != WITH_NEW_MODULE}
+    # Controllers of release 0.9 write no others.
+    if has_new_module and WITH_NEW_MODULE in files:
+        selected[WITH_MODULE] = files[WITH_NEW_MODULE]
+    return selected
 
 
 def find_transition(new: Mapping[str, str], old: Mapping[str, str]) -> dict[str, str]:
@@ -126,10 +136,13 @@ def _leaving(new: Mapping[str, str], old: Mapping[str, str]) -> list[dict[str, A
     return [path for path in former if path["name"] in gone & named]
 
 
-def _listeners(listeners: Iterable[Listener], *, with_module: bool) -> str:
+def _listeners(listeners: Iterable[Listener], *, with_module: bool, is_former: bool = False) -> str:
     return _response(
         f"{CONFIG}listener.v3.Listener",
-        [envoy_listeners.build_listener(listener, with_module=with_module) for listener in listeners],
+        [
+            envoy_listeners.build_listener(listener, with_module=with_module, is_former=is_former)
+            for listener in listeners
+        ],
     )
 
 

@@ -11,7 +11,15 @@ from typing import Any
 
 from modelplane.api.schema.untyped import get_list
 from modelplane.gateway import bound_routes
-from modelplane.gateway.envoy import holding, loops, priority_groups, replies, retries, rewrite
+from modelplane.gateway.envoy import (
+    direct_routes,
+    holding,
+    loops,
+    priority_groups,
+    replies,
+    retries,
+    rewrite,
+)
 from modelplane.gateway.envoy.clusters import name_cluster
 from modelplane.gateway.envoy.file_names import ROUTES
 from modelplane.gateway.envoy.filters import (
@@ -155,7 +163,10 @@ def _routes(listener: Listener, route: Route) -> Iterator[dict[str, Any]]:
             **_route(listener, bound_routes.build_bound_route(route)),
             "match": _only_bound(ordinary["match"]),
         }
-    yield ordinary
+    if direct_routes.is_direct(listener, route):
+        yield from direct_routes.build_direct_routes(route, ordinary)
+    else:
+        yield ordinary
 
 
 def _only_bound(matched: dict[str, Any]) -> dict[str, Any]:

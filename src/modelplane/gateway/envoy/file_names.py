@@ -6,7 +6,10 @@ LISTENERS = "lds.json"
 """The listeners of an Envoy without the module, but for those that only the module can guard."""
 
 WITH_MODULE = "lds-with-module.json"
-"""The listeners of an Envoy with the module."""
+"""The listeners of an Envoy with the module. As published, they are for the module of release 0.9."""
+
+WITH_NEW_MODULE = "lds-with-module-2.json"
+"""The listeners for the module of this release, which are written in their place if Envoy has it."""
 
 CLUSTERS = "cds.json"
 

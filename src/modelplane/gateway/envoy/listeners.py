@@ -33,17 +33,17 @@ _HTTP = {
 _STREAM_IDLE = "3600s"
 _HEADERS_TIMEOUT = "30s"
 
-# For a request with its body, until an attempt has all of it: 20 MiB at less than 200 kbit/s.
-_REQUEST_TIMEOUT = "900s"
 
+def build_listener(listener: Listener, *, with_module: bool, is_former: bool = False) -> dict[str, Any]:
+    """Return the ``Listener`` of a listener of the table, for an Envoy with or without the module.
 
-def build_listener(listener: Listener, *, with_module: bool) -> dict[str, Any]:
-    """Return the ``Listener`` of a listener of the table, for an Envoy with or without the module."""
+    ``is_former`` says that it is for the module of release 0.9.
+    """
     http = {
         "filters": [
             {
                 "name": "envoy.filters.network.http_connection_manager",
-                "typed_config": _connection_manager(listener, with_module=with_module),
+                "typed_config": _connection_manager(listener, with_module=with_module, is_former=is_former),
             }
         ]
     }
@@ -57,7 +57,7 @@ def build_listener(listener: Listener, *, with_module: bool) -> dict[str, Any]:
     }
 
 
-def _connection_manager(listener: Listener, *, with_module: bool) -> dict[str, Any]:
+def _connection_manager(listener: Listener, *, with_module: bool, is_former: bool) -> dict[str, Any]:
     return {
         "@type": f"{ENVOY}extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
         "stat_prefix": listener.name,
@@ -71,8 +71,8 @@ def _connection_manager(listener: Listener, *, with_module: bool) -> dict[str, A
         },
         "http_filters": [
             *access_log.build_path_filter(listener, with_module=with_module),
-            *_before_router(listener, with_module=with_module),
-            _router(listener, with_module=with_module),
+            *_before_router(listener, with_module=with_module, is_former=is_former),
+            _router(listener, with_module=with_module, is_former=is_former),
         ],
         "access_log": access_log.build_access_log(listener, with_module=with_module),
         "local_reply_config": replies.build_own_errors(listener),
@@ -91,20 +91,33 @@ def _connection_manager(listener: Listener, *, with_module: bool) -> dict[str, A
         "always_set_request_id_in_response": True,
         "stream_idle_timeout": _STREAM_IDLE,
         "request_headers_timeout": _HEADERS_TIMEOUT,
-        "request_timeout": _REQUEST_TIMEOUT,
+        **_limit_request(listener, with_module=with_module, is_former=is_former),
         "upgrade_configs": [{"upgrade_type": "websocket"}],
     }
 
 
-def _before_router(listener: Listener, *, with_module: bool) -> list[dict[str, Any]]:
+def _limit_request(listener: Listener, *, with_module: bool, is_former: bool) -> dict[str, Any]:
+    """Return the time limit of requests, but where the module has it without a timer for each request."""
+    if with_module and listener.front and not is_former:
+        return {}
+    return {"request_timeout": f"{module_filters.REQUEST_TIMEOUT_S}s"}
+
+
+def _before_router(listener: Listener, *, with_module: bool, is_former: bool) -> list[dict[str, Any]]:
     if with_module and listener.front:
-        return [module_filters.build_front(listener), *rate_limit_filter.build_filters(listener)]
+        front = module_filters.build_front(listener, is_former=is_former)
+        return [front, *rate_limit_filter.build_filters(listener)]
     internal = rewrite.drop_internal_headers(of_clients=listener.front is not None)
     before = [internal, *endpoint_pickers.build_filters(listener)]
     return before if with_module else [*before, rewrite.save_path()]
 
 
-def _router(listener: Listener, *, with_module: bool) -> dict[str, Any]:
+def _router(listener: Listener, *, with_module: bool, is_former: bool) -> dict[str, Any]:
+    below = (
+        [module_filters.build_backend(listener, is_former=is_former)]
+        if with_module
+        else rewrite.build_below_router()
+    )
     return {
         "name": "envoy.filters.http.router",
         "typed_config": {
@@ -113,9 +126,9 @@ def _router(listener: Listener, *, with_module: bool) -> dict[str, Any]:
             # The module counts answers for a twentieth of what these statistics take.
             "dynamic_stats": listener.front is not None and not with_module,
             "upstream_http_filters": [
-                *token_filters.build_below_router(listener),
+                *token_filters.build_below_router(listener, has_new_module=with_module and not is_former),
                 *upstream_addresses.build_below_router(listener),
-                *([module_filters.build_backend(listener)] if with_module else rewrite.build_below_router()),
+                *below,
                 {
                     "name": "envoy.filters.http.upstream_codec",
                     "typed_config": {"@type": f"{HTTP_FILTERS}upstream_codec.v3.UpstreamCodec"},

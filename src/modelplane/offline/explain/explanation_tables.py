@@ -1,12 +1,12 @@
 """Tables and sentences that explain services and replicas."""
 
-from collections.abc import Sequence
 from typing import Final
 
-from modelplane.api.columns import Columns
+from modelplane.api.columns import Columns, Explained
 from modelplane.offline.explain.replica_explanation import ReplicaExplanation, Routing
 from modelplane.offline.explain.service_explanation import RoutedEndpoint, ServiceExplanation, WithoutEndpoint
 from modelplane.offline.explain.statuses import Said
+from modelplane.offline.plan.placement_tables import WHERE, list_replica_places
 
 CONDITIONS: Final = Columns[Said](
     ("CONDITION", lambda condition: condition.type),
@@ -48,9 +48,30 @@ def describe_replica(explanation: ReplicaExplanation) -> str:
     return f"{where}, ready" if explanation.ready else f"{where}, not ready: {explanation.reason}"
 
 
-def select_endpoints(endpoints: Sequence[RoutedEndpoint], *, everything: bool) -> Sequence[RoutedEndpoint]:
-    """Return the endpoints that a service selects, or all of its namespace."""
-    return endpoints if everything else [endpoint for endpoint in endpoints if endpoint.entry is not None]
+def report_service(result: ServiceExplanation, most: int | None) -> Explained:
+    """Return a service in tables with at most so many rows and its selected endpoints, or everything."""
+    endpoints = result.endpoints
+    if most is not None:
+        endpoints = tuple(endpoint for endpoint in endpoints if endpoint.entry is not None)
+    shown = ENDPOINTS.tabulate("Endpoints", endpoints, most)
+    tables = (
+        shown._replace(left_out=len(result.endpoints) - len(shown.rows)),
+        ABSENT.tabulate("Selected, but without an endpoint", result.without_endpoint, most),
+    )
+    filled = tuple(table for table in tables if table.rows)
+    return Explained(describe_service(result), result.ready, filled, result.notes)
+
+
+def report_replica(result: ReplicaExplanation, most: int | None) -> Explained:
+    """Return a replica in tables with at most so many rows, or all."""
+    placed = () if result.placement is None else (result.placement,)
+    tables = (
+        WHERE.tabulate("Where it is", list_replica_places(placed), most),
+        ROUTING.tabulate("Services that select it", result.services, most),
+    )
+    notes = (f"Endpoint: {result.endpoint or 'none'}", *result.notes)
+    filled = tuple(table for table in tables if table.rows)
+    return Explained(describe_replica(result), result.ready, filled, notes)
 
 
 def _share(percent: float) -> str:

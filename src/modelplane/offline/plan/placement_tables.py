@@ -6,7 +6,7 @@ Equal rows are merged: new replicas of one deployment on one cluster are one row
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from modelplane.api.columns import Columns
+from modelplane.api.columns import Columns, Explained, Table
 from modelplane.api.fields.pods.engines import Role
 from modelplane.offline.files.diagnostics import join_choices
 from modelplane.offline.plan.placements import (
@@ -14,6 +14,7 @@ from modelplane.offline.plan.placements import (
     Deployment,
     EngineReport,
     ExclusionReport,
+    Explanation,
     MemberReport,
     RemedyReport,
     Replica,
@@ -156,3 +157,50 @@ def select_pools(pools: Sequence[Pool], deployments: Iterable[Deployment], most:
 def list_amounts(pools: Iterable[Pool]) -> Iterator[tuple[Pool, Amount]]:
     """Yield each pool with each of its resources."""
     yield from ((pool, amount) for pool in pools for amount in pool.amounts)
+
+
+def report_deployment(result: Explanation, most: int | None) -> Explained:
+    """Return the placement of a deployment in tables with at most so many rows, or all."""
+    deployment, pools = result.deployment, result.pools
+    if most is not None:
+        pools = tuple(select_pools(pools, [deployment], most))
+    tables = (
+        WHERE.tabulate("Replicas", list_replica_places(deployment.replicas), most),
+        tabulate_refusals("Refused by", deployment.refusals, most),
+        REMEDIES.tabulate("To place one more, one of", deployment.remedies, most),
+        ALTERNATIVES.tabulate(
+            "One more replica would fit on", result.alternatives if deployment.cost else (), most
+        ),
+        CAPACITY.tabulate("Remaining capacity", list_amounts(pools), most)._replace(
+            left_out=len(result.pools) - len(pools)
+        ),
+    )
+    notes = (
+        *deployment.notes,
+        *([f"Rollout: {deployment.rollout}"] if deployment.rollout else []),
+        *([f"Standby: {deployment.standby}"] if deployment.standby else []),
+        *([f"Cost: {describe_cost(deployment)}"] if deployment.cost else []),
+        *describe_pools(pools, result.assumed_ready),
+    )
+    return Explained(
+        f"{deployment.name}: {deployment.diagnosis or describe_placed([deployment])}",
+        result.placed,
+        tuple(table for table in tables if table.rows),
+        notes,
+    )
+
+
+def tabulate_refusals(title: str, refusals: Sequence[ExclusionReport], most: int | None) -> Table:
+    """Return refusals, those closest to a fit if there are more than so many."""
+    closest = refusals if most is None else select_closest(refusals, most)
+    return REFUSALS.tabulate(title, closest)._replace(left_out=len(refusals) - len(closest))
+
+
+def describe_pools(pools: Iterable[Pool], assumed_ready: Sequence[str]) -> Iterator[str]:
+    """Yield why pools are not usable, those that do not exist yet, and the clusters assumed ready."""
+    listed = list(pools)
+    yield from (f"{pool.cluster}/{pool.pool}: {pool.why}" for pool in listed if pool.why)
+    if absent := [f"{pool.cluster}/{pool.pool}" for pool in listed if not pool.provisioned]:
+        yield f"Yet to be provisioned: {join_choices(absent)}"
+    if assumed_ready:
+        yield f"Assumed ready (no status in the manifest): {join_choices(assumed_ready)}"

@@ -8,7 +8,7 @@ import pytest
 
 from modelplane.gateway.envoy.envoy_files import find_transition, render_files
 from modelplane.gateway.envoy.envoy_routes import name_routes_file
-from modelplane.gateway.envoy.file_names import CLUSTERS, LISTENERS, WITH_MODULE
+from modelplane.gateway.envoy.file_names import CLUSTERS, LISTENERS, WITH_MODULE, WITH_NEW_MODULE
 from modelplane.gateway.envoy.filters.module_filters import KEYS, MODELS
 from modelplane.gateway.module_files.keys import KeyEntry, KeyFile
 from modelplane.gateway.module_files.models import ModelFile, ServiceEntry
@@ -55,7 +55,10 @@ ROUTES = name_routes_file("front-door")
             id="another backend leaves the listener alone, and adds no file",
         ),
         pytest.param(
-            table(A), table(A, port=8081), {LISTENERS, WITH_MODULE}, id="a port belongs to its listener"
+            table(A),
+            table(A, port=8081),
+            {LISTENERS, WITH_MODULE, WITH_NEW_MODULE},
+            id="a port belongs to its listener",
         ),
     ],
 )
@@ -76,6 +79,7 @@ def test_listeners_share_nothing() -> None:
         CLUSTERS,
         LISTENERS,
         WITH_MODULE,
+        WITH_NEW_MODULE,
         "routes/cluster-local.json",
         "routes/front-door.json",
     }

@@ -26,12 +26,24 @@ MODELS = f"{PRIVATE}models.json"
 SERVICES = f"{PRIVATE}services.json"
 CREDENTIALS = f"{PRIVATE}credentials.json"
 
+ATTEMPTS = "modelplane.attempts"
+"""Name of the filter of each attempt, which routes with one backend disable."""
+
+_FORMER_ATTEMPTS = "modelplane.backend"
+"""Its name for the module of release 0.9, which needs it on each route."""
+
+REQUEST_TIMEOUT_S = 900
+"""Time for a request with its body, until an attempt has all of it: 20 MiB at less than 200 kbit/s."""
+
 ERRORS = "modelplane:"
 """Prefix of the response code details of the module's own answers."""
 
 
-def build_front(listener: Listener) -> dict[str, Any]:
-    """Return the filter of requests, which also drops internal headers of the client and counts the hop."""
+def build_front(listener: Listener, *, is_former: bool = False) -> dict[str, Any]:
+    """Return the filter of requests, which also drops internal headers of the client and counts the hop.
+
+    ``is_former`` says that it is for the module of release 0.9.
+    """
     settings = listener.front or Front()
     options: dict[str, Any] = {"authentication": "None", "internalHeaders": True}
     options["record"] = bool(listener.usage_log)
@@ -43,12 +55,18 @@ def build_front(listener: Listener) -> dict[str, Any]:
         options["models"] = f"./{MODELS}"
     if listener.front is not None:
         options["services"] = f"./{SERVICES}"
-    return _filter("front", options)
+    if not is_former:
+        options |= {"direct": True, "requestTimeoutSeconds": REQUEST_TIMEOUT_S}
+    return _filter("modelplane.front", "front", options)
 
 
-def build_backend(listener: Listener) -> dict[str, Any]:
-    """Return the filter of each attempt, after its backend has been chosen; it keeps the path itself."""
-    return _filter("backend", {} if listener.front is None else {"credentials": f"./{CREDENTIALS}"})
+def build_backend(listener: Listener, *, is_former: bool = False) -> dict[str, Any]:
+    """Return the filter of each attempt, after its backend has been chosen; it keeps the path itself.
+
+    ``is_former`` says that it is for the module of release 0.9.
+    """
+    options = {} if listener.front is None else {"credentials": f"./{CREDENTIALS}"}
+    return _filter(_FORMER_ATTEMPTS if is_former else ATTEMPTS, "backend", options)
 
 
 def render_files(listener: Listener) -> dict[str, str]:
@@ -81,13 +99,13 @@ def is_required(listener: Listener) -> bool:
     return listener.front is not None and listener.front.keys is not None
 
 
-def _filter(name: str, options: dict[str, Any]) -> dict[str, Any]:
+def _filter(name: str, kind: str, options: dict[str, Any]) -> dict[str, Any]:
     return {
-        "name": f"modelplane.{name}",
+        "name": name,
         "typed_config": {
             "@type": f"{HTTP_FILTERS}dynamic_modules.v3.DynamicModuleFilter",
             "dynamic_module_config": {"name": NAME, "do_not_close": True, "metrics_namespace": "modelplane"},
-            "filter_name": name,
+            "filter_name": kind,
             "filter_config": {
                 "@type": "type.googleapis.com/google.protobuf.StringValue",
                 "value": json.dumps(options, sort_keys=True),

@@ -13,10 +13,13 @@ from modelplane.gateway.route_table import Backend, Listener, Route
 from modelplane.gateway.tokens import HEADERS
 
 TOKENS = "modelplane.tokens"
-"""Name of the filter, and of the metadata that it reads."""
+"""Name of the metadata that the filter reads, and of the filter where each route needs it."""
+
+HEADERS_OF_ATTEMPTS = "modelplane.headers_of_attempts"
+"""Name of the filter where the module of this release drops such headers of clients."""
 
 
-def build_below_router(listener: Listener) -> list[dict[str, Any]]:
+def build_below_router(listener: Listener, *, has_new_module: bool) -> list[dict[str, Any]]:
     """Return the filter of each attempt; none for the gateway of a cluster."""
     if listener.front is None:
         return []
@@ -28,7 +31,7 @@ def build_below_router(listener: Listener) -> list[dict[str, Any]]:
     mutations.append(retries.number_attempts())
     return [
         {
-            "name": TOKENS,
+            "name": HEADERS_OF_ATTEMPTS if has_new_module else TOKENS,
             "typed_config": {
                 "@type": f"{HTTP_FILTERS}header_mutation.v3.HeaderMutation",
                 "mutations": {"request_mutations": mutations},
