@@ -205,8 +205,9 @@ def test_what_is_probed_is_published_too() -> None:
 
 def test_a_name_of_a_host_is_as_long_as_it_may_be() -> None:
     pod = {"metadata": {"name": "a" * 62 + "-b"}, "spec": {"containers": [{}]}}
-    made = create_arguments(RUNTIME_KINDS[Choice.DOCKER], IT, IMAGE, pod, PLAIN, "/file").arguments
-    assert made[made.index("--hostname") + 1] == "a" * 62
+    made = create_arguments(RUNTIME_KINDS[Choice.DOCKER], IT, IMAGE, pod, PLAIN, "/file")
+    assert isinstance(made, CreateArguments)
+    assert made.arguments[made.arguments.index("--hostname") + 1] == "a" * 62
 
 
 def test_no_two_attempts_have_containers_of_one_name() -> None:
