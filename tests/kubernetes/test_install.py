@@ -224,7 +224,7 @@ def _versions(cluster: Shell) -> dict[str, str]:
     }
 
 
-APPLY = f"{INSTALL} --apply --timeout 1s"
+APPLY = f"{INSTALL} --apply --timeout 5s"
 
 
 @pytest.mark.usefixtures("fleet")

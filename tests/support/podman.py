@@ -59,6 +59,7 @@ TESTS = (
     "tests/kubernetes/test_container_engine.py",
     "tests/kubernetes/test_container_pods.py",
     "tests/kubernetes/test_package_containers.py",
+    "tests/kubernetes/test_real_containers.py",
 )
 
 

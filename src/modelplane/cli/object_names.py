@@ -48,5 +48,6 @@ def find_one(objects: "Iterable[Object]", kind: str, name: str, namespace: str) 
         raise UserError(f'there is a {kind} "{name}" in several namespaces: name one with -n: {where}')
     where = f' in namespace "{namespace}"' if namespace else ""
     names = [f"{item['metadata']['name']} -n {item['metadata']['namespace']}" for item in everything]
-    choice = f"there are: {listing(names, _MAX_LISTED)}" if names else "it holds none at all"
+    nothing = "name another namespace with -n" if namespace else "it holds none at all"
+    choice = f"there are: {listing(names, _MAX_LISTED)}" if names else nothing
     raise UserError(f'the fleet has no {kind} "{name}"{where}; {choice}')
