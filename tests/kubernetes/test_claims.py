@@ -179,7 +179,7 @@ async def test_a_claim_can_ask_for_more(agent: Agent) -> None:
         pytest.param(
             "block",
             {"volumeMode": "Block"},
-            "a folder is no block device: leave volumeMode out",
+            "a folder is not a block device: leave volumeMode out",
             id="a block device",
         ),
         pytest.param(

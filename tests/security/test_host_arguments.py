@@ -7,6 +7,8 @@ from modelplane.compose.cache.hydration_requirements import REQUIREMENTS
 from modelplane.kubelet.engines import allowed
 from modelplane.kubelet.engines.allow_list import Place
 from modelplane.kubelet.engines.llama_cpp import flags
+from modelplane.user_error import UserError
+from support.rejections import message_of
 
 ADDRESS = "127.77.1.2"
 PLACE = Place(ADDRESS, ("/mnt/models",))
@@ -39,8 +41,8 @@ VLLM_FAMILIES = {
 )
 def test_vllm_gets_no_argument_that_reaches_beyond_the_pod(argument: str) -> None:
     for arguments in ([argument], ["m", "--enforce-eager", argument], ["--max-model-len", "10", argument]):
-        assert allowed.VLLM.find_problem(arguments, {}, arguments, PLACE) != ""
-    assert "=" not in allowed.VLLM.find_problem([argument], {}, (), PLACE) or "@" in argument
+        assert allowed.VLLM.check(arguments, {}, arguments, PLACE) is not None
+    assert "=" not in message_of(allowed.VLLM.check([argument], {}, (), PLACE)) or "@" in argument
 
 
 @pytest.mark.parametrize(
@@ -69,7 +71,7 @@ def test_vllm_gets_no_argument_that_reaches_beyond_the_pod(argument: str) -> Non
     ],
 )
 def test_vllm_gets_no_value_that_reaches_beyond_the_pod(arguments: list[str]) -> None:
-    assert allowed.VLLM.find_problem(arguments, {}, arguments, PLACE) != ""
+    assert allowed.VLLM.check(arguments, {}, arguments, PLACE) is not None
 
 
 @pytest.mark.parametrize(
@@ -98,7 +100,7 @@ def test_vllm_gets_no_value_that_reaches_beyond_the_pod(arguments: list[str]) ->
     ],
 )
 def test_vllm_gets_what_it_is_set_up_with(line: str) -> None:
-    assert allowed.VLLM.find_problem(line.split(), {}, (), PLACE) == ""
+    assert allowed.VLLM.check(line.split(), {}, (), PLACE) is None
 
 
 SGLANG_ATTACKS = (
@@ -115,7 +117,7 @@ SGLANG_ATTACKS = (
 
 @pytest.mark.parametrize("argument", SGLANG_ATTACKS.split())
 def test_sglang_gets_no_argument_that_reaches_beyond_the_pod(argument: str) -> None:
-    assert allowed.SGLANG.find_problem([argument], {}, (), PLACE) != ""
+    assert allowed.SGLANG.check([argument], {}, (), PLACE) is not None
 
 
 def test_sglang_gets_what_it_is_set_up_with() -> None:
@@ -123,7 +125,7 @@ def test_sglang_gets_what_it_is_set_up_with() -> None:
         "--model-path Qwen/Qwen3-8B --served-model-name laguna --tp-size 8 --tp 2 --ep-size 8 --port 8000 "
         "--mem-fraction-static 0.85 --context-length 131072 --host 0.0.0.0"
     )
-    assert allowed.SGLANG.find_problem(line.split(), {}, (), PLACE) == ""
+    assert allowed.SGLANG.check(line.split(), {}, (), PLACE) is None
 
 
 @pytest.mark.parametrize(
@@ -170,7 +172,7 @@ def test_sglang_gets_what_it_is_set_up_with() -> None:
 def test_llama_cpp_reads_no_file_and_no_address_but_the_pods(
     arguments: list[str], variables: dict[str, str], problem: str
 ) -> None:
-    assert allowed.LLAMA_CPP.find_problem(arguments, variables, arguments, PLACE) == problem
+    assert message_of(allowed.LLAMA_CPP.check(arguments, variables, arguments, PLACE)) == problem
 
 
 LLAMA_ATTACKS = (
@@ -181,7 +183,7 @@ LLAMA_ATTACKS = (
 
 @pytest.mark.parametrize("flag", LLAMA_ATTACKS.split())
 def test_llama_cpp_knows_no_other_flag_for_files_and_addresses(flag: str) -> None:
-    with pytest.raises(flags.UnknownFlag):
+    with pytest.raises(UserError):
         flags.parse([flag, "/home/me"], {})
 
 
@@ -198,4 +200,4 @@ def test_llama_cpp_knows_no_other_flag_for_files_and_addresses(flag: str) -> Non
     ],
 )
 def test_the_download_of_a_cache_changes_its_volume_alone(arguments: list[str]) -> None:
-    assert allowed.HYDRATION.find_problem(arguments, {}, (), PLACE) != ""
+    assert allowed.HYDRATION.check(arguments, {}, (), PLACE) is not None

@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 
 import modelplane
+from modelplane.kubelet.cannot_start import CannotStart
+from modelplane.kubelet.runtime.launch import raise_rejected
 from modelplane.kubelet.volumes import mount_namespace, mounts
-from modelplane.kubelet.volumes.mounts import CannotMount, Mount
+from modelplane.kubelet.volumes.mounts import Mount
 from support import ordinary_user
 from support.traversal import open_to_others
 
@@ -75,7 +77,7 @@ def attack(
     )
 
     async def run() -> str:
-        prefix = await mounts.build_prefix(own, tmp_path / "run", (), (home / "agent", home))
+        prefix = raise_rejected(await mounts.build_prefix(own, tmp_path / "run", (), (home / "agent", home)))
         command = [*before, *prefix, sys.executable, "-c", program]
         done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
@@ -262,7 +264,7 @@ def test_a_link_in_a_volume_leads_no_mount_elsewhere(link: str, home: Path, tmp_
     )
     for target in ("/data/link/deep", "/data/link"):
         nested = (Mount(tmp_path / "other", target, read_only=False), volumes[1])
-        with pytest.raises(CannotMount, match="a link in the path is not followed"):
+        with pytest.raises(CannotStart, match="a link in the path is not followed"):
             attack("", home, tmp_path, (), nested)
 
 
@@ -271,7 +273,7 @@ def test_a_source_that_became_a_link_after_it_was_checked_is_not_opened(home: Pa
     checked.parent.mkdir()
     checked.symlink_to(home)
     raced = Mount(checked, "/data", read_only=False, real=checked)
-    with pytest.raises(CannotMount, match="a link in the path is not followed"):
+    with pytest.raises(CannotStart, match="a link in the path is not followed"):
         attack("", home, tmp_path, (), (raced,))
 
 
@@ -280,5 +282,5 @@ def test_a_directory_above_a_source_that_became_a_link_is_not_followed(home: Pat
     (tmp_path / "volume").mkdir()
     checked.parent.symlink_to(home)
     raced = Mount(checked, "/data", read_only=False, real=checked)
-    with pytest.raises(CannotMount, match="a link in the path is not followed"):
+    with pytest.raises(CannotStart, match="a link in the path is not followed"):
         attack("", home, tmp_path, (), (raced,))

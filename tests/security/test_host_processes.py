@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
+from modelplane.api.rejected import Rejected
 from modelplane.compose.added_images import HYDRATION
 from modelplane.compose.cache.cache_volume import MARKER
 from modelplane.compose.cache.hydration_program import PROGRAM
 from modelplane.compose.cache.hydration_requirements import REQUIREMENTS
 from modelplane.kubelet.engines import allowed, launchers
 from modelplane.kubelet.engines.allow_list import AllowList, Place
-from modelplane.kubelet.engines.launchers import CannotLaunch
+from support.rejections import message_of
 
 ADDRESS = "127.77.1.2"
 PLACE = Place(ADDRESS, ("/mnt/models",))
@@ -52,8 +53,8 @@ def test_a_variable_that_reaches_beyond_the_pod_is_refused(engine: str, family: 
     allow_list: AllowList = LISTS[engine]
     for variable in FAMILIES[family].split():
         value = HUB_HOME + "/elsewhere"  # where a name is allowed, another value is not
-        problem = allow_list.find_problem((), {variable: value}, (), PLACE)
-        assert f'"{variable}"' in problem, variable
+        refused = allow_list.check((), {variable: value}, (), PLACE)
+        assert f'"{variable}"' in message_of(refused), variable
         if (engine, variable) != ("hydration", "HF_HOME"):
             assert allow_list.select_variables({variable: value}) == {}
 
@@ -72,7 +73,7 @@ def test_a_variable_that_reaches_beyond_the_pod_is_refused(engine: str, family: 
     ],
 )
 def test_a_value_that_reaches_beyond_the_pod_is_refused(engine: str, variable: str, value: str) -> None:
-    problem = LISTS[engine].find_problem((), {variable: value}, (), PLACE)
+    problem = message_of(LISTS[engine].check((), {variable: value}, (), PLACE))
     assert problem.startswith(f'the variable "{variable}" must be ')
     assert value not in problem, "it may be a secret"
 
@@ -112,7 +113,7 @@ def test_a_value_that_reaches_beyond_the_pod_is_refused(engine: str, variable: s
 )
 def test_what_engines_are_set_up_with_passes(engine: str, variables: dict[str, str]) -> None:
     arguments = ("/mnt/models", MARKER, REQUIREMENTS, "65") if engine == "hydration" else ()
-    assert LISTS[engine].find_problem(arguments, variables, (), PLACE) == ""
+    assert LISTS[engine].check(arguments, variables, (), PLACE) is None
     assert LISTS[engine].select_variables(variables) == variables
 
 
@@ -124,10 +125,12 @@ def test_a_variable_that_only_the_arguments_refer_to_is_replaced_there_and_not_p
 
 
 def test_a_refusal_names_the_variable_and_the_remedies() -> None:
-    with pytest.raises(CannotLaunch) as caught:
-        launchers.build_command_line({"image": LLAMA}, {"PYTHONWARNINGS": "x"}, ADDRESS, host_commands=False)
-    assert caught.value.refusal.reason == "UnsupportedPod"
-    assert caught.value.refusal.message == (
+    refused = launchers.build_command_line(
+        {"image": LLAMA}, {"PYTHONWARNINGS": "x"}, ADDRESS, host_commands=False
+    )
+    assert isinstance(refused, Rejected)
+    assert refused.reason == "UnsupportedPod"
+    assert refused.message == (
         "cannot run llama.cpp as a process of this machine: it does not get the variable "
         '"PYTHONWARNINGS" of a pod: remove it, start a container runtime (docker, podman or nerdctl), or '
         "allow commands on this machine itself with --host-commands"

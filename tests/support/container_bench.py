@@ -10,18 +10,19 @@ from typing import Any, cast
 
 import pytest
 
+from modelplane.api.rejected import Rejected
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource
+from modelplane.kubelet.cannot_start import CannotStart
 from modelplane.kubelet.logs.log_files import Selection
 from modelplane.kubelet.machine import Machine
 from modelplane.kubelet.pod_events import Recorder
-from modelplane.kubelet.pod_refusals import Refusal
 from modelplane.kubelet.pods import narrowing
+from modelplane.kubelet.pods.views import Waiting
 from modelplane.kubelet.records import AgentDirectory, Attempt, ContainerDirectory, PodRecord
 from modelplane.kubelet.runtime.containers import pod_network
 from modelplane.kubelet.runtime.containers.cli import Choice, ContainerRuntimes
 from modelplane.kubelet.runtime.containers.container_runtime import PodContainers
-from modelplane.kubelet.runtime.launch import NotYet
 from modelplane.kubelet.runtime.protocol import Runtime
 from modelplane.kubelet.runtime.runtime_choice import Runtimes
 from support.fake_docker import IMAGE, FakeDocker
@@ -49,7 +50,7 @@ class Bench:
     engine: FakeDocker
     machine: Machine
     api: Api
-    told: list[Refusal] = field(default_factory=list)
+    told: list[Waiting] = field(default_factory=list)
     whole: Object | None = None
     """The pod, if it has several containers."""
 
@@ -77,10 +78,10 @@ class Bench:
         runtime = await self.runtime()
         return await runtime.start(narrowing.select_container(self.whole, name), directory, self.told.append)
 
-    async def refused(self, pod: Object) -> Refusal:
-        with pytest.raises(NotYet) as caught:
+    async def refused(self, pod: Object) -> Rejected:
+        with pytest.raises(CannotStart) as caught:
             await self.start(pod)
-        return caught.value.refusal
+        return caught.value.rejected
 
 
 @contextmanager

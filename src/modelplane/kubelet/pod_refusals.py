@@ -5,14 +5,13 @@ the reason and the remedy.
 """
 
 import posixpath
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
 
+from modelplane.api.rejected import Rejected
+from modelplane.kubelet.cannot_start import WaitingReason
 from modelplane.kubelet.pods import probes
 from modelplane.kubelet.volumes import volume_files
-
-REASON = "UnsupportedPod"
 
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 """Path in a container of the files of its pod's service account."""
@@ -20,34 +19,39 @@ SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 _ELSEWHERE = "or run it on a cluster whose nodes have a container runtime"
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why a pod does not start: a CamelCase reason and a sentence."""
-
-    reason: str
-    message: str
+Cause: TypeAlias = tuple[str, str]
+"""A fault of a pod, and its remedy."""
 
 
-def find_refusals(pod: Mapping[str, Any]) -> tuple[Refusal, ...]:
+def find_refusals(pod: Mapping[str, Any]) -> tuple[Rejected, ...]:
     """Return everything that keeps a pod from running as a process of the host."""
-    return tuple(Refusal(REASON, f"{cause}, {_ELSEWHERE}") for cause in _causes(pod["spec"]))
+    spec = pod["spec"]
+    containers = (*(spec.get("initContainers") or ()), *spec["containers"])
+    return build_rejections(
+        (cause for container in containers for cause in _causes(spec, container)), _ELSEWHERE
+    )
 
 
-def _causes(spec: Mapping[str, Any]) -> Iterator[str]:
-    for container in (*(spec.get("initContainers") or ()), *spec["containers"]):
-        yield from _causes_of(spec, container)
+def build_rejections(causes: Iterable[Cause], elsewhere: str) -> tuple[Rejected, ...]:
+    """Return the rejections of a pod; ``elsewhere`` is what else can be done about each of them."""
+    return tuple(
+        Rejected(WaitingReason.UNSUPPORTED_POD, detail=fault, remedy=f"{remedy}, {elsewhere}")
+        for fault, remedy in causes
+    )
 
 
-def _causes_of(spec: Mapping[str, Any], container: Mapping[str, Any]) -> Iterator[str]:
-    yield from find_volume_refusals(spec, container, "a host process")
+def _causes(spec: Mapping[str, Any], container: Mapping[str, Any]) -> Iterator[Cause]:
+    yield from find_volume_causes(spec, container, "a host process")
     if container.get("workingDir"):
-        yield f'the working directory "{container["workingDir"]}" is one of the image\'s: remove workingDir'
+        yield f'the working directory "{container["workingDir"]}" is one of the image\'s', "remove workingDir"
     for kind in probes.FIELDS:
-        yield from _handlers(f"the {kind}", container.get(kind, {}), ("exec",), "httpGet, tcpSocket or grpc")
+        if "exec" in container.get(kind, {}):
+            yield f"the {kind} uses exec, which a host process has not", "use httpGet, tcpSocket or grpc"
     lifecycle = container.get("lifecycle", {})
     if "postStart" in lifecycle:
-        yield "a host process has no postStart hook: remove it"
-    yield from _handlers("the preStop hook", lifecycle.get("preStop", {}), ("exec",), "sleep or httpGet")
+        yield "a host process has no postStart hook", "remove it"
+    if "exec" in lifecycle.get("preStop", {}):
+        yield "the preStop hook uses exec, which a host process has not", "use sleep or httpGet"
 
 
 _VOLUMES = frozenset({"emptyDir", "hostPath", "persistentVolumeClaim"}) | volume_files.KINDS
@@ -66,8 +70,8 @@ def mount_path(mount: Mapping[str, Any]) -> str:
     return posixpath.normpath("/" + str(mount["mountPath"]).lstrip("/"))
 
 
-def find_volume_refusals(spec: Mapping[str, Any], container: Mapping[str, Any], runs: str) -> Iterator[str]:
-    """Yield the reasons why volumes cannot be mounted."""
+def find_volume_causes(spec: Mapping[str, Any], container: Mapping[str, Any], runs: str) -> Iterator[Cause]:
+    """Yield why volumes cannot be mounted."""
     by_name = {volume["name"]: volume for volume in spec.get("volumes", ())}
     for mount in list_volume_mounts(container):
         volume, path = by_name[mount["name"]], mount["mountPath"]
@@ -75,20 +79,14 @@ def find_volume_refusals(spec: Mapping[str, Any], container: Mapping[str, Any], 
         parts = [kind for source in volume.get("projected", {}).get("sources", ()) for kind in source]
         what = f'volume "{mount["name"]}" cannot be mounted at "{path}"'
         if not _VOLUMES & volume.keys():
-            yield f"{what}: {runs} has no volumes of the kind {', '.join(kinds)}: use another kind"
+            yield f"{what}: {runs} has no volumes of the kind {', '.join(kinds)}", "use another kind"
         elif missing := sorted(set(parts) - volume_files.PROJECTED):
-            yield f"{what}: its source {missing[0]} is of a cluster's own: remove it"
+            yield f"{what}: its source {missing[0]} is of a cluster's own", "remove it"
         elif not path.startswith("/") or path.strip("/.") == "" or ".." in path.split("/"):
-            yield f"{what}: that is not an absolute path below the root: use one"
+            yield f"{what}: that is not an absolute path below the root", "use one"
         elif mount.get("mountPropagation") == "Bidirectional":
-            yield f"{what}: what it mounts itself stays its own: remove mountPropagation"
+            yield f"{what}: what it mounts itself stays its own", "remove mountPropagation"
         elif mount.get("recursiveReadOnly") == "Enabled":
-            yield f"{what}: what is mounted below it stays as it is: remove recursiveReadOnly"
+            yield f"{what}: what is mounted below it stays as it is", "remove recursiveReadOnly"
     if container.get("volumeDevices"):
-        yield f"{runs} has no block devices as volumes: remove volumeDevices"
-
-
-def _handlers(what: str, handler: Mapping[str, Any], refused: tuple[str, ...], remedy: str) -> Iterator[str]:
-    for kind in refused:
-        if kind in handler:
-            yield f"{what} uses {kind}, which a host process has not: use {remedy}"
+        yield f"{runs} has no block devices as volumes", "remove volumeDevices"

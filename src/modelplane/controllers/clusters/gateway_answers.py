@@ -62,10 +62,10 @@ class GatewayAnswers(Runnable):
         """Ask each gateway of a cluster that does not serve yet, and wake those that say something new."""
         names = [cluster["metadata"]["name"] for cluster in self._clusters if not _serves(cluster)]
         asked = {name: address for name in names if (address := self._address(name))}
-        said = dict(zip(asked, await asyncio.gather(*map(self._ask, asked.values())), strict=True))
-        before, self._said = self._said, said
-        for name, each in said.items():
-            if name not in before or before[name] != each:
+        answers = dict(zip(asked, await asyncio.gather(*map(self._ask, asked.values())), strict=True))
+        before, self._said = self._said, answers
+        for name, answer in answers.items():
+            if name not in before or before[name] != answer:
                 self._changed(OwnerKey(_CLUSTER, "", name))
 
     def _address(self, cluster: str) -> str | None:

@@ -7,22 +7,12 @@ is not its own does not start.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from modelplane.api.rejected import Rejected
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
+from modelplane.kubelet.cannot_start import CannotStart, WaitingReason
 from modelplane.kubelet.devices.local_device import DiscoveredDevice
-from modelplane.kubelet.pod_refusals import Refusal
-
-REASON = "ClaimNotReady"
-
-
-class ClaimNotReady(Exception):
-    """A claim that does not exist, is not allocated, or is not reserved for the pod."""
-
-    @property
-    def refusal(self) -> Refusal:
-        """The reason and sentence for the pod's status."""
-        return Refusal(REASON, str(self))
 
 
 async def find_devices(
@@ -30,51 +20,59 @@ async def find_devices(
 ) -> tuple[DiscoveredDevice, ...]:
     """Return the devices of this machine that the claims of a narrowed pod's container hold.
 
-    Raises ``ClaimNotReady`` for any claim of the pod: no container starts before all are ready.
+    Raises ``CannotStart`` for any claim of the pod: no container starts before all are ready.
     """
     namespace = pod["metadata"]["namespace"]
     container = pod["spec"]["containers"][0]
     named = {entry["name"] for entry in container.get("resources", {}).get("claims", ())}
     matching: list[DiscoveredDevice] = []
     for entry in pod["spec"].get("resourceClaims", ()):
-        name = claim_name(entry, pod)
-        if not name:
+        name = find_claim_name(entry, pod)
+        if name is None:
             continue
+        if isinstance(name, Rejected):
+            raise CannotStart(name)
         claim = await client.get(resources.RESOURCE_CLAIMS, name, namespace)
         devices = list_allocated(name, claim, pod, machine)
+        if isinstance(devices, Rejected):
+            raise CannotStart(devices)
         matching.extend(devices if entry["name"] in named else ())
     return tuple(matching)
 
 
-def claim_name(entry: Mapping[str, Any], pod: Mapping[str, Any]) -> str:
-    """Return the name of a pod's claim; empty where its template made none."""
+def find_claim_name(entry: Mapping[str, Any], pod: Mapping[str, Any]) -> str | Rejected | None:
+    """Return the name of a pod's claim; None if its template needs none, ``Rejected`` until it is made."""
     if "resourceClaimName" in entry:
         return str(entry["resourceClaimName"])
     for status in pod.get("status", {}).get("resourceClaimStatuses", ()):
         if status["name"] == entry["name"]:
-            return str(status.get("resourceClaimName") or "")
-    raise ClaimNotReady(f'claim "{entry["name"]}" has not been made from its template yet')
+            return str(status.get("resourceClaimName") or "") or None
+    return _refuse(f'claim "{entry["name"]}"', "has not been made from its template yet")
 
 
 def list_allocated(
     name: str, claim: Object | None, pod: Mapping[str, Any], machine: Iterable[DiscoveredDevice]
-) -> tuple[DiscoveredDevice, ...]:
-    """Return the devices of one claim."""
+) -> tuple[DiscoveredDevice, ...] | Rejected:
+    """Return the devices of one claim; ``Rejected`` unless all of them are the pod's."""
+    what = f'ResourceClaim "{name}"'
     if claim is None:
-        raise ClaimNotReady(f'ResourceClaim "{name}" does not exist: create it, or delete the pod')
+        return _refuse(what, "does not exist", "create it, or delete the pod")
     status = claim.get("status", {})
     if "allocation" not in status:
-        raise ClaimNotReady(f'ResourceClaim "{name}" is not allocated: leave the binding to kube-scheduler')
+        return _refuse(what, "is not allocated", "leave the binding to kube-scheduler")
     if not any(user.get("uid") == pod["metadata"]["uid"] for user in status.get("reservedFor", ())):
-        raise ClaimNotReady(f'ResourceClaim "{name}" is not reserved for this pod: another one uses it')
+        return _refuse(what, "is not reserved for this pod: another one uses it")
     by_name = {(device.driver, device.name): device for device in machine}
     results = status["allocation"].get("devices", {}).get("results", ())
     missing = sorted(
         result["device"] for result in results if (result["driver"], result["device"]) not in by_name
     )
     if missing:
-        raise ClaimNotReady(
-            f'ResourceClaim "{name}" holds device "{missing[0]}", which this machine no longer has: '
-            "delete the pod"
+        return _refuse(
+            what, f'holds device "{missing[0]}", which this machine no longer has', "delete the pod"
         )
     return tuple(by_name[result["driver"], result["device"]] for result in results)
+
+
+def _refuse(subject: str, detail: str, remedy: str = "") -> Rejected:
+    return Rejected(WaitingReason.CLAIM_NOT_READY, subject, detail, remedy)

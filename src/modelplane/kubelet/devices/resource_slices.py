@@ -26,7 +26,9 @@ async def publish(client: Client, node: Object, devices: Iterable[DiscoveredDevi
     for driver, devices_of_driver in by_driver.items():
         name = name_slice(node["metadata"]["name"], driver)
         existing = slices.get(name)
-        if existing is not None and not (devices_of_driver and _owned(existing, node)):
+        owners = existing["metadata"].get("ownerReferences", ()) if existing else ()
+        is_ours = any(owner["uid"] == node["metadata"]["uid"] for owner in owners)
+        if existing is not None and not (devices_of_driver and is_ours):
             await client.delete(resources.RESOURCE_SLICES, name, uid=existing["metadata"]["uid"])
             existing = None
         if not devices_of_driver:
@@ -66,11 +68,6 @@ def build_slice(node: Object, driver: str, devices: Sequence[DiscoveredDevice], 
             ],
         },
     }
-
-
-def _owned(existing: Object, node: Object) -> bool:
-    owners = existing["metadata"].get("ownerReferences", ())
-    return any(owner["uid"] == node["metadata"]["uid"] for owner in owners)
 
 
 def _generation(existing: Object | None) -> int:

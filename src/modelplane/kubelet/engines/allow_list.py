@@ -12,6 +12,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from modelplane.api.rejected import Rejected
+
 _ANY_ADDRESS = {"", "0.0.0.0", "::", "[::]"}  # noqa: S104 - recognised, not bound
 _WORD = re.compile(r"[\w.,:+%^=|-]*", re.ASCII)
 _REPOSITORY = re.compile(r"[\w][\w.-]*(/[\w][\w.-]*)?(:[\w.-]+)?", re.ASCII)
@@ -28,62 +30,65 @@ class Place:
     mounts: tuple[str, ...] = ()
 
 
-Check = Callable[[str, Place], str]
-"""Returns the values that are allowed, in words; empty if the value is one of them."""
+Check = Callable[[str, Place], str | None]
+"""Returns the values that are allowed, in words; None if the value is one of them."""
 
 
-def allow_text(_value: str, _place: Place) -> str:
+def allow_text(_value: str, _place: Place) -> None:
     """Allow every value, for what the engine neither opens nor imports."""
-    return ""
 
 
-def allow_word(value: str, _place: Place) -> str:
+def allow_word(value: str, _place: Place) -> str | None:
     """Allow numbers and names, which no path or URL is."""
-    return "" if _WORD.fullmatch(value) else "a number or a name without slashes"
+    return None if _WORD.fullmatch(value) else "a number or a name without slashes"
 
 
-def name(value: str, _place: Place) -> str:
+def allow_name(value: str, _place: Place) -> str | None:
     """Allow names of models, with slashes between."""
-    return "" if _NAME.fullmatch(value) and ".." not in value and "://" not in value else "a name"
+    return None if _NAME.fullmatch(value) and ".." not in value and "://" not in value else "a name"
 
 
-def allow_address(value: str, place: Place) -> str:
+def allow_address(value: str, place: Place) -> str | None:
     """Allow the pod's own address, and those that stand for every one of its addresses."""
-    return "" if value in _ANY_ADDRESS | {place.address} else f"0.0.0.0 or the pod's address, {place.address}"
-
-
-def allow_path(value: str, place: Place) -> str:
-    """Allow files of the pod's volumes."""
-    parts = value.split("/")
-    inside = (value == mount or value.startswith(f"{mount.rstrip('/')}/") for mount in place.mounts)
     return (
-        "" if value.startswith("/") and ".." not in parts and any(inside) else "a path in a volume of the pod"
+        None if value in _ANY_ADDRESS | {place.address} else f"0.0.0.0 or the pod's address, {place.address}"
     )
 
 
-def allow_model(value: str, place: Place) -> str:
+def allow_path(value: str, place: Place) -> str | None:
+    """Allow files of the pod's volumes."""
+    return None if _is_in_volume(value, place) else _IN_VOLUME
+
+
+def allow_model(value: str, place: Place) -> str | None:
     """Allow repositories of the hub, and folders of the pod's volumes."""
-    if _REPOSITORY.fullmatch(value) and ".." not in value:
-        return ""
-    return "OWNER/NAME on the hub, or a path in a volume of the pod" if allow_path(value, place) else ""
+    is_repository = _REPOSITORY.fullmatch(value) and ".." not in value
+    return None if is_repository or _is_in_volume(value, place) else f"OWNER/NAME on the hub, or {_IN_VOLUME}"
 
 
-def allow_template(value: str, place: Place) -> str:
+def allow_template(value: str, place: Place) -> str | None:
     """Allow the text of a template, the name of one, and files of the pod's volumes."""
-    if any(mark in value for mark in "{\n") or not allow_word(value, place):
-        return ""
-    return "a template, or a path in a volume of the pod" if allow_path(value, place) else ""
+    is_template = any(mark in value for mark in "{\n") or _WORD.fullmatch(value)
+    return None if is_template or _is_in_volume(value, place) else f"a template, or {_IN_VOLUME}"
+
+
+_IN_VOLUME = "a path in a volume of the pod"
+
+
+def _is_in_volume(value: str, place: Place) -> bool:
+    inside = (value == mount or value.startswith(f"{mount.rstrip('/')}/") for mount in place.mounts)
+    return value.startswith("/") and ".." not in value.split("/") and any(inside)
 
 
 def allow_one_of(*values: str) -> Check:
     """Allow some values only."""
-    return lambda value, _place: "" if value in values else f"one of {', '.join(values)}"
+    return lambda value, _place: None if value in values else f"one of {', '.join(values)}"
 
 
 def allow_fields(**checks: Check) -> Check:
     """Allow a JSON object of some fields only."""
 
-    def check(value: str, place: Place) -> str:
+    def check(value: str, place: Place) -> str | None:
         allowed = f"a JSON object of {', '.join(sorted(checks))}"
         try:
             document = json.loads(value)
@@ -98,7 +103,7 @@ def allow_fields(**checks: Check) -> Check:
                 allowed_form := checks[key](entry, place)
             ):
                 return f'{allowed}, with {allowed_form} as "{key}"'
-        return ""
+        return None
 
     return check
 
@@ -115,19 +120,21 @@ class Flags:
     """Flags with any number of values."""
     positional: Check | None = None
 
-    def __call__(self, arguments: Sequence[str], _variables: Mapping[str, str], place: Place) -> str:
-        """Return why arguments are refused; empty if they are all allowed."""
-        return next(self._problems(arguments, place), "")
+    def __call__(
+        self, arguments: Sequence[str], _variables: Mapping[str, str], place: Place
+    ) -> Rejected | None:
+        """Return why arguments are refused; None if they are all allowed."""
+        return next(self._find_refused(arguments, place), None)
 
-    def _problems(self, arguments: Sequence[str], place: Place) -> Iterator[str]:
+    def _find_refused(self, arguments: Sequence[str], place: Place) -> Iterator[Rejected]:
         check, is_list, shown = self.positional, False, ""
         waits = False
         for argument in arguments:
             if not argument.startswith("-") or (waits and _NUMBER.fullmatch(argument)):
                 if check is None:
-                    yield _unlisted("argument", argument)
+                    yield _refuse_unlisted("argument", argument)
                 elif allowed_form := check(argument, place):
-                    yield _unfit("argument", shown or argument, allowed_form)
+                    yield refuse_value("argument", shown or argument, allowed_form)
                 if not is_list:
                     check, shown = self.positional, ""
                 waits = is_list
@@ -137,9 +144,9 @@ class Flags:
             flag_check = self.values.get(flag) or self.lists.get(flag)
             waits = flag_check is not None and not sign
             if flag_check is None and (sign or flag not in self.switches):
-                yield _unlisted("argument", written)
+                yield _refuse_unlisted("argument", written)
             elif flag_check is not None and sign and (allowed_form := flag_check(value, place)):
-                yield _unfit("argument", written, allowed_form)
+                yield refuse_value("argument", written, allowed_form)
             check, shown = (flag_check, written) if waits else (self.positional, "")
             is_list = waits and flag in self.lists
 
@@ -148,8 +155,8 @@ class Flags:
 class AllowList:
     """The variables and arguments that the process of one launcher gets from a pod."""
 
-    arguments: Callable[[Sequence[str], Mapping[str, str], Place], str]
-    """Returns why arguments are refused, given the variables; empty if they are allowed."""
+    arguments: Callable[[Sequence[str], Mapping[str, str], Place], Rejected | None]
+    """Returns why arguments are refused, given the variables; None if they are allowed."""
     variables: Mapping[str, Check]
     """Checks of values, by the names of variables."""
     prefixes: Mapping[str, Check] = field(default_factory=dict)
@@ -159,35 +166,36 @@ class AllowList:
 
     def select_variables(self, variables: Mapping[str, str]) -> dict[str, str]:
         """Return the variables that the process gets."""
-        return {variable: value for variable, value in variables.items() if self._check(variable)}
+        return {variable: value for variable, value in variables.items() if self._find_check(variable)}
 
-    def find_problem(
+    def check(
         self, arguments: Sequence[str], variables: Mapping[str, str], written: Sequence[str], place: Place
-    ) -> str:
-        """Return why a pod is refused; empty if it is allowed.
+    ) -> Rejected | None:
+        """Return why a pod is refused; None if it is allowed.
 
         ``written`` are the arguments before their references to variables are replaced. A variable that is
         only referred to need not be listed, because the arguments are checked as they result.
         """
         referred = {variable for part in written for variable in _REFERENCE.findall(part)}
         for variable, value in variables.items():
-            check = self._check(variable)
+            check = self._find_check(variable)
             if check is None and variable not in referred:
-                return _unlisted("variable", variable)
+                return _refuse_unlisted("variable", variable)
             if check is not None and (allowed_form := check(value, place)):
-                return _unfit("variable", variable, allowed_form)
+                return refuse_value("variable", variable, allowed_form)
         return self.arguments(arguments, self.select_variables(variables), place)
 
-    def _check(self, variable: str) -> Check | None:
+    def _find_check(self, variable: str) -> Check | None:
         if variable in self.exclusions:
             return None
         by_prefix = (check for prefix, check in self.prefixes.items() if variable.startswith(prefix))
         return self.variables.get(variable) or next(by_prefix, None)
 
 
-def _unlisted(kind: str, written: str) -> str:
-    return f'it does not get the {kind} "{written}" of a pod: remove it'
+def _refuse_unlisted(kind: str, written: str) -> Rejected:
+    return Rejected(detail=f'it does not get the {kind} "{written}" of a pod', remedy="remove it")
 
 
-def _unfit(kind: str, written: str, allowed_form: str) -> str:
-    return f'the {kind} "{written}" must be {allowed_form}'
+def refuse_value(kind: str, written: str, allowed_form: str) -> Rejected:
+    """Return that an argument or a variable has another value than those that are allowed."""
+    return Rejected(detail=f'the {kind} "{written}" must be {allowed_form}')

@@ -9,6 +9,7 @@ import posixpath
 import re
 from collections.abc import Mapping, Sequence
 
+from modelplane.api.rejected import Rejected
 from modelplane.kubelet.engines.allow_list import (
     AllowList,
     Check,
@@ -17,14 +18,16 @@ from modelplane.kubelet.engines.allow_list import (
     allow_address,
     allow_fields,
     allow_model,
+    allow_name,
     allow_one_of,
     allow_path,
     allow_template,
     allow_text,
     allow_word,
-    name,
+    refuse_value,
 )
 from modelplane.kubelet.engines.llama_cpp import flags
+from modelplane.user_error import UserError
 
 _HASH = re.compile("[0-9a-f]+")
 _MARKER = re.compile(r"\.[\w-]+", re.ASCII)
@@ -33,7 +36,7 @@ _NO_VOLUME = "-"
 _HUB_HOME = "/tmp/huggingface"  # noqa: S108 - in the pod's own /tmp
 
 
-def _each(names: str, check: Check) -> dict[str, Check]:
+def _check_all(names: str, check: Check) -> dict[str, Check]:
     return dict.fromkeys(names.split(), check)
 
 
@@ -42,44 +45,44 @@ def _switches(*names: str) -> frozenset[str]:
 
 
 _HUB = {
-    **_each("HF_TOKEN HUGGING_FACE_HUB_TOKEN", allow_text),
-    **_each(
+    **_check_all("HF_TOKEN HUGGING_FACE_HUB_TOKEN", allow_text),
+    **_check_all(
         "HF_HUB_DISABLE_TELEMETRY HF_HUB_DISABLE_XET HF_HUB_DOWNLOAD_TIMEOUT HF_HUB_ETAG_TIMEOUT", allow_word
     ),
-    **_each(
+    **_check_all(
         "HF_HUB_ENABLE_HF_TRANSFER HF_HUB_OFFLINE HF_XET_HIGH_PERFORMANCE TRANSFORMERS_OFFLINE", allow_word
     ),
 }
 """Variables of the library for the Hugging Face hub; the hub itself is that of the user of this machine."""
 
-_POD = _each(
+_POD = _check_all(
     "HOST_IP NODE_NAME POD_IP POD_NAME POD_NAMESPACE POD_UID MODELPLANE_SERVED_MODEL_NAME", allow_text
 )
 """Usual names for the fields of a pod, and the name that its engine is asked to serve under."""
 
 _TORCH = {
-    **_each("CUDA_DEVICE_ORDER CUDA_LAUNCH_BLOCKING OMP_NUM_THREADS PYTORCH_ALLOC_CONF", allow_word),
-    **_each("PYTORCH_CUDA_ALLOC_CONF TOKENIZERS_PARALLELISM", allow_word),
-    **_each("FI_PROVIDER GLOO_SOCKET_IFNAME NCCL_CUMEM_ENABLE NCCL_DEBUG NCCL_DEBUG_SUBSYS", allow_word),
-    **_each("NCCL_IB_DISABLE NCCL_IB_HCA NCCL_NVLS_ENABLE NCCL_P2P_DISABLE NCCL_P2P_LEVEL", allow_word),
-    **_each("NCCL_SHM_DISABLE NCCL_SOCKET_IFNAME MODELPLANE_LEADER_ADDRESS MODELPLANE_RANK", allow_word),
+    **_check_all("CUDA_DEVICE_ORDER CUDA_LAUNCH_BLOCKING OMP_NUM_THREADS PYTORCH_ALLOC_CONF", allow_word),
+    **_check_all("PYTORCH_CUDA_ALLOC_CONF TOKENIZERS_PARALLELISM", allow_word),
+    **_check_all("FI_PROVIDER GLOO_SOCKET_IFNAME NCCL_CUMEM_ENABLE NCCL_DEBUG NCCL_DEBUG_SUBSYS", allow_word),
+    **_check_all("NCCL_IB_DISABLE NCCL_IB_HCA NCCL_NVLS_ENABLE NCCL_P2P_DISABLE NCCL_P2P_LEVEL", allow_word),
+    **_check_all("NCCL_SHM_DISABLE NCCL_SOCKET_IFNAME MODELPLANE_LEADER_ADDRESS MODELPLANE_RANK", allow_word),
 }
 
 _FORMATS = ("auto", "safetensors", "dummy", "gguf", "bitsandbytes", "mistral", "fastsafetensors")
 """Formats of weights that are neither pickled Python nor read from a storage service."""
 
 
-def _llama_cpp(arguments: Sequence[str], variables: Mapping[str, str], place: Place) -> str:
+def _llama_cpp(arguments: Sequence[str], variables: Mapping[str, str], place: Place) -> Rejected | None:
     try:
         settings = flags.parse(arguments, variables)
-    except flags.UnknownFlag:
-        return ""  # the engine itself refuses it, and its log says so
+    except UserError:
+        return None  # the engine itself refuses it, and its log has the reason
     files = {"api_key_file": "--api-key-file", "chat_template_file": "--chat-template-file"}
     checks = {"host": ("--host", allow_address), **{key: (flag, allow_path) for key, flag in files.items()}}
     for setting, (flag, check) in checks.items():
         if setting in settings and (allowed_form := check(str(settings[setting]), place)):
-            return f'the argument "{flag}" must be {allowed_form}'
-    return ""
+            return refuse_value("argument", flag, allowed_form)
+    return None
 
 
 _NIXL = {"VLLM_NIXL_SIDE_CHANNEL_HOST": allow_address, "VLLM_NIXL_SIDE_CHANNEL_PORT": allow_word}
@@ -99,33 +102,39 @@ _VLLM_FLAGS = Flags(
         "--no-enforce-eager --return-tokens-as-token-ids -O0 -O1 -O2 -O3",
     ),
     values={
-        **_each("--model --tokenizer --generation-config", allow_model),
-        **_each("--host", allow_address),
-        **_each("--download-dir", allow_path),
-        **_each("--chat-template", allow_template),
-        **_each("--api-key --default-chat-template-kwargs --limit-mm-per-prompt", allow_text),
-        **_each("--revision --tokenizer-revision", name),
-        **_each("--load-format", allow_one_of(*_FORMATS)),
-        **_each("--distributed-executor-backend", allow_one_of("mp", "uni")),
-        **_each(
+        **_check_all("--model --tokenizer --generation-config", allow_model),
+        **_check_all("--host", allow_address),
+        **_check_all("--download-dir", allow_path),
+        **_check_all("--chat-template", allow_template),
+        **_check_all("--api-key --default-chat-template-kwargs --limit-mm-per-prompt", allow_text),
+        **_check_all("--revision --tokenizer-revision", allow_name),
+        **_check_all("--load-format", allow_one_of(*_FORMATS)),
+        **_check_all("--distributed-executor-backend", allow_one_of("mp", "uni")),
+        **_check_all(
             "--port --task --runner --convert --dtype --quantization -q --seed --tokenizer-mode", allow_word
         ),
-        **_each(
+        **_check_all(
             "--max-model-len --max-num-seqs --max-num-batched-tokens --max-logprobs --max-log-len", allow_word
         ),
-        **_each("--gpu-memory-utilization --kv-cache-dtype --kv-cache-memory-bytes --block-size", allow_word),
-        **_each(
+        **_check_all(
+            "--gpu-memory-utilization --kv-cache-dtype --kv-cache-memory-bytes --block-size", allow_word
+        ),
+        **_check_all(
             "--num-gpu-blocks-override --swap-space --cpu-offload-gb --max-lora-rank --max-loras", allow_word
         ),
-        **_each("--max-cpu-loras --tensor-parallel-size -tp --pipeline-parallel-size -pp", allow_word),
-        **_each("--data-parallel-size -dp --response-role --chat-template-content-format", allow_word),
-        **_each("--tool-call-parser --reasoning-parser --uvicorn-log-level --mamba-cache-dtype", allow_word),
-        **_each(
+        **_check_all("--max-cpu-loras --tensor-parallel-size -tp --pipeline-parallel-size -pp", allow_word),
+        **_check_all("--data-parallel-size -dp --response-role --chat-template-content-format", allow_word),
+        **_check_all(
+            "--tool-call-parser --reasoning-parser --uvicorn-log-level --mamba-cache-dtype", allow_word
+        ),
+        **_check_all(
             "--mamba-ssm-cache-dtype --stream-interval --scheduling-policy --optimization-level", allow_word
         ),
-        **_each("--shutdown-timeout", allow_word),
-        **_each("--model-loader-extra-config", allow_fields(concurrency=allow_word, distributed=allow_word)),
-        **_each(
+        **_check_all("--shutdown-timeout", allow_word),
+        **_check_all(
+            "--model-loader-extra-config", allow_fields(concurrency=allow_word, distributed=allow_word)
+        ),
+        **_check_all(
             "--kv-transfer-config",
             allow_fields(
                 kv_connector=allow_one_of("NixlConnector"),
@@ -134,7 +143,7 @@ _VLLM_FLAGS = Flags(
                 kv_load_failure_policy=allow_word,
             ),
         ),
-        **_each(
+        **_check_all(
             "--speculative-config",
             allow_fields(
                 method=allow_word,
@@ -146,7 +155,7 @@ _VLLM_FLAGS = Flags(
             ),
         ),
     },
-    lists=_each("--served-model-name", name),
+    lists=_check_all("--served-model-name", allow_name),
     positional=allow_model,
 )
 
@@ -158,18 +167,18 @@ VLLM = AllowList(
         **_TORCH,
         **_NIXL,
         "VLLM_HOST_IP": allow_address,
-        **_each("VLLM_API_KEY", allow_text),
-        **_each(
+        **_check_all("VLLM_API_KEY", allow_text),
+        **_check_all(
             "DO_NOT_TRACK VLLM_ALLOW_LONG_MAX_MODEL_LEN VLLM_ATTENTION_BACKEND VLLM_DO_NOT_TRACK", allow_word
         ),
-        **_each(
+        **_check_all(
             "VLLM_BLOCKSCALE_FP8_GEMM_FLASHINFER VLLM_CPU_KVCACHE_SPACE VLLM_CPU_OMP_THREADS_BIND", allow_word
         ),
-        **_each(
+        **_check_all(
             "VLLM_ENABLE_V1_MULTIPROCESSING VLLM_ENGINE_ITERATION_TIMEOUT_S VLLM_LOGGING_LEVEL", allow_word
         ),
-        **_each("VLLM_ENGINE_READY_TIMEOUT_S VLLM_NO_USAGE_STATS", allow_word),
-        **_each("VLLM_SKIP_WARMUP VLLM_WORKER_MULTIPROC_METHOD", allow_word),
+        **_check_all("VLLM_ENGINE_READY_TIMEOUT_S VLLM_NO_USAGE_STATS", allow_word),
+        **_check_all("VLLM_SKIP_WARMUP VLLM_WORKER_MULTIPROC_METHOD", allow_word),
     },
     prefixes={"VLLM_USE_": allow_word},
     # Another hub, whose code is run.
@@ -183,22 +192,28 @@ _SGLANG_FLAGS = Flags(
         "--skip-server-warmup",
     ),
     values={
-        **_each("--model-path --model --tokenizer-path", allow_model),
-        **_each("--host", allow_address),
-        **_each("--api-key", allow_text),
-        **_each("--chat-template", allow_template),
-        **_each("--served-model-name --revision", name),
-        **_each("--load-format", allow_one_of("auto", "safetensors", "dummy", "gguf", "bitsandbytes")),
-        **_each(
+        **_check_all("--model-path --model --tokenizer-path", allow_model),
+        **_check_all("--host", allow_address),
+        **_check_all("--api-key", allow_text),
+        **_check_all("--chat-template", allow_template),
+        **_check_all("--served-model-name --revision", allow_name),
+        **_check_all("--load-format", allow_one_of("auto", "safetensors", "dummy", "gguf", "bitsandbytes")),
+        **_check_all(
             "--port --tp --tp-size --tensor-parallel-size --dp --dp-size --data-parallel-size", allow_word
         ),
-        **_each("--pp-size --pipeline-parallel-size --ep --ep-size --expert-parallel-size", allow_word),
-        **_each("--context-length --mem-fraction-static --dtype --quantization --kv-cache-dtype", allow_word),
-        **_each("--max-running-requests --max-total-tokens --max-prefill-tokens", allow_word),
-        **_each("--schedule-policy --schedule-conservativeness --log-level --log-level-http", allow_word),
-        **_each("--tool-call-parser --reasoning-parser --attention-backend --sampling-backend", allow_word),
-        **_each("--random-seed --tokenizer-mode --watchdog-timeout --cuda-graph-max-bs", allow_word),
-        **_each("--stream-interval --torch-compile-max-bs --chunked-prefill-size", allow_word),
+        **_check_all("--pp-size --pipeline-parallel-size --ep --ep-size --expert-parallel-size", allow_word),
+        **_check_all(
+            "--context-length --mem-fraction-static --dtype --quantization --kv-cache-dtype", allow_word
+        ),
+        **_check_all("--max-running-requests --max-total-tokens --max-prefill-tokens", allow_word),
+        **_check_all(
+            "--schedule-policy --schedule-conservativeness --log-level --log-level-http", allow_word
+        ),
+        **_check_all(
+            "--tool-call-parser --reasoning-parser --attention-backend --sampling-backend", allow_word
+        ),
+        **_check_all("--random-seed --tokenizer-mode --watchdog-timeout --cuda-graph-max-bs", allow_word),
+        **_check_all("--stream-interval --torch-compile-max-bs --chunked-prefill-size", allow_word),
     },
 )
 
@@ -208,7 +223,7 @@ SGLANG = AllowList(_SGLANG_FLAGS, {**_HUB, **_POD, **_TORCH})
 ENDPOINT_PICKER = AllowList(
     Flags(
         {
-            **_each("--pool-name --pool-namespace --pool-group --grpc-port", allow_word),
+            **_check_all("--pool-name --pool-namespace --pool-group --grpc-port", allow_word),
             "--config-file": allow_path,
         }
     ),
@@ -220,45 +235,45 @@ ROUTING_SIDECAR = AllowList(
         {
             "--secure-proxy": allow_one_of("false"),
             "--kv-connector": allow_one_of("nixlv2"),
-            **_each("--model-server-port --vllm-port", allow_word),
+            **_check_all("--model-server-port --vllm-port", allow_word),
         }
     ),
     {},
 )
 
 
-def _hydration(arguments: Sequence[str], _variables: Mapping[str, str], place: Place) -> str:
+def _hydration(arguments: Sequence[str], _variables: Mapping[str, str], place: Place) -> Rejected | None:
     match arguments:
         case [volume, mark, hub, code] if (
             _MARKER.fullmatch(mark) and _REQUIREMENTS.fullmatch(hub) and code.isdecimal()
         ):
-            return _mounted(volume, place)
+            return _check_mounted(volume, place)
         case [volume, mark, code] if _MARKER.fullmatch(mark) and code.isdecimal():
-            return "" if volume == _NO_VOLUME else _mounted(volume, place)
+            return None if volume == _NO_VOLUME else _check_mounted(volume, place)
         case _:
-            return "its arguments must be those that a ModelCache gives it"
+            return Rejected(detail="its arguments must be those that a ModelCache gives it")
 
 
-def _mounted(volume: str, place: Place) -> str:
+def _check_mounted(volume: str, place: Place) -> Rejected | None:
     inside = posixpath.normpath(volume) in place.mounts
-    return "" if inside else f'the argument "{volume}" must be the mount path of a volume of the pod'
+    return None if inside else refuse_value("argument", volume, "the mount path of a volume of the pod")
 
 
-def _artifact(value: str, _place: Place) -> str:
-    return "" if _HASH.fullmatch(value) else "the hash that a ModelCache gives it"
+def _allow_hash(value: str, _place: Place) -> str | None:
+    return None if _HASH.fullmatch(value) else "the hash that a ModelCache gives it"
 
 
 HYDRATION = AllowList(
     _hydration,
     {
         **_HUB,
-        **_each("REPO REVISION", name),
+        **_check_all("REPO REVISION", allow_name),
         "FILES": allow_word,
-        "ARTIFACT": _artifact,
+        "ARTIFACT": _allow_hash,
         "HF_HOME": allow_one_of(_HUB_HOME),
         # The program reads nothing of the machine but a folder for the pod's volume, whatever these say.
-        **_each("SOURCE TOKEN DOCKER_CONFIG NGC_API_KEY", allow_text),
-        **_each("AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN", allow_text),
+        **_check_all("SOURCE TOKEN DOCKER_CONFIG NGC_API_KEY", allow_text),
+        **_check_all("AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN", allow_text),
         "LIMIT": allow_word,
     },
 )

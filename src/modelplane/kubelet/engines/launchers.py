@@ -15,13 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from modelplane.api.rejected import Rejected
 from modelplane.compose.cache.hydration_program import PROGRAM, SOURCES_PROGRAM
 from modelplane.kube.client import Client
 from modelplane.kubelet import pod_refusals
+from modelplane.kubelet.cannot_start import WaitingReason
 from modelplane.kubelet.engines import allowed, composed
 from modelplane.kubelet.engines.allow_list import AllowList, Place
 from modelplane.kubelet.engines.composed import Composed
-from modelplane.kubelet.pod_refusals import Refusal
 from modelplane.kubelet.runtime.container_environment import expand
 
 _WILDCARDS = {"", "0.0.0.0", "::"}  # noqa: S104 - recognised so that it is not bound
@@ -34,14 +35,6 @@ Program = tuple[str, ...]
 
 PYTHON: Program = (sys.executable, "-E", "-P")
 """The agent's own Python. It reads no variable of Python's, and no module of the working directory."""
-
-
-class CannotLaunch(Exception):
-    """No program for an image, or the program is not installed."""
-
-    def __init__(self, reason: str, message: str) -> None:
-        super().__init__(message)
-        self.refusal = Refusal(reason, message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,10 +185,10 @@ LAUNCHERS: tuple[Launcher, ...] = (
 )
 
 
-def find_engine(image: str) -> str:
-    """Return the engine whose launcher replaces an image; empty if there is none."""
+def find_engine(image: str) -> str | None:
+    """Return the engine whose launcher replaces an image; None if there is none."""
     launcher = _find(image)
-    return launcher.engine if launcher else ""
+    return launcher.engine if launcher else None
 
 
 def has_service_account(image: str) -> bool:
@@ -210,20 +203,24 @@ def find_composed(image: str) -> Composed | None:
     return launcher.composed if launcher else None
 
 
-async def check_author(client: Client, pod: Mapping[str, Any], container: Mapping[str, Any]) -> None:
-    """Raise ``CannotLaunch`` if a container of a pod has a launcher that is not for containers of tenants.
+async def check_author(
+    client: Client, pod: Mapping[str, Any], container: Mapping[str, Any]
+) -> Rejected | None:
+    """Return why a container must not have its launcher, which is not for tenants; None if it may.
 
     Raises ``KubernetesError`` if the owners of the pod cannot be read.
     """
     launcher = _find(container["image"])
     if launcher is None or launcher.composed is None:
-        return
-    if not await composed.is_composed(client, pod, container["name"], launcher.composed):
-        raise CannotLaunch(
-            "NoLauncher",
-            f'cannot run image "{container["image"]}" without a container runtime: {launcher.engine} runs '
-            f"only in pods that Modelplane itself makes: use another image, {_START_RUNTIME}, or {_ALLOWED}",
-        )
+        return None
+    if await composed.is_composed(client, pod, container["name"], launcher.composed):
+        return None
+    return Rejected(
+        WaitingReason.NO_LAUNCHER,
+        detail=f'cannot run image "{container["image"]}" without a container runtime: {launcher.engine} runs '
+        "only in pods that Modelplane itself makes",
+        remedy=f"use another image, {_START_RUNTIME}, or {_ALLOWED}",
+    )
 
 
 def _find(image: str) -> Launcher | None:
@@ -234,28 +231,29 @@ def _find(image: str) -> Launcher | None:
     return None
 
 
-def check(container: Mapping[str, Any], *, host_commands: bool) -> None:
-    """Raise ``CannotLaunch`` where neither the container's image nor its command can be run here."""
+def check_image(container: Mapping[str, Any], *, host_commands: bool) -> Rejected | None:
+    """Return why neither the container's image nor its command can be run here; None if one can."""
     image, command = container["image"], container.get("command")
     if _find(image) is not None or (host_commands and command):
-        return
+        return None
     images = ", ".join(sorted(launcher.images[0] for launcher in LAUNCHERS if not launcher.composed))
     last = f", {_START_RUNTIME}, or {_ALLOWED}" if command else f", or {_START_RUNTIME}"
-    raise CannotLaunch(
-        "NoLauncher",
-        f'cannot run image "{image}" without a container runtime: no launcher knows it: use an image that '
-        f"has one ({images}){last}",
+    return Rejected(
+        WaitingReason.NO_LAUNCHER,
+        detail=f'cannot run image "{image}" without a container runtime: no launcher knows it',
+        remedy=f"use an image that has one ({images}){last}",
     )
 
 
 def build_command_line(
     container: Mapping[str, Any], environment: Mapping[str, str], address: str, *, host_commands: bool
-) -> tuple[str, ...]:
-    """Return the command to execute for a container; raise ``CannotLaunch`` if there is none.
+) -> tuple[str, ...] | Rejected:
+    """Return the command to execute for a container; ``Rejected`` if there is none.
 
     As Kubernetes says, a command of the pod's own takes the place of the image's entry point.
     """
-    check(container, host_commands=host_commands)
+    if rejected := check_image(container, host_commands=host_commands):
+        return rejected
     importlib.invalidate_caches()  # what was installed since the last look counts
     launcher = _find(container["image"])
     command = tuple(expand(part, environment) for part in container.get("command", ()))
@@ -266,18 +264,19 @@ def build_command_line(
     if launcher is not None and called:
         program = launcher.programs[called]()
         if not program:
-            raise CannotLaunch(
-                "EngineNotInstalled",
-                f'cannot run image "{container["image"]}": {launcher.engine} is not installed on this '
-                f"machine: {launcher.remedy}",
+            fault = (
+                f'cannot run image "{container["image"]}": {launcher.engine} is not installed on this machine'
             )
+            return Rejected(WaitingReason.ENGINE_NOT_INSTALLED, detail=fault, remedy=launcher.remedy)
         rest = words[len(called) :]
-        if not host_commands:
-            _check_allowed(launcher, container, rest, environment, address)
+        if not host_commands and (
+            rejected := _check_allowed(launcher, container, rest, environment, address)
+        ):
+            return rejected
         return program + rest + launcher.own_arguments(rest, address)
     if launcher is None or (words and host_commands):
         return words
-    raise _foreign(launcher, container["image"], words)
+    return _refuse_command(launcher, container["image"], words)
 
 
 def select_variables(
@@ -296,16 +295,18 @@ def _check_allowed(
     arguments: Sequence[str],
     environment: Mapping[str, str],
     address: str,
-) -> None:
+) -> Rejected | None:
     mounts = map(pod_refusals.mount_path, pod_refusals.list_volume_mounts(container))
     written = (*container.get("command", ()), *container.get("args", ()))
     place = Place(address, tuple(mounts))
-    if problem := launcher.allowed.find_problem(arguments, environment, written, place):
-        raise CannotLaunch(
-            pod_refusals.REASON,
-            f"cannot run {launcher.engine} as a process of this machine: {problem}, {_START_RUNTIME}, or "
-            f"{_ALLOWED}",
-        )
+    rejected = launcher.allowed.check(arguments, environment, written, place)
+    if rejected is None:
+        return None
+    return Rejected(
+        WaitingReason.UNSUPPORTED_POD,
+        detail=f"cannot run {launcher.engine} as a process of this machine: {rejected.detail}",
+        remedy=", ".join(filter(None, (rejected.remedy, _START_RUNTIME, f"or {_ALLOWED}"))),
+    )
 
 
 def _called(launcher: Launcher | None, words: Sequence[str]) -> Program:
@@ -317,13 +318,13 @@ def _called(launcher: Launcher | None, words: Sequence[str]) -> Program:
     return next((program for program in launcher.programs if plain[: len(program)] == program), ())
 
 
-def _foreign(launcher: Launcher, image: str, words: Sequence[str]) -> CannotLaunch:
+def _refuse_command(launcher: Launcher, image: str, words: Sequence[str]) -> Rejected:
     programs = (
         "" if launcher.composed else " or ".join(f"`{' '.join(program)}`" for program in launcher.programs)
     )
-    instead = f"it does not start {launcher.engine}: begin it with {programs}, " if programs else ""
     what = f'the command "{words[0]}" of image' if words else "image"
-    return CannotLaunch(
-        "NoLauncher",
-        f'cannot run {what} "{image}" without a container runtime: {instead}{_START_RUNTIME}, or {_ALLOWED}',
-    )
+    fault = f'cannot run {what} "{image}" without a container runtime'
+    remedy = f"{_START_RUNTIME}, or {_ALLOWED}"
+    if programs:
+        fault, remedy = f"{fault}: it does not start {launcher.engine}", f"begin it with {programs}, {remedy}"
+    return Rejected(WaitingReason.NO_LAUNCHER, detail=fault, remedy=remedy)

@@ -111,14 +111,17 @@ def find_tail(file: BinaryIO, lines: int) -> int:
     return 0
 
 
-def read_end(path: Path) -> str:
-    """Return the last lines of a log, without their times, as short as a termination message must be."""
+def read_end(path: Path) -> str | None:
+    """Return the last lines of a log, without their times, as short as a termination message must be.
+
+    None if the log cannot be read.
+    """
     try:
         with path.open("rb") as file:
             file.seek(find_tail(file, ENDING_LINES))
             lines = file.read().splitlines()
     except OSError:
-        return ""
+        return None
     return limit_message(b"\n".join(line[TIMESTAMP_WIDTH + 1 :] for line in lines))
 
 

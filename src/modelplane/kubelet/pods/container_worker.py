@@ -12,19 +12,17 @@ from functools import partial
 from typing import Any
 
 from modelplane.kube import timestamps
+from modelplane.kubelet.cannot_start import CannotStart, WaitingReason
 from modelplane.kubelet.logs.log_files import Selection
 from modelplane.kubelet.machine import Machine
 from modelplane.kubelet.pod_events import Reason
-from modelplane.kubelet.pod_refusals import Refusal
 from modelplane.kubelet.pods import ordering
 from modelplane.kubelet.pods.prober import Prober
 from modelplane.kubelet.pods.reporting import ContainerReport, ContainerStatus
 from modelplane.kubelet.pods.termination import Termination, find_grace_s, start_countdown
 from modelplane.kubelet.pods.views import BACK_OFF, ContainerView, Role, Running, Waiting
 from modelplane.kubelet.records import Attempt, Exit, PodRecord
-from modelplane.kubelet.runtime import launch
 from modelplane.kubelet.runtime.containers.cli import ContainerRuntimeError
-from modelplane.kubelet.runtime.containers.image_pulls import PULLING
 from modelplane.kubelet.runtime.containers.pod_network import PodNetwork
 from modelplane.kubelet.runtime.runtime_choice import Runtimes
 
@@ -113,29 +111,29 @@ class ContainerWorker:
 
     async def _start(self) -> Attempt:
         """Start the next attempt; for as long as that is impossible, say why and try again."""
-        retry_s, told = FIRST_RETRY_S, None
+        retry_s, reported = FIRST_RETRY_S, None
         while True:
             self._another_image.clear()
             try:
                 runtime = await self._runtimes.choose(self.directory, self._report.whole.pod)
                 attempt = await runtime.start(self._report.pod, self.directory, self._tell)
-            except launch.NotYet as not_yet:
-                refusal = not_yet.refusal
+            except CannotStart as error:
+                rejected = error.rejected
             else:
                 if attempt.started_at:
                     self._report.record_event(Reason.STARTED, f'container "{self._name}" started')
                 return attempt
-            if refusal != told:
-                self._report.record_event(Reason.FAILED_TO_START, refusal.message)
-            told = refusal
-            self._tell(refusal)
+            if rejected != reported:
+                self._report.record_event(Reason.FAILED_TO_START, rejected.message)
+            reported = rejected
+            self._tell(Waiting(rejected.reason, rejected.message))
             await wait_at_most(self._another_image.wait(), retry_s)
             retry_s = min(retry_s * 2, LAST_RETRY_S)
 
-    def _tell(self, refusal: Refusal) -> None:
+    def _tell(self, state: Waiting) -> None:
         """Report what a start waits for."""
-        before, state = self.view.state, Waiting(refusal.reason, refusal.message)
-        if state.reason == PULLING and not (isinstance(before, Waiting) and before.reason == PULLING):
+        before, pulling = self.view.state, WaitingReason.PULLING
+        if state.reason == pulling and not (isinstance(before, Waiting) and before.reason == pulling):
             self._report.record_event(Reason.PULLING, state.message)
         self._report.set(state=state, image="", ready=False, started=False)
 

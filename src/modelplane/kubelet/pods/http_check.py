@@ -52,7 +52,7 @@ async def ask(
                 return await _http(handler["httpGet"], container, address)
             if "grpc" in handler:
                 problem = await find_grpc_problem(handler["grpc"], address)
-                return Answer(not problem, problem)
+                return Answer(problem is None, problem or "")
             return await _tcp(handler["tcpSocket"], container, address, forwarded=forwarded)
     except TimeoutError:
         return Answer(False, f"no answer within {timeout_s:g} s")
@@ -138,8 +138,8 @@ async def _close(writer: asyncio.StreamWriter) -> None:
         await writer.wait_closed()
 
 
-async def find_grpc_problem(action: Mapping[str, Any], address: str) -> str:
-    """Return why a server is not healthy; empty if it is. Raises ``OSError`` where it does not answer."""
+async def find_grpc_problem(action: Mapping[str, Any], address: str) -> str | None:
+    """Return why a server is not healthy; None if it is. Raises ``OSError`` where it does not answer."""
     service = str(action.get("service") or "").encode()
     if len(service) > _MOST_BYTES:
         return f"the service's name has more than {_MOST_BYTES} bytes"
@@ -157,7 +157,7 @@ async def find_grpc_problem(action: Mapping[str, Any], address: str) -> str:
 
 async def _ask_grpc(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, authority: str, message: bytes
-) -> str:
+) -> str | None:
     connection = H2Connection(H2Configuration(client_side=True, header_encoding="utf-8"))
     connection.initiate_connection()
     stream = connection.get_next_available_stream_id()
@@ -187,15 +187,15 @@ async def _ask_grpc(
             if isinstance(event, DataReceived):
                 answered += event.data
             elif isinstance(event, StreamEnded | StreamReset):
-                return "" if answered[5:] == _SERVING else "the server does not say that it serves"
-            elif refused := _grpc_refusal(event):
+                return None if answered[5:] == _SERVING else "the server does not say that it serves"
+            elif refused := _find_grpc_status(event):
                 return refused
 
 
-def _grpc_refusal(event: Event) -> str:
+def _find_grpc_status(event: Event) -> str | None:
     """Return the status of gRPC in an event, unless it is OK."""
     if not isinstance(event, TrailersReceived):
-        return ""
+        return None
     fields = {str(key): str(value) for key, value in event.headers or ()}
     status = fields.get("grpc-status", "0")
-    return "" if status == "0" else f"gRPC status {status}"
+    return None if status == "0" else f"gRPC status {status}"

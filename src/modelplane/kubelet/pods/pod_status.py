@@ -130,25 +130,24 @@ def _unready(view: PodView) -> tuple[str, str] | None:
             for container in view.containers
             if container.failed and container.role is not Role.SIDECAR
         )
-        return "PodFailed", _cause(failed)
+        return "PodFailed", _find_cause(failed) or ""
     unready = [
         container for container in view.containers if container.role is not Role.INIT and not container.ready
     ]
     if not unready:
         return None
-    cause = next(
-        (reason for container in view.containers if not container.ready and (reason := _cause(container))), ""
-    )
+    causes = (_find_cause(container) for container in view.containers if not container.ready)
+    cause = next(filter(None, causes), None)
     message = f"containers with unready status: {_names(unready)}{f': {cause}' if cause else ''}"
     return "ContainersNotReady", message
 
 
-def _cause(view: ContainerView) -> str:
+def _find_cause(view: ContainerView) -> str | None:
     if isinstance(view.state, Waiting):
         return view.state.message
     if isinstance(view.state, Terminated):
         return f'container "{view.name}" ended with exit code {view.state.exit_code}'
-    return ""
+    return None
 
 
 def _names(views: Iterable[ContainerView]) -> str:

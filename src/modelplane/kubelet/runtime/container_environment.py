@@ -9,14 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from modelplane.api.rejected import Rejected
 from modelplane.kube.resources import Object
+from modelplane.kubelet.cannot_start import WaitingReason
 
 _REFERENCE = re.compile(r"\$(\$|\(([^)]*)\))")
 _ENTRY = re.compile(r"metadata\.(labels|annotations)\['([^']+)'\]")
-
-
-class Unresolvable(Exception):
-    """A variable whose source is missing or cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,20 +52,25 @@ def _names(sources: Iterable[Mapping[str, Any]], key: str) -> Iterator[str]:
 
 def resolve(
     container: Mapping[str, Any], pod: Mapping[str, Any], address: str, node_address: str, sources: Sources
-) -> dict[str, str]:
-    """Return a container's own variables; ``Unresolvable`` names the first that cannot be had.
+) -> dict[str, str] | Rejected:
+    """Return a container's own variables; ``Rejected`` for the first that has no value.
 
     ``address`` is the address that the pod binds, which is what ``status.podIP`` means to it.
     """
     environment: dict[str, str] = {}
     for bulk in container.get("envFrom", ()):
-        environment |= _bulk(bulk, sources)
+        variables = _bulk(bulk, sources)
+        if isinstance(variables, Rejected):
+            return variables
+        environment |= variables
     for entry in container.get("env", ()):
         name = entry["name"]
         if "valueFrom" not in entry:
             environment[name] = expand(entry.get("value", ""), environment)
             continue
         value = _value(name, entry["valueFrom"], pod, (address, node_address), sources)
+        if isinstance(value, Rejected):
+            return value
         if value is not None:
             environment[name] = value
     return environment
@@ -82,7 +85,7 @@ def expand(text: str, environment: Mapping[str, str]) -> str:
     return _REFERENCE.sub(replacement, text)
 
 
-def _bulk(bulk: Mapping[str, Any], sources: Sources) -> dict[str, str]:
+def _bulk(bulk: Mapping[str, Any], sources: Sources) -> dict[str, str] | Rejected:
     prefix = bulk.get("prefix", "")
     for key, objects, read in (
         ("secretRef", sources.secrets, _secret_data),
@@ -90,6 +93,8 @@ def _bulk(bulk: Mapping[str, Any], sources: Sources) -> dict[str, str]:
     ):
         if key in bulk:
             data = _data(bulk[key], _KINDS[key], objects, read)
+            if isinstance(data, Rejected):
+                return data
             return {prefix + name: value for name, value in data.items()}
     return {}
 
@@ -100,15 +105,14 @@ def _value(
     pod: Mapping[str, Any],
     addresses: tuple[str, str],
     sources: Sources,
-) -> str | None:
+) -> str | Rejected | None:
+    what = f'cannot set variable "{name}"'
     if "fieldRef" in source:
         path = source["fieldRef"]["fieldPath"]
         value = find_field(path, pod, addresses)
-        if value is None:
-            raise Unresolvable(
-                f'cannot set variable "{name}": the field "{path}" is not one a variable can take'
-            )
-        return value
+        return (
+            refuse(f'{what}: the field "{path}" is not one a variable can take') if value is None else value
+        )
     for key, objects, read in (
         ("secretKeyRef", sources.secrets, _secret_data),
         ("configMapKeyRef", sources.config_maps, _config_map_data),
@@ -116,16 +120,17 @@ def _value(
         if key in source:
             reference = source[key]
             data = _data(reference, _KINDS[key], objects, read)
+            if isinstance(data, Rejected):
+                return data
             if reference["key"] in data:
                 return data[reference["key"]]
             if reference.get("optional"):
                 return None
-            raise Unresolvable(
-                f'cannot set variable "{name}": {_KINDS[key]} "{reference.get("name", "")}" has no key '
-                f'"{reference["key"]}": add it, or mark the reference optional'
+            return refuse(
+                f'{what}: {_KINDS[key]} "{reference.get("name", "")}" has no key "{reference["key"]}"',
+                "add it, or mark the reference optional",
             )
-    kind = ", ".join(sorted(source))
-    raise Unresolvable(f'cannot set variable "{name}": a value from {kind} needs a container runtime')
+    return refuse(f"{what}: a value from {', '.join(sorted(source))} needs a container runtime")
 
 
 _KINDS = {
@@ -141,13 +146,18 @@ def _data(
     kind: str,
     objects: Mapping[str, Object],
     read: Callable[[Object], dict[str, str]],
-) -> dict[str, str]:
+) -> dict[str, str] | Rejected:
     name = reference.get("name", "")
     if name in objects:
         return read(objects[name])
     if reference.get("optional"):
         return {}
-    raise Unresolvable(f'cannot set the environment: {kind} "{name}" does not exist: create it')
+    return refuse(f'cannot set the environment: {kind} "{name}" does not exist', "create it")
+
+
+def refuse(fault: str, remedy: str = "") -> Rejected:
+    """Return the rejection of a container whose configuration refers to something that is not there."""
+    return Rejected(WaitingReason.CONFIG_ERROR, detail=fault, remedy=remedy)
 
 
 def _secret_data(secret: Object) -> dict[str, str]:

@@ -12,18 +12,19 @@ import socket
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from modelplane.api.rejected import Rejected
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.kubelet import node, pod_refusals
+from modelplane.kubelet.cannot_start import CannotStart, WaitingReason
 from modelplane.kubelet.devices import claims, device_discovery
 from modelplane.kubelet.engines import launchers
 from modelplane.kubelet.engines.llama_cpp import server, weight_files
 from modelplane.kubelet.machine import Machine
 from modelplane.kubelet.pod_events import Reason
-from modelplane.kubelet.pod_refusals import Refusal
 from modelplane.kubelet.pods import narrowing
 from modelplane.kubelet.records import PodRecord
 from modelplane.kubelet.runtime import container_environment
@@ -31,6 +32,9 @@ from modelplane.kubelet.runtime.host.process_attempt import Launch
 from modelplane.kubelet.volumes import mount_paths, mounts, service_account, volume_files, volumes
 from modelplane.kubelet.volumes.mounts import Mount
 from modelplane.kubelet.volumes.service_account import Account
+from modelplane.user_error import UserError
+
+_Result = TypeVar("_Result")
 
 _HUB = (
     "HF_ENDPOINT",
@@ -69,26 +73,20 @@ _FOLDERS = ("HF_HOME", "HF_HUB_CACHE", "HOME", "TMPDIR", "XDG_CACHE_HOME")
 
 _HOME = "/tmp/home"  # noqa: S108 - in the container's own /tmp
 
+_UNMOUNTED = "remove the volumeMounts, or run it on a cluster whose nodes have a container runtime"
+
 _NOT_ISOLATED = "the process can read the files of the fleet, its keys included"
 
 
-class NotYet(Exception):
-    """The container cannot start now; it may later."""
-
-    def __init__(self, refusal: Refusal) -> None:
-        super().__init__(refusal.message)
-        self.refusal = refusal
-
-
 async def prepare(machine: Machine, pod: Object, record: PodRecord) -> Launch:
-    """Return the launch for a pod; raise ``NotYet`` with the first obstacle."""
-    for refusal in find_obstacles(machine, pod):
-        raise NotYet(refusal)
-    with convert_missing():
+    """Return the launch for a pod; raise ``CannotStart`` with the first obstacle."""
+    for rejected in find_obstacles(machine, pod):
+        raise CannotStart(rejected)
+    with convert_errors():
         return await _launch(machine, pod, record)
 
 
-def find_obstacles(machine: Machine, pod: Mapping[str, Any]) -> Iterator[Refusal]:
+def find_obstacles(machine: Machine, pod: Mapping[str, Any]) -> Iterator[Rejected]:
     """Yield everything that keeps a pod from running as a process of this machine."""
     yield from pod_refusals.find_refusals(pod)
     if not machine.host_commands:
@@ -101,31 +99,31 @@ def find_obstacles(machine: Machine, pod: Mapping[str, Any]) -> Iterator[Refusal
         yield from mount_paths.find_refusals(of_tenants, machine.closed)
 
 
+def raise_rejected(result: _Result | Rejected) -> _Result:
+    """Return a result; raise ``CannotStart`` for a rejection."""
+    if isinstance(result, Rejected):
+        raise CannotStart(result)
+    return result
+
+
 @contextlib.contextmanager
-def convert_missing() -> Iterator[None]:
-    """Raise ``NotYet`` for objects and volumes that a start lacks."""
+def convert_errors() -> Iterator[None]:
+    """Raise ``CannotStart`` for objects that cannot be read."""
     try:
         yield
-    except (
-        launchers.CannotLaunch,
-        claims.ClaimNotReady,
-        volumes.VolumeNotReady,
-        mounts.CannotMount,
-    ) as error:
-        raise NotYet(error.refusal) from error
-    except container_environment.Unresolvable as error:
-        raise NotYet(Refusal("CreateContainerConfigError", str(error))) from error
     except errors.KubernetesError as error:
-        message = f"cannot read what the pod refers to: {error}"
-        raise NotYet(Refusal("CreateContainerConfigError", message)) from error
+        fault = f"cannot read what the pod refers to: {error}"
+        raise CannotStart(Rejected(WaitingReason.CONFIG_ERROR, detail=fault)) from error
 
 
 async def _launch(machine: Machine, pod: Object, record: PodRecord) -> Launch:
     container = pod["spec"]["containers"][0]
-    launchers.check(container, host_commands=machine.host_commands)
+    raise_rejected(launchers.check_image(container, host_commands=machine.host_commands))
     allocated = await claims.find_devices(machine.client, pod, machine.devices)
     sources = await fetch_sources(machine.client, pod, container, record.namespace)
-    environment_of_pod = container_environment.resolve(container, pod, record.address, node.ADDRESS, sources)
+    environment_of_pod = raise_rejected(
+        container_environment.resolve(container, pod, record.address, node.ADDRESS, sources)
+    )
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     given = {
         "HOSTNAME": record.name,
@@ -135,12 +133,12 @@ async def _launch(machine: Machine, pod: Object, record: PodRecord) -> Launch:
     }
     trusted = machine.host_commands
     passed = launchers.select_variables(container, environment_of_pod, host_commands=trusted)
-    command = launchers.build_command_line(
-        container, environment_of_pod, record.address, host_commands=trusted
+    command = raise_rejected(
+        launchers.build_command_line(container, environment_of_pod, record.address, host_commands=trusted)
     )
     if not trusted:
-        await launchers.check_author(machine.client, pod, container)
-    _check_ports(container, record.address)
+        raise_rejected(await launchers.check_author(machine.client, pod, container))
+    raise_rejected(_check_ports(container, record.address))
     mounted = await volumes.build_mounts(machine, pod, container, record, environment_of_pod, sources)
     account = await find_account(machine, pod, record, container["image"])
     mounted, given = (*mounted, *account.mounts), {**given, **account.variables}
@@ -180,8 +178,8 @@ async def _make_model(words: Iterable[str]) -> None:
         return
     try:
         await asyncio.to_thread(weight_files.assemble_model, weight_files.find_models_folder())
-    except weight_files.ModelNotFound as error:
-        raise NotYet(Refusal("CreateContainerError", str(error))) from error
+    except UserError as error:
+        raise CannotStart(Rejected(WaitingReason.CREATE_ERROR, detail=str(error))) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,17 +208,19 @@ async def _walls(
             Mount(home.resolve(), _HOME, read_only=False),
             *mounted,
         )
-        try:
-            return _Walls(
-                await mounts.build_prefix(seen, own.run(name), shown, machine.hidden), are_closed=True
-            )
-        except mounts.CannotMount as error:
-            if error.refusal.reason != mounts.NAMESPACE_REFUSED:
-                raise
-            machine.events.record(pod, Reason.NOT_ISOLATED, f"{_NOT_ISOLATED}: {error.cause}")
+        prefix = await mounts.build_prefix(seen, own.run(name), shown, machine.hidden)
+        if not isinstance(prefix, Rejected):
+            return _Walls(prefix, are_closed=True)
+        if prefix.reason is not WaitingReason.NAMESPACE_REFUSED:
+            raise CannotStart(prefix)
+        machine.events.record(pod, Reason.NOT_ISOLATED, f"{_NOT_ISOLATED}: {prefix.message}")
     if not mounts.must_have_namespace(mounted):
         return _Walls()
-    return _Walls(await mounts.build_prefix(mounted, own.run(name), (machine.directory.path, *shown)))
+    prefix = await mounts.build_prefix(mounted, own.run(name), (machine.directory.path, *shown))
+    if isinstance(prefix, Rejected) and prefix.reason is WaitingReason.NAMESPACE_REFUSED:
+        fault = f"the pod's volumes cannot be mounted: {prefix.detail}"
+        raise CannotStart(Rejected(prefix.reason, detail=fault, remedy=f"{prefix.remedy}, {_UNMOUNTED}"))
+    return _Walls(raise_rejected(prefix))
 
 
 def _own_folders(image: str, variables: Mapping[str, str]) -> dict[str, str]:
@@ -256,24 +256,24 @@ async def fetch_sources(
     )
 
 
-def _check_ports(container: Mapping[str, Any], address: str) -> None:
-    """Refuse to start where another program already listens on a port that the pod declares."""
+def _check_ports(container: Mapping[str, Any], address: str) -> Rejected | None:
+    """Return which port that the pod declares another program already listens on; None if none does."""
     for declared in container.get("ports", ()):
         if declared.get("protocol", "TCP") != "TCP":
             continue
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            port = declared["containerPort"]
             try:
-                probe.bind((address, declared["containerPort"]))
+                probe.bind((address, port))
             except OSError as error:
-                raise NotYet(_port_refusal(address, declared["containerPort"], error)) from error
-
-
-def _port_refusal(address: str, port: int, error: OSError) -> Refusal:
-    if error.errno == errno.EADDRINUSE:
-        return Refusal(
-            "PortInUse",
-            f"another program of this machine listens on port {port} of {address} or of every address: "
-            "stop it, or have the pod use another port",
-        )
-    return Refusal("CreateContainerError", f"cannot use port {port} of {address}: {error.strerror}")
+                if error.errno != errno.EADDRINUSE:
+                    fault = f"cannot use port {port} of {address}: {error.strerror}"
+                    return Rejected(WaitingReason.CREATE_ERROR, detail=fault)
+                return Rejected(
+                    WaitingReason.PORT_IN_USE,
+                    "another program of this machine",
+                    f"listens on port {port} of {address} or of every address",
+                    "stop it, or have the pod use another port",
+                )
+    return None

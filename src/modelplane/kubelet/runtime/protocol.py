@@ -9,11 +9,11 @@ from typing import Any, Protocol
 
 from modelplane.kube.resources import Object
 from modelplane.kubelet.logs.log_files import Selection
-from modelplane.kubelet.pod_refusals import Refusal
 from modelplane.kubelet.pods.http_check import Answer
+from modelplane.kubelet.pods.views import Waiting
 from modelplane.kubelet.records import Attempt, ContainerDirectory, Exit
 
-Tell = Callable[[Refusal], None]
+Tell = Callable[[Waiting], None]
 """Reports what a start is waiting for."""
 
 
@@ -21,7 +21,7 @@ class Runtime(Protocol):
     """One way to run the container of one pod."""
 
     async def start(self, pod: Object, container: ContainerDirectory, tell: Tell) -> Attempt:
-        """Start the next attempt, or finish the start of one; raise ``NotYet`` with the obstacle."""
+        """Start the next attempt, or finish the start of one; raise ``CannotStart`` with the obstacle."""
 
     async def wait(self, attempt: Attempt) -> Exit:
         """Return how an attempt ended, once it has and its end is recorded."""
@@ -40,7 +40,7 @@ class Runtime(Protocol):
     def log(self, attempt: Attempt, selection: Selection, *, follow: bool) -> AsyncGenerator[bytes, None]:
         """Yield the log of an attempt; with ``follow``, until the attempt ends."""
 
-    async def read_termination_message(self, attempt: Attempt) -> str:
+    async def read_termination_message(self, attempt: Attempt) -> str | None:
         """Return the last lines that an attempt wrote, as short as a termination message must be."""
 
     def find_container_id(self, attempt: Attempt) -> str:

@@ -8,19 +8,19 @@ keeps its runtime.
 from collections.abc import Mapping
 from typing import Any
 
+from modelplane.api.rejected import Rejected
+from modelplane.kubelet.cannot_start import CannotStart, WaitingReason
 from modelplane.kubelet.engines import launchers
 from modelplane.kubelet.machine import Machine
-from modelplane.kubelet.pod_refusals import Refusal
 from modelplane.kubelet.pods import narrowing
 from modelplane.kubelet.records import Attempt, ContainerDirectory, PodRecord
 from modelplane.kubelet.runtime import launch
 from modelplane.kubelet.runtime.containers import cli, container_refusals
 from modelplane.kubelet.runtime.containers.cli import Choice, ContainerRuntime
-from modelplane.kubelet.runtime.containers.container_runtime import UNAVAILABLE, PodContainers
+from modelplane.kubelet.runtime.containers.container_runtime import PodContainers
 from modelplane.kubelet.runtime.containers.image_pulls import Pulls
 from modelplane.kubelet.runtime.containers.pod_network import PodNetwork
 from modelplane.kubelet.runtime.host.host_runtime import HostProcesses
-from modelplane.kubelet.runtime.launch import NotYet
 from modelplane.kubelet.runtime.protocol import Runtime
 
 
@@ -50,40 +50,45 @@ class Runtimes:
         return self._containers(cli.find_runtime(container.engine))
 
     async def choose(self, directory: ContainerDirectory, pod: Mapping[str, Any]) -> Runtime:
-        """Return the runtime of a container's next attempt; raise ``NotYet`` where the wanted one is away.
+        """Return the runtime of a container's next attempt.
 
-        All containers of a pod have one runtime.
+        All containers of a pod have one runtime. Raises ``CannotStart`` if the configured one is away.
         """
         if before := directory.find_unfinished() or directory.find_latest() or self._another():
             return self.find(before)
         runtimes = self._machine.container_runtimes
         if runtimes.choice is Choice.AUTO:
-            with launch.convert_missing():
+            with launch.convert_errors():
                 if await self._stands_in(pod):
                     return self._host
         runtime = await runtimes.find_answering()
         if runtime is not None:
             # It is handed one container at a time, and no container may start if another one never can.
-            for refusal in container_refusals.find_refusals(pod):
-                raise NotYet(refusal)
+            for rejected in container_refusals.find_refusals(pod):
+                raise CannotStart(rejected)
             return self._containers(runtime)
         if runtimes.choice in {Choice.AUTO, Choice.NONE}:
             return self._host
-        message = (
-            f"the container runtime {runtimes.choice} does not answer: start it, or choose another one with "
-            "--container-engine"
+        raise CannotStart(
+            Rejected(
+                WaitingReason.RUNTIME_UNAVAILABLE,
+                f"the container runtime {runtimes.choice}",
+                "does not answer",
+                "start it, or choose another one with --container-engine",
+            )
         )
-        raise NotYet(Refusal(UNAVAILABLE, message))
 
     async def _stands_in(self, pod: Mapping[str, Any]) -> bool:
         """Return True if programs of this machine can replace all images of a pod."""
         for container in narrowing.list_containers(pod):
             # The values of references are not known yet, and are checked at the start.
             variables = {entry["name"]: entry.get("value", "") for entry in container.get("env", ())}
-            try:
-                launchers.build_command_line(container, variables, self._record.address, host_commands=False)
-                await launchers.check_author(self._machine.client, pod, container)
-            except launchers.CannotLaunch:
+            command = launchers.build_command_line(
+                container, variables, self._record.address, host_commands=False
+            )
+            if isinstance(command, Rejected):
+                return False
+            if await launchers.check_author(self._machine.client, pod, container):
                 return False
         return next(launch.find_obstacles(self._machine, pod), None) is None
 

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import modelplane
+from modelplane.api.rejected import Rejected
 from modelplane.kubelet import pod_refusals
-from modelplane.kubelet.pod_refusals import Refusal
+from modelplane.kubelet.cannot_start import WaitingReason
 
 _FOR_VOLUMES = tuple(map(Path, ("/data", "/mnt", "/models", "/cache", "/dev/shm")))  # noqa: S108 - mount paths
 
@@ -56,28 +57,29 @@ def list_programs(environment: Mapping[str, str]) -> frozenset[Path]:
     return frozenset({*directories, *(directory.resolve() for directory in directories)} - {Path("/")})
 
 
-def find_refusals(containers: Iterable[Mapping[str, Any]], private: Iterable[Path]) -> Iterator[Refusal]:
+def find_refusals(containers: Iterable[Mapping[str, Any]], private: Iterable[Path]) -> Iterator[Rejected]:
     """Yield why mounts of containers are refused; ``private`` directories are not for volumes."""
     closed = frozenset(private) - {Path("/")}
     for container in containers:
         for mount in pod_refusals.list_volume_mounts(container):
             if why := find_problem(pod_refusals.mount_path(mount), closed):
-                what = f'volume "{mount["name"]}" cannot be mounted at "{mount["mountPath"]}"'
-                yield Refusal(pod_refusals.REASON, f"{what} for a process of this machine: {why}: {_REMEDY}")
+                fault = f'cannot be mounted at "{mount["mountPath"]}" for a process of this machine: {why}'
+                subject = f'volume "{mount["name"]}"'
+                yield Rejected(WaitingReason.UNSUPPORTED_POD, subject, fault, _REMEDY)
 
 
-def find_problem(path: str, private: frozenset[Path]) -> str:
-    """Return why a volume must not be mounted at a normalized path; empty if it may."""
+def find_problem(path: str, private: frozenset[Path]) -> str | None:
+    """Return why a volume must not be mounted at a normalized path; None if it may."""
     place = Path(path)
     # A directory for volumes may itself be a link, and so may what is above a new path.
     for candidate in (place, Path(os.path.realpath(path))):
         if candidate != Path("/dev/shm") and (why := _problem(candidate, private)):  # noqa: S108 - a mount path
             return why
-    return ""
+    return None
 
 
-def find_host_path_problem(place: Path, private: frozenset[Path], *, read_only: bool) -> str:
-    """Return why a pod must not have a path of this machine, without links, as a volume; empty if it may.
+def find_host_path_problem(place: Path, private: frozenset[Path], *, read_only: bool) -> str | None:
+    """Return why a pod must not have a path of this machine, without links, as a volume; None if it may.
 
     ``private`` directories may only be read.
     """
@@ -86,21 +88,21 @@ def find_host_path_problem(place: Path, private: frozenset[Path], *, read_only: 
     if not first or first in _ACTING or is_shared or place.is_socket():
         return "that reaches programs of this machine"
     if read_only:
-        return ""
+        return None
     if any(place.is_relative_to(directory) or directory.is_relative_to(place) for directory in private):
         return "that is a place of the fleet, of its programs or of the user who started it"
     is_of_system = first in _OF_THE_MACHINE - {_TEMPORARY} or first.startswith("lib")
-    return "that is a place of the system" if is_of_system else ""
+    return "that is a place of the system" if is_of_system else None
 
 
-def _problem(place: Path, private: frozenset[Path]) -> str:
+def _problem(place: Path, private: frozenset[Path]) -> str | None:
     if any(place.is_relative_to(directory) or directory.is_relative_to(place) for directory in private):
         return "that is a place of the fleet, of its programs or of the user who started it"
     if any(place.is_relative_to(directory) for directory in _FOR_VOLUMES):
-        return ""
+        return None
     first = place.parts[1].casefold()
     if first in _OF_THE_MACHINE or first.startswith("lib"):
         return "that is a place of the system"
     if os.path.lexists(place):
         return "the machine itself has that path"
-    return ""
+    return None

@@ -8,14 +8,15 @@ import asyncio
 import errno
 import json
 import sys
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import modelplane
+from modelplane.api.rejected import Rejected
 from modelplane.host import folders
-from modelplane.kubelet.pod_refusals import Refusal
+from modelplane.kubelet.cannot_start import WaitingReason
 from modelplane.kubelet.volumes import mount_namespace
 
 _TEMPORARY = Path("/tmp")  # noqa: S108 - the path that is replaced for the pod, not a file of ours
@@ -51,19 +52,6 @@ class Mount:
         }
 
 
-NAMESPACE_REFUSED = "NamespaceRefused"
-
-
-class CannotMount(Exception):
-    """The kernel refuses this user mounts, or one of the mounts failed."""
-
-    def __init__(self, reason: str, message: str, cause: str = "") -> None:
-        """``cause``: the setting of the kernel that refuses mounts, and the remedy."""
-        super().__init__(message)
-        self.refusal = Refusal(reason, message)
-        self.cause = cause
-
-
 def must_have_namespace(mounts: Iterable[Mount]) -> bool:
     """Return True if a process of the host needs a namespace to see these mounts."""
     return any(mount.read_only or str(mount.source) != mount.target for mount in mounts)
@@ -71,8 +59,10 @@ def must_have_namespace(mounts: Iterable[Mount]) -> bool:
 
 async def build_prefix(
     mounts: tuple[Mount, ...], directory: Path, shown: Iterable[Path], hidden: Iterable[Path] = ()
-) -> tuple[str, ...]:
-    """Return the prefix of a command that sets up mounts for it; raise ``CannotMount``.
+) -> tuple[str, ...] | Rejected:
+    """Return the prefix of a command that sets up mounts for it; ``Rejected`` if it cannot.
+
+    The reason is ``NAMESPACE_REFUSED`` if the kernel refuses this user mounts at all.
 
     ``directory`` is the container's own and is emptied, so nothing of the container may run. It holds the
     container's /tmp: programs made for containers write under fixed names below /tmp. ``hidden`` directories
@@ -84,8 +74,7 @@ async def build_prefix(
     try:
         await asyncio.to_thread(_make_anew, directory, (scratch, temporary))
     except OSError as error:
-        message = f'cannot make "{error.filename}", which its volumes need: {error.strerror}'
-        raise CannotMount("MountFailed", message) from error
+        return _fail(f'cannot make "{error.filename}", which its volumes need: {error.strerror}')
     covered = sorted({path.resolve() for path in hidden})
     mounts_of_pod = [Mount(temporary, str(_TEMPORARY), read_only=False), *_shown(shown, covered)]
     if covered:
@@ -94,8 +83,7 @@ async def build_prefix(
     planned = [mount.plan(is_closed=bool(covered)) for mount in (*mounts_of_pod, *mounts)]
     plan = json.dumps({"mounts": planned, "hidden": covered}, default=str)
     program = (sys.executable, "-I", "-S", mount_namespace.__file__, str(scratch), plan)
-    await _try(program)
-    return program
+    return await _try(program) or program
 
 
 def _make_anew(directory: Path, below: Iterable[Path]) -> None:
@@ -106,11 +94,12 @@ def _make_anew(directory: Path, below: Iterable[Path]) -> None:
 
 def _shown(paths: Iterable[Path], covered: Collection[Path]) -> tuple[Mount, ...]:
     # Packages can be outside of the environment: a .pth file names them.
+    packages = (path for path in map(Path, sys.path) if path.is_absolute() and path.is_dir())
     installation = (
         Path(sys.prefix),
         Path(sys.base_prefix),
         Path(modelplane.__file__).parents[1],
-        *_packages(),
+        *packages,
     )
     paths_shown = {path.resolve() for path in (*installation, *paths)}
     above = (_TEMPORARY.resolve(), *covered)
@@ -118,12 +107,7 @@ def _shown(paths: Iterable[Path], covered: Collection[Path]) -> tuple[Mount, ...
     return tuple(Mount(path, str(path), read_only=bool(covered)) for path in below)
 
 
-def _packages() -> Iterator[Path]:
-    """Yield the directories that this program imports from."""
-    return (path for path in map(Path, sys.path) if path.is_absolute() and path.is_dir())
-
-
-async def _try(program: Iterable[str]) -> None:
+async def _try(program: Iterable[str]) -> Rejected | None:
     process = await asyncio.create_subprocess_exec(
         *program, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, cwd="/"
     )
@@ -131,22 +115,20 @@ async def _try(program: Iterable[str]) -> None:
         async with asyncio.timeout(_TRY_S):
             output, _ = await process.communicate()
     except TimeoutError:
-        message = f"the mounts were not done after {_TRY_S:.0f} s: a file server may not answer"
-        raise CannotMount("MountFailed", message) from None
+        return _fail(f"the mounts were not done after {_TRY_S:.0f} s: a file server may not answer")
     finally:
         if process.returncode is None:
             process.kill()
     if process.returncode == 0:
-        return
+        return None
     report = json.loads(output) if output else {"kind": "", "message": "the program that mounts was killed"}
     if report["kind"] == mount_namespace.CANNOT_ENTER and report["errno"] in _REFUSED:
-        cause = find_namespace_refusal(str(report["message"]), _settings())
-        message = (
-            f"the pod's volumes cannot be mounted: {cause}, remove the volumeMounts, or run it on a cluster "
-            "whose nodes have a container runtime"
-        )
-        raise CannotMount(NAMESPACE_REFUSED, message, cause)
-    raise CannotMount("MountFailed", str(report["message"]))
+        return refuse_namespace(str(report["message"]), _settings())
+    return _fail(str(report["message"]))
+
+
+def _fail(fault: str) -> Rejected:
+    return Rejected(WaitingReason.MOUNT_FAILED, detail=fault)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +162,7 @@ def _settings() -> KernelSettings:
     )
 
 
-def find_namespace_refusal(cause: str, settings: KernelSettings) -> str:
+def refuse_namespace(cause: str, settings: KernelSettings) -> Rejected:
     """Return why the kernel refuses a namespace: the setting, and its remedy."""
     # In the order of the kernel's checks.
     table = (
@@ -190,7 +172,7 @@ def find_namespace_refusal(cause: str, settings: KernelSettings) -> str:
         (settings.apparmor == "1", _sysctl("kernel.apparmor_restrict_unprivileged_userns", "1", "0")),
     )
     why, remedy = next((words for holds, words in table if holds), _UNKNOWN)
-    return f"{why} ({cause}): {remedy}"
+    return Rejected(WaitingReason.NAMESPACE_REFUSED, detail=f"{why} ({cause})", remedy=remedy)
 
 
 def _sysctl(name: str, actual: str, needed: str) -> tuple[str, str]:

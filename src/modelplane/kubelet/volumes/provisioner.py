@@ -5,6 +5,7 @@ import contextlib
 import logging
 from collections.abc import Iterator
 
+from modelplane.api.rejected import Rejected
 from modelplane.host import folders
 from modelplane.kube import errors, events, resources, timestamps
 from modelplane.kube.informer import Informer
@@ -16,7 +17,6 @@ from modelplane.kubelet.volumes.provisioning import (
     PROVISIONER,
     CreateVolume,
     DeleteVolume,
-    RefuseClaim,
     ReleaseVolume,
     ResizeClaim,
     ResizeVolume,
@@ -104,8 +104,8 @@ class Provisioner:
         match step:
             case CreateVolume(manifest):
                 self._volumes.remember(await self._client.create(manifest))
-            case RefuseClaim(why):
-                await self._emit_event(item, why)
+            case Rejected():
+                await self._emit_event(item, step.message)
             case ResizeVolume(volume, capacity):
                 await self._client.patch(_VOLUMES, volume, {"spec": {"capacity": capacity}})
             case ResizeClaim(capacity):
@@ -145,7 +145,7 @@ class Provisioner:
 
 _DOING = {
     CreateVolume: "create the volume of",
-    RefuseClaim: "emit an event about",
+    Rejected: "emit an event about",
     ResizeVolume: "resize the volume of",
     ResizeClaim: "report the capacity of",
     DeleteVolume: "delete",

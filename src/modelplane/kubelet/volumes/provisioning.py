@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from modelplane.api.rejected import Rejected
 from modelplane.kube.resources import Object
 
 _STORAGE_PROVISIONER = "volume.kubernetes.io/storage-provisioner"
@@ -27,13 +28,6 @@ class CreateVolume:
     """Create the PersistentVolume of a claim."""
 
     manifest: Object
-
-
-@dataclass(frozen=True, slots=True)
-class RefuseClaim:
-    """Emit an event with the reason why a claim gets no volume."""
-
-    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +57,8 @@ class ReleaseVolume:
     folder: Path | None
 
 
-Step: TypeAlias = CreateVolume | RefuseClaim | ResizeVolume | ResizeClaim | DeleteVolume | ReleaseVolume
+Step: TypeAlias = CreateVolume | Rejected | ResizeVolume | ResizeClaim | DeleteVolume | ReleaseVolume
+"""The next step for a claim or a volume; ``Rejected`` for a claim that gets no volume."""
 
 
 def name_volume(claim: Mapping[str, Any]) -> str:
@@ -77,8 +72,8 @@ def choose_step(claim: Mapping[str, Any], volume: Object | None, node: str, root
     ``root`` is the directory of the folders.
     """
     if _is_waiting(claim):
-        if why := find_refusal(claim):
-            return RefuseClaim(why)
+        if rejected := check_claim(claim):
+            return rejected
         return CreateVolume(build_volume(claim, node, root)) if volume is None else None
     if volume is None or find_folder(volume, root) is None or claim.get("status", {}).get("phase") != "Bound":
         return None
@@ -111,21 +106,24 @@ def _is_waiting(claim: Mapping[str, Any]) -> bool:
     )
 
 
-def find_refusal(claim: Mapping[str, Any]) -> str:
-    """Return why a claim cannot have a folder of this machine, and the remedy; empty if it can."""
+def check_claim(claim: Mapping[str, Any]) -> Rejected | None:
+    """Return why a claim cannot have a folder of this machine; None if it can."""
     spec = claim["spec"]
     if spec.get("storageClassName") != STORAGE_CLASS:
-        return (
-            f'StorageClass "{spec.get("storageClassName", "")}" uses provisioner "{PROVISIONER}", which '
-            f'serves only StorageClass "{STORAGE_CLASS}": create the claim with that storageClassName'
+        return Rejected(
+            subject=f'StorageClass "{spec.get("storageClassName", "")}"',
+            detail=f'uses provisioner "{PROVISIONER}", which serves only StorageClass "{STORAGE_CLASS}"',
+            remedy="create the claim with that storageClassName",
         )
     if spec.get("volumeMode") == "Block":
-        return "a folder is no block device: leave volumeMode out"
+        return Rejected(detail="a folder is not a block device", remedy="leave volumeMode out")
     if spec.get("dataSource") or spec.get("dataSourceRef"):
-        return "a folder is not made from a snapshot or another claim: leave dataSource and dataSourceRef out"
+        fault = "a folder is not made from a snapshot or another claim"
+        return Rejected(detail=fault, remedy="leave dataSource and dataSourceRef out")
     if spec.get("selector"):
-        return "a volume that is made for a claim has no labels to select it by: leave the selector out"
-    return ""
+        fault = "a volume that is made for a claim has no labels to select it by"
+        return Rejected(detail=fault, remedy="leave the selector out")
+    return None
 
 
 def build_volume(claim: Mapping[str, Any], node: str, root: Path) -> Object:

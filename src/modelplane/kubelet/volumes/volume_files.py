@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from modelplane.api.rejected import Rejected
 from modelplane.kube.resources import Object
-from modelplane.kubelet.runtime.container_environment import References, Sources, Unresolvable, find_field
+from modelplane.kubelet.runtime.container_environment import References, Sources, find_field, refuse
 
 KINDS = frozenset({"configMap", "downwardAPI", "projected", "secret"})
 """The kinds of volumes that are made of objects."""
@@ -40,17 +41,20 @@ def find_references(volumes: Iterable[Mapping[str, Any]]) -> References:
     )
 
 
-def build_files(volume: Mapping[str, Any], pod: Mapping[str, Any], sources: Sources) -> dict[str, File]:
-    """Return the files of one volume by their relative paths; raise ``Unresolvable`` if one is missing."""
+def build_files(
+    volume: Mapping[str, Any], pod: Mapping[str, Any], sources: Sources
+) -> dict[str, File] | Rejected:
+    """Return the files of one volume by their relative paths; ``Rejected`` if one is missing."""
     files: dict[str, File] = {}
-    try:
-        for kind, body, mode in _parts(volume):
-            if kind == "downwardAPI":
-                files |= _told(body, mode, pod)
-            else:
-                files |= _copied(kind, body, mode, sources)
-    except Unresolvable as error:
-        raise Unresolvable(f'cannot fill volume "{volume["name"]}": {error}') from error
+    for kind, body, mode in _parts(volume):
+        part = (
+            _describe_pod(body, mode, pod)
+            if kind == "downwardAPI"
+            else _copy_object(kind, body, mode, sources)
+        )
+        if isinstance(part, Rejected):
+            return refuse(f'cannot fill volume "{volume["name"]}": {part.detail}', part.remedy)
+        files |= part
     return files
 
 
@@ -69,13 +73,15 @@ def _name(body: Mapping[str, Any]) -> str:
     return str(body.get("secretName") or body.get("name", ""))
 
 
-def _copied(kind: str, body: Mapping[str, Any], mode: int, sources: Sources) -> dict[str, File]:
+def _copy_object(
+    kind: str, body: Mapping[str, Any], mode: int, sources: Sources
+) -> dict[str, File] | Rejected:
     name, word = _name(body), {"secret": "Secret", "configMap": "ConfigMap"}[kind]
     source = (sources.secrets if kind == "secret" else sources.config_maps).get(name)
     if source is None:
         if body.get("optional"):
             return {}
-        raise Unresolvable(f'{word} "{name}" does not exist: create it, or mark it optional')
+        return refuse(f'{word} "{name}" does not exist', "create it, or mark it optional")
     data = _data(kind, source)
     if not body.get("items"):
         return {key: File(content, mode & _OWNER) for key, content in data.items()}
@@ -84,8 +90,8 @@ def _copied(kind: str, body: Mapping[str, Any], mode: int, sources: Sources) -> 
         if item["key"] in data:
             files[item["path"]] = File(data[item["key"]], item.get("mode", mode) & _OWNER)
         elif not body.get("optional"):
-            raise Unresolvable(
-                f'{word} "{name}" has no key "{item["key"]}": add it, or mark the volume optional'
+            return refuse(
+                f'{word} "{name}" has no key "{item["key"]}"', "add it, or mark the volume optional"
             )
     return files
 
@@ -98,11 +104,11 @@ def _data(kind: str, source: Object) -> dict[str, bytes]:
     return data
 
 
-def _told(body: Mapping[str, Any], mode: int, pod: Mapping[str, Any]) -> dict[str, File]:
+def _describe_pod(body: Mapping[str, Any], mode: int, pod: Mapping[str, Any]) -> dict[str, File] | Rejected:
     files = {}
     for item in body.get("items", ()):
         if "fieldRef" not in item:
-            raise Unresolvable(f'"{item["path"]}" is not from a field of the pod: use a fieldRef')
+            return refuse(f'"{item["path"]}" is not from a field of the pod', "use a fieldRef")
         path = item["fieldRef"]["fieldPath"]
         if path in {"metadata.labels", "metadata.annotations"}:
             entries = pod["metadata"].get(path.removeprefix("metadata."), {})
@@ -112,7 +118,7 @@ def _told(body: Mapping[str, Any], mode: int, pod: Mapping[str, Any]) -> dict[st
         else:
             field_of_pod = find_field(path, pod, ("", ""))
             if field_of_pod is None:
-                raise Unresolvable(f'the field "{path}" is not one that a file can hold')
+                return refuse(f'the field "{path}" is not one that a file can hold')
             value = field_of_pod
         files[item["path"]] = File(value.encode(), item.get("mode", mode) & _OWNER)
     return files

@@ -18,13 +18,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from modelplane.api.rejected import Rejected
 from modelplane.api.values import quantity
 from modelplane.host import folders
 from modelplane.host.private_files import write_private
 from modelplane.kube import resources
 from modelplane.kubelet import pod_refusals
+from modelplane.kubelet.cannot_start import CannotStart, WaitingReason
 from modelplane.kubelet.machine import Machine
-from modelplane.kubelet.pod_refusals import Refusal
 from modelplane.kubelet.records import AgentDirectory, PodDirectory, PodRecord
 from modelplane.kubelet.runtime.container_environment import Sources, expand
 from modelplane.kubelet.volumes import mount_namespace, mount_paths, volume_files
@@ -32,18 +33,7 @@ from modelplane.kubelet.volumes.mounts import SHARED_MEMORY, Mount
 from modelplane.kubelet.volumes.provisioning import STORAGE_CLASS
 from modelplane.kubelet.volumes.volume_files import File
 
-REASON = "VolumeNotReady"
-
 _NANO = 10**9
-
-
-class VolumeNotReady(Exception):
-    """A volume that is missing, or is not what the pod specifies."""
-
-    @property
-    def refusal(self) -> Refusal:
-        """The reason and sentence for the pod's status."""
-        return Refusal(REASON, str(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +111,7 @@ async def build_mounts(
 ) -> tuple[Mount, ...]:
     """Prepare the volumes of a container and return its mounts.
 
-    Raise ``VolumeNotReady`` or ``environment.Unresolvable`` for the first volume that is not ready.
+    Raise ``CannotStart`` for the first volume that is not ready.
     """
     volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes", ())}
     mounts = []
@@ -138,8 +128,8 @@ async def build_mounts(
             folder = await _prepare(machine, pod, volume, record, sources)
             path = _sub_path(folder, volume["name"], below) if below else folder.path
         except OSError as error:
-            raise VolumeNotReady(
-                f'cannot make "{error.filename}" for volume "{volume["name"]}": {error.strerror}'
+            raise _refuse(
+                f'volume "{volume["name"]}"', f'cannot have "{error.filename}": {error.strerror}'
             ) from error
         read_only = folder.read_only or bool(entry.get("readOnly"))
         real = path if below else folder.real or path.resolve()
@@ -162,7 +152,10 @@ async def _prepare(
     if "persistentVolumeClaim" in volume:
         return await _claimed(machine, name, volume["persistentVolumeClaim"], record, pod_volumes)
     if volume_files.KINDS & volume.keys():
-        _write(pod_volumes.write_files(name), volume_files.build_files(volume, pod, sources))
+        files = volume_files.build_files(volume, pod, sources)
+        if isinstance(files, Rejected):
+            raise CannotStart(files)
+        _write(pod_volumes.write_files(name), files)
         return _Volume(pod_volumes.write_files(name), read_only=True)
     _make_for_any_user(pod_volumes.make_empty(name))
     return _Volume(pod_volumes.make_empty(name), in_memory=volume["emptyDir"].get("medium") == "Memory")
@@ -212,7 +205,7 @@ def _host_path(machine: Machine, name: str, body: Mapping[str, Any]) -> _Volume:
         _check_host_path(machine, path.resolve(), name, read_only=False)
         _MAKERS[kind](path)
     if not is_one(path):
-        raise VolumeNotReady(f'volume "{name}" needs the {what} "{path}" of this machine: make it')
+        raise _refuse(f'volume "{name}"', f'needs the {what} "{path}" of this machine', "make it")
     return _Volume(path, of_machine=True, of_pod=True, real=real)
 
 
@@ -222,19 +215,16 @@ def _checked(machine: Machine, path: Path, name: str) -> Path | None:
         return None
     place = path.resolve()
     if _overlaps(place, (directory.resolve() for directory in machine.hidden)):
-        raise VolumeNotReady(
-            f'volume "{name}" would show the files of the fleet, which are in "{path}": use another path'
-        )
+        fault = f'would show the files of the fleet, which are in "{path}"'
+        raise _refuse(f'volume "{name}"', fault, "use another path")
     return place
 
 
 def _check_writable(machine: Machine, path: Path, name: str) -> None:
     """Refuse a volume in which a pod could change the programs of this machine."""
     if not machine.host_commands and _overlaps(path, machine.programs):
-        raise VolumeNotReady(
-            f'volume "{name}" would let the pod write to "{path}", where programs of this machine are: set '
-            "readOnly in its volumeMount, or use another path"
-        )
+        fault = f'would let the pod write to "{path}", where programs of this machine are'
+        raise _refuse(f'volume "{name}"', fault, "set readOnly in its volumeMount, or use another path")
 
 
 def _check_host_path(machine: Machine, path: Path, name: str, *, read_only: bool) -> None:
@@ -243,10 +233,8 @@ def _check_host_path(machine: Machine, path: Path, name: str, *, read_only: bool
         return
     if why := mount_paths.find_host_path_problem(path, machine.closed, read_only=read_only):
         instead = "" if read_only else "set readOnly in its volumeMount, "
-        raise VolumeNotReady(
-            f'volume "{name}" must not be "{path}" of this machine: {why}: {instead}use another path, or '
-            "allow commands on this machine itself with --host-commands"
-        )
+        remedy = f"{instead}use another path, or allow commands on this machine itself with --host-commands"
+        raise _refuse(f'volume "{name}"', f'must not be "{path}" of this machine: {why}', remedy)
 
 
 def _overlaps(place: Path, directories: Iterable[Path]) -> bool:
@@ -261,28 +249,26 @@ async def _claimed(
     what = f'PersistentVolumeClaim "{body["claimName"]}"'
     claim = await machine.client.get(resources.PERSISTENT_VOLUME_CLAIMS, body["claimName"], record.namespace)
     if claim is None:
-        raise VolumeNotReady(f"{what} does not exist: create it")
+        raise _refuse(what, "does not exist", "create it")
     if claim.get("status", {}).get("phase") != "Bound":
-        raise VolumeNotReady(f"{what} is not bound to a volume yet")
+        raise _refuse(what, "is not bound to a volume yet")
     volume = await machine.client.get(resources.PERSISTENT_VOLUMES, claim["spec"]["volumeName"])
     spec = volume["spec"] if volume else {}
     kind = next((kind for kind in ("local", "hostPath") if kind in spec), "")
     if not kind or spec.get("volumeMode") == "Block":
-        raise VolumeNotReady(
-            f"{what} is bound to a volume that is no folder of this machine: use one of the StorageClass "
-            f'"{STORAGE_CLASS}"'
-        )
+        remedy = f'use one of the StorageClass "{STORAGE_CLASS}"'
+        raise _refuse(what, "is bound to a volume that is not a folder of this machine", remedy)
     path, read_only = Path(spec[kind]["path"]), bool(body.get("readOnly"))
     if path.parent == find_claim_folders(machine.directory):
         return _Volume(_folder(path, pod_volumes), read_only)
     real = _checked(machine, path, name)
-    return _elsewhere(_Volume(path, read_only, of_machine=True, real=real), what)
+    return _find_elsewhere(_Volume(path, read_only, of_machine=True, real=real), what)
 
 
-def _elsewhere(volume: _Volume, what: str) -> _Volume:
+def _find_elsewhere(volume: _Volume, what: str) -> _Volume:
     """Return the volume of a claim that is a folder which somebody else made."""
     if not volume.path.exists():
-        raise VolumeNotReady(f'{what} is bound to "{volume.path}", which this machine has not: make it')
+        raise _refuse(what, f'is bound to "{volume.path}", which this machine has not', "make it")
     return volume
 
 
@@ -309,10 +295,10 @@ def _sub_path(volume: _Volume, name: str, below: str) -> Path:
     root = volume.real or volume.path.resolve()
     path = (root / below).resolve()
     if not path.is_relative_to(root):
-        raise VolumeNotReady(f'the subPath "{below}" leads out of volume "{name}": name one within it')
+        raise _refuse(f'the subPath "{below}"', f'leads out of volume "{name}"', "name one within it")
     if not path.exists():
         if volume.read_only:
-            raise VolumeNotReady(f'volume "{name}" has nothing at the subPath "{below}"')
+            raise _refuse(f'volume "{name}"', f'has nothing at the subPath "{below}"')
         # Not through a link that a pod has put there since.
         os.close(mount_namespace.open_unlinked(path, is_directory=True))
     return path
@@ -322,3 +308,7 @@ def list_mounted(container: Mapping[str, Any], pod: Mapping[str, Any]) -> Iterat
     """Yield the volumes that a container mounts."""
     names = {entry["name"] for entry in pod_refusals.list_volume_mounts(container)}
     return (volume for volume in pod["spec"].get("volumes", ()) if volume["name"] in names)
+
+
+def _refuse(subject: str, detail: str, remedy: str = "") -> CannotStart:
+    return CannotStart(Rejected(WaitingReason.VOLUME_NOT_READY, subject, detail, remedy))

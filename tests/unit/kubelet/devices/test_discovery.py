@@ -1,8 +1,8 @@
 import pytest
 
 from modelplane.kubelet.devices import claims, device_discovery, resource_slices
-from modelplane.kubelet.devices.claims import ClaimNotReady
 from modelplane.kubelet.devices.local_device import CPU_DRIVER, NVIDIA_DRIVER, DiscoveredDevice
+from support.rejections import message_of
 
 CPU = DiscoveredDevice(CPU_DRIVER, "cpu-0", {"type": {"string": "cpu"}}, {"memory": "1024Mi"})
 GPUS = tuple(
@@ -96,14 +96,12 @@ def test_the_devices_of_a_claim() -> None:
     ],
 )
 def test_a_claim_that_is_not_the_pods_says_why(found: dict[str, object] | None, message: str) -> None:
-    with pytest.raises(ClaimNotReady) as caught:
-        claims.list_allocated("c", found, POD, GPUS)
-    assert str(caught.value) == message
+    assert message_of(claims.list_allocated("c", found, POD, GPUS)) == message
 
 
 def test_a_claim_is_found_by_name_or_through_its_template() -> None:
     pod = {"status": {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "qwen-gpu-x"}]}}
-    assert claims.claim_name({"name": "gpu", "resourceClaimName": "mine"}, pod) == "mine"
-    assert claims.claim_name({"name": "gpu", "resourceClaimTemplateName": "t"}, pod) == "qwen-gpu-x"
-    with pytest.raises(ClaimNotReady, match='claim "nic" has not been made from its template yet'):
-        claims.claim_name({"name": "nic", "resourceClaimTemplateName": "t"}, pod)
+    assert claims.find_claim_name({"name": "gpu", "resourceClaimName": "mine"}, pod) == "mine"
+    assert claims.find_claim_name({"name": "gpu", "resourceClaimTemplateName": "t"}, pod) == "qwen-gpu-x"
+    refused = claims.find_claim_name({"name": "nic", "resourceClaimTemplateName": "t"}, pod)
+    assert message_of(refused) == 'claim "nic" has not been made from its template yet'

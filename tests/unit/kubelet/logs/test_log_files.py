@@ -47,7 +47,7 @@ async def test_the_end_of_a_long_log_is_found(tmp_path: Path) -> None:
 
 async def test_no_log_is_an_empty_log(tmp_path: Path) -> None:
     assert await read(tmp_path / "none", Selection()) == ""
-    assert log_files.read_end(tmp_path / "none") == ""
+    assert log_files.read_end(tmp_path / "none") is None
 
 
 async def test_following_goes_on_over_a_rotation_until_the_end(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ CLOSED = frozenset({HOME, FLEET, *mount_paths.list_programs({"PATH": "/srv/tools
     ],
 )
 def test_paths_for_volumes_and_new_paths_are_accepted(path: str) -> None:
-    assert mount_paths.find_problem(path, CLOSED) == ""
+    assert mount_paths.find_problem(path, CLOSED) is None
 
 
 SYSTEM = "that is a place of the system"
@@ -119,7 +119,7 @@ def test_a_path_that_the_machine_has_is_refused(tmp_path: Path, monkeypatch: pyt
     assert found == {
         "there": "the machine itself has that path",
         "dangling": "the machine itself has that path",
-        "new": "",
+        "new": None,
     }
 
 
@@ -142,7 +142,7 @@ def test_a_link_is_judged_by_where_it_leads(
 def test_a_directory_for_volumes_is_refused_where_the_programs_are_in_it() -> None:
     closed = frozenset({Path("/data/me/checkout")})
     found = {path: mount_paths.find_problem(path, closed) for path in ("/data", "/data/me", "/data/models")}
-    assert found == {"/data": FLEETS, "/data/me": FLEETS, "/data/models": ""}
+    assert found == {"/data": FLEETS, "/data/me": FLEETS, "/data/models": None}
 
 
 def test_the_programs_are_those_of_the_environment_and_of_the_variables() -> None:

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from modelplane.api.rejected import Rejected
+from modelplane.kubelet.cannot_start import WaitingReason
 from modelplane.kubelet.volumes import mounts
-from modelplane.kubelet.volumes.mounts import CannotMount, KernelSettings, Mount
+from modelplane.kubelet.volumes.mounts import KernelSettings, Mount
 
 OPEN = KernelSettings(clone=None, apparmor=None, most="96365", seccomp="0")
 
@@ -69,7 +71,8 @@ def test_no_mount_needs_none() -> None:
     ],
 )
 def test_a_refusal_names_the_setting_and_what_to_do(settings: KernelSettings, why: str, remedy: str) -> None:
-    assert mounts.find_namespace_refusal("cannot enter", settings) == f"{why} (cannot enter): {remedy}"
+    refused = Rejected(WaitingReason.NAMESPACE_REFUSED, detail=f"{why} (cannot enter)", remedy=remedy)
+    assert mounts.refuse_namespace("cannot enter", settings) == refused
 
 
 def test_a_program_with_mounts_has_a_tmp_of_its_own_but_for_what_it_is_shown(tmp_path: Path) -> None:
@@ -79,6 +82,7 @@ def test_a_program_with_mounts_has_a_tmp_of_its_own_but_for_what_it_is_shown(tmp
 
     async def run() -> str:
         before = await mounts.build_prefix(wanted, tmp_path / "run", (tmp_path / "shown",))
+        assert isinstance(before, tuple)
         source = f"""if True:
             import os, pathlib
             print(os.path.exists("{tmp_path}/shown"), os.path.exists("{tmp_path}/data"))
@@ -98,7 +102,6 @@ def test_a_program_with_mounts_has_a_tmp_of_its_own_but_for_what_it_is_shown(tmp
 
 def test_what_cannot_be_mounted_is_known_before_the_program_runs(tmp_path: Path) -> None:
     missing = Mount(tmp_path / "missing", "/models-of-a-test", read_only=True)
-    with pytest.raises(CannotMount) as caught:
-        asyncio.run(mounts.build_prefix((missing,), tmp_path / "run", ()))
-    assert caught.value.refusal.reason == "MountFailed"
-    assert str(caught.value) == f'cannot open "{tmp_path}/missing": No such file or directory'
+    fault = f'cannot open "{tmp_path}/missing": No such file or directory'
+    rejected = Rejected(WaitingReason.MOUNT_FAILED, detail=fault)
+    assert asyncio.run(mounts.build_prefix((missing,), tmp_path / "run", ())) == rejected

@@ -3,16 +3,17 @@ from typing import Any
 
 import pytest
 
+from modelplane.api.rejected import Rejected
 from modelplane.kubelet.volumes import provisioning
 from modelplane.kubelet.volumes.provisioning import (
     CreateVolume,
     DeleteVolume,
-    RefuseClaim,
     ReleaseVolume,
     ResizeClaim,
     ResizeVolume,
     Step,
 )
+from support.rejections import message_of
 
 ROOT = Path("/home/me/agent/volumes")
 ASKED = {"volume.kubernetes.io/storage-provisioner": "modelplane.ai/local-folder"}
@@ -41,9 +42,10 @@ def bound(capacity: str, phase: str = "Bound") -> dict[str, Any]:
     return claim(volumeName="pvc-u-1") | {"status": {"phase": phase, "capacity": {"storage": capacity}}}
 
 
-OTHER_CLASS = (
-    'StorageClass "mine" uses provisioner "modelplane.ai/local-folder", which serves only StorageClass '
-    '"modelplane-local": create the claim with that storageClassName'
+OTHER_CLASS = Rejected(
+    subject='StorageClass "mine"',
+    detail='uses provisioner "modelplane.ai/local-folder", which serves only StorageClass "modelplane-local"',
+    remedy="create the claim with that storageClassName",
 )
 DELETED = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 CREATE = CreateVolume(provisioning.build_volume(claim(), "laptop", ROOT))
@@ -61,11 +63,11 @@ CREATE = CreateVolume(provisioning.build_volume(claim(), "laptop", ROOT))
             None,
             id="another provisioner's",
         ),
-        pytest.param(claim(storageClassName="mine"), None, RefuseClaim(OTHER_CLASS), id="another class"),
+        pytest.param(claim(storageClassName="mine"), None, OTHER_CLASS, id="another class"),
         pytest.param(
             claim(volumeMode="Block"),
             None,
-            RefuseClaim("a folder is no block device: leave volumeMode out"),
+            Rejected(detail="a folder is not a block device", remedy="leave volumeMode out"),
             id="one that a folder cannot be",
         ),
         pytest.param(claim(DELETED), None, None, id="one that is deleted"),
@@ -119,7 +121,7 @@ def test_the_next_step_to_reclaim_a_volume(volume: dict[str, Any], step: Step | 
     [
         pytest.param({"volumeMode": "Filesystem"}, "", id="a folder"),
         pytest.param(
-            {"volumeMode": "Block"}, "a folder is no block device: leave volumeMode out", id="a device"
+            {"volumeMode": "Block"}, "a folder is not a block device: leave volumeMode out", id="a device"
         ),
         pytest.param(
             {"dataSource": {"kind": "VolumeSnapshot", "name": "s"}},
@@ -134,7 +136,7 @@ def test_the_next_step_to_reclaim_a_volume(volume: dict[str, Any], step: Step | 
     ],
 )
 def test_what_a_folder_cannot_be_is_refused(spec: dict[str, Any], why: str) -> None:
-    assert provisioning.find_refusal(claim(**spec)) == why
+    assert message_of(provisioning.check_claim(claim(**spec))) == why
 
 
 def test_a_volume_is_named_for_its_claim_and_bound_to_its_node() -> None:

@@ -3,9 +3,10 @@ from typing import Any
 
 import pytest
 
-from modelplane.kubelet.runtime.container_environment import References, Sources, Unresolvable
+from modelplane.kubelet.runtime.container_environment import References, Sources
 from modelplane.kubelet.volumes import volume_files
 from modelplane.kubelet.volumes.volume_files import File
+from support.rejections import message_of
 
 POD = {
     "metadata": {
@@ -116,9 +117,7 @@ def test_the_files_of_a_volume(described: dict[str, Any], files: dict[str, File]
     ],
 )
 def test_what_cannot_be_had_is_named(described: dict[str, Any], message: str) -> None:
-    with pytest.raises(Unresolvable) as caught:
-        volume_files.build_files(described, POD, SOURCES)
-    assert str(caught.value) == message
+    assert message_of(volume_files.build_files(described, POD, SOURCES)) == message
 
 
 def test_what_has_to_be_fetched() -> None:

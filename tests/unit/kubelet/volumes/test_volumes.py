@@ -10,13 +10,13 @@ import pytest
 import modelplane
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource
+from modelplane.kubelet.cannot_start import CannotStart
 from modelplane.kubelet.machine import Machine
 from modelplane.kubelet.pod_events import Recorder
 from modelplane.kubelet.records import AgentDirectory, PodRecord
 from modelplane.kubelet.runtime.container_environment import Sources
 from modelplane.kubelet.volumes import volumes
 from modelplane.kubelet.volumes.mounts import Mount
-from modelplane.kubelet.volumes.volumes import VolumeNotReady
 
 RECORD = PodRecord("ml-team", "qwen-0", "u-1", "127.77.1.2")
 
@@ -95,7 +95,7 @@ def test_a_path_of_the_host_is_what_its_type_says(tmp_path: Path, kind: str, acc
         make(path)
         try:
             mount = mounted(tmp_path, {"hostPath": {"path": str(path), "type": kind}}, host_commands=True)
-        except VolumeNotReady:
+        except CannotStart:
             continue
         assert mount == Mount(path, "/x", read_only=False)
         assert path.exists()
@@ -106,9 +106,9 @@ def test_a_path_of_the_host_is_what_its_type_says(tmp_path: Path, kind: str, acc
 def test_a_path_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     path = str(tmp_path / "file" / "below")
-    with pytest.raises(VolumeNotReady) as caught:
+    with pytest.raises(CannotStart) as caught:
         mounted(tmp_path, {"hostPath": {"path": path, "type": "DirectoryOrCreate"}})
-    assert str(caught.value) == f'cannot make "{path}" for volume "v": Not a directory'
+    assert str(caught.value) == f'volume "v" cannot have "{path}": Not a directory'
 
 
 def test_an_empty_folder_is_there_and_goes_with_its_pod(tmp_path: Path) -> None:
@@ -191,8 +191,8 @@ def test_a_claims_folder_is_made_once_its_pod_is_known_to_use_it(tmp_path: Path)
         ),
         pytest.param(
             (claim(), persistent(nfs={"server": "s"})),
-            'PersistentVolumeClaim "weights" is bound to a volume that is no folder of this machine: use one '
-            'of the StorageClass "modelplane-local"',
+            'PersistentVolumeClaim "weights" is bound to a volume that is not a folder of this machine: use '
+            'one of the StorageClass "modelplane-local"',
             id="a volume from elsewhere",
         ),
         pytest.param(
@@ -206,7 +206,7 @@ def test_a_claims_folder_is_made_once_its_pod_is_known_to_use_it(tmp_path: Path)
 def test_a_claim_that_cannot_be_had_is_named(
     tmp_path: Path, objects: tuple[Object, ...], message: str
 ) -> None:
-    with pytest.raises(VolumeNotReady) as caught:
+    with pytest.raises(CannotStart) as caught:
         mounted(tmp_path, CLAIMED, *objects)
     assert str(caught.value) == message
 
@@ -235,7 +235,7 @@ def test_a_sub_path_is_made_below_its_volume_and_may_name_variables(tmp_path: Pa
     ],
 )
 def test_a_sub_path_that_cannot_be(tmp_path: Path, volume: dict[str, Any], below: str, message: str) -> None:
-    with pytest.raises(VolumeNotReady) as caught:
+    with pytest.raises(CannotStart) as caught:
         mounted(tmp_path, volume, subPath=below)
     assert str(caught.value) == message
 
@@ -266,7 +266,7 @@ def test_a_volume_is_in_use_until_what_mounts_it_has_settled(tmp_path: Path) -> 
 )
 def test_the_programs_of_the_machine_are_a_volume_that_can_only_be_read(tmp_path: Path, path: str) -> None:
     volume = {"hostPath": {"path": path}}
-    with pytest.raises(VolumeNotReady) as caught:
+    with pytest.raises(CannotStart) as caught:
         mounted(tmp_path, volume)
     assert "where programs of this machine are: set readOnly in its volumeMount" in str(caught.value)
     assert mounted(tmp_path, volume, readOnly=True).read_only
@@ -291,7 +291,7 @@ def test_places_of_the_machine_are_volumes_that_can_only_be_read(tmp_path: Path,
     volume = {"hostPath": {"path": path}}
     if "new" in path:
         volume["hostPath"]["type"] = "DirectoryOrCreate"
-    with pytest.raises(VolumeNotReady, match="set readOnly in its volumeMount"):
+    with pytest.raises(CannotStart, match="set readOnly in its volumeMount"):
         mounted(tmp_path, volume)
     assert not Path(f"{HOME}/new-of-a-test").exists(), "nothing is made there either"
     if Path(path).exists():
@@ -313,7 +313,7 @@ def test_places_of_the_machine_are_volumes_that_can_only_be_read(tmp_path: Path,
     ],
 )
 def test_what_acts_on_the_machine_is_no_volume(tmp_path: Path, path: str, *, read_only: bool) -> None:
-    with pytest.raises(VolumeNotReady, match="that reaches programs of this machine"):
+    with pytest.raises(CannotStart, match="that reaches programs of this machine"):
         mounted(tmp_path, {"hostPath": {"path": path}}, readOnly=read_only)
 
 
@@ -326,9 +326,9 @@ def test_a_socket_of_the_machine_is_no_volume(tmp_path: Path, kind: str) -> None
     (there / "link").symlink_to("docker.sock")
     for name in ("docker.sock", "link"):
         volume = {"hostPath": {"path": str(there / name), "type": kind}}
-        with pytest.raises(VolumeNotReady, match="that reaches programs of this machine"):
+        with pytest.raises(CannotStart, match="that reaches programs of this machine"):
             mounted(tmp_path, volume, readOnly=True)
-    with pytest.raises(VolumeNotReady, match="that reaches programs of this machine"):
+    with pytest.raises(CannotStart, match="that reaches programs of this machine"):
         mounted(tmp_path, {"hostPath": {"path": str(there)}}, subPath="docker.sock", readOnly=True)
 
 
@@ -343,7 +343,7 @@ def test_a_volume_of_the_administrator_is_where_the_administrator_put_it(tmp_pat
 @pytest.mark.parametrize("kind", ["DirectoryOrCreate", "FileOrCreate"])
 def test_nothing_is_made_in_a_place_of_the_machine(tmp_path: Path, kind: str) -> None:
     volume = {"hostPath": {"path": "/etc/new-of-a-test", "type": kind}}
-    with pytest.raises(VolumeNotReady, match="that is a place of the system"):
+    with pytest.raises(CannotStart, match="that is a place of the system"):
         mounted(tmp_path, volume, readOnly=True)
     assert not Path("/etc/new-of-a-test").exists()
 

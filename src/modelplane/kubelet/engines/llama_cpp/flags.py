@@ -8,11 +8,9 @@ llama-server's own (llama.cpp, ``tools/server/README.md``). Any other flag is re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from modelplane.user_error import UserError
+
 Value = str | int | float | bool
-
-
-class UnknownFlag(ValueError):
-    """An argument that is no flag of the table, or that lacks its value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +93,7 @@ _TRUTHS |= {"off": False, "disabled": False, "false": False, "0": False}
 
 
 def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> dict[str, Value]:
-    """Return the given settings by name; raise ``UnknownFlag`` for an argument that cannot be read."""
+    """Return the given settings by name; raise ``UserError`` for an argument that cannot be read."""
     settings: dict[str, Value] = {}
     for flag in FLAGS:
         if text := environment.get(flag.variable, "") if flag.variable else "":
@@ -110,7 +108,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> dict[str,
             continue
         text = next(rest, "")
         if not text:
-            raise UnknownFlag(f'flag "{argument}" needs a value: put it in the next argument')
+            raise UserError(f'flag "{argument}" needs a value: put it in the next argument')
         settings[flag.setting] = _read(flag, flag.read, text, argument)
     return settings
 
@@ -125,7 +123,7 @@ def _known(name: str, argument: str) -> Flag:
             if sign and head in _BY_NAME
             else "remove it, or run the image with a container runtime on a cluster that has one"
         )
-        raise UnknownFlag(
+        raise UserError(
             f'flag "{argument}" is not one that this llama.cpp launcher knows: {remedy}'
         ) from None
 
@@ -134,7 +132,7 @@ def _from_environment(flag: Flag, text: str) -> Value:
     if flag.read is not None:
         return _read(flag, flag.read, text, flag.variable)
     if text.lower() not in _TRUTHS:
-        raise UnknownFlag(f'cannot read "{text}" of {flag.variable}: use "on" or "off"')
+        raise UserError(f'cannot read "{text}" of {flag.variable}: use "on" or "off"')
     return _TRUTHS[text.lower()] is flag.switched_on
 
 
@@ -143,4 +141,4 @@ def _read(flag: Flag, read: Callable[[str], Value], text: str, written: str) -> 
         return read(text)
     except ValueError:
         kind = "an integer" if read is not float else "a number"
-        raise UnknownFlag(f'cannot read "{text}" of "{written}": {flag.setting} is {kind}') from None
+        raise UserError(f'cannot read "{text}" of "{written}": {flag.setting} is {kind}') from None

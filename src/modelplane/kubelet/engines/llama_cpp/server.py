@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 from modelplane.kubelet.engines.llama_cpp import flags, weight_files
 from modelplane.kubelet.engines.llama_cpp.flags import Value
 from modelplane.kubelet.engines.llama_cpp.weight_files import LocalModel
+from modelplane.user_error import UserError
 
 POD_ADDRESS_VARIABLE = "MODELPLANE_POD_IP"
 """The address that the pod binds, in the environment of every engine."""
@@ -64,10 +65,6 @@ _ATTRIBUTES: Mapping[str, str] = {
 }
 
 
-class CannotServe(Exception):
-    """The engine cannot start with these settings on this machine."""
-
-
 def main(arguments: list[str], environment: Mapping[str, str]) -> NoReturn:
     """Serve until SIGTERM, then complete open requests and exit 0; exit 1 with a sentence on failure."""
     ending = threading.Event()
@@ -77,7 +74,7 @@ def main(arguments: list[str], environment: Mapping[str, str]) -> NoReturn:
         settings = flags.parse(arguments, environment)
         model = _model(settings, environment)
         server = _serve(settings, model, environment)
-    except (flags.UnknownFlag, weight_files.ModelNotFound, CannotServe) as error:
+    except UserError as error:
         _say(str(error))
         _exit(1)
     _say(f'serving model "{model.alias}" at {server.listening_address}')
@@ -92,7 +89,7 @@ def _model(settings: Mapping[str, Value], environment: Mapping[str, str]) -> Loc
     if "hf_repo" in settings:
         models = Path(environment.get(MODELS_VARIABLE) or weight_files.find_models_folder())
         return weight_files.from_repo(str(settings["hf_repo"]), str(settings.get("hf_file", "")), models)
-    raise CannotServe('no model is named: give "--model FILE" or "--hf-repo OWNER/NAME"')
+    raise UserError('no model is named: give "--model FILE" or "--hf-repo OWNER/NAME"')
 
 
 def _serve(settings: Mapping[str, Value], model: LocalModel, environment: Mapping[str, str]) -> Any:
@@ -107,7 +104,7 @@ def _serve(settings: Mapping[str, Value], model: LocalModel, environment: Mappin
     try:
         return xllamacpp.Server(parameters)
     except (RuntimeError, ValueError) as error:
-        raise CannotServe(f'llama.cpp cannot serve model "{model.path}" at {host}:{port}: {error}') from error
+        raise UserError(f'llama.cpp cannot serve model "{model.path}" at {host}:{port}: {error}') from error
 
 
 def choose_address(settings: Mapping[str, Value], environment: Mapping[str, str]) -> tuple[str, int]:
@@ -175,7 +172,7 @@ def _cache_type(attribute: str) -> Callable[[Any, Any, str], None]:
 
 def _member(enumeration: Any, prefix: str, names: Mapping[str, str], text: str) -> Any:
     if text not in names:
-        raise CannotServe(f'cannot read the value "{text}": use one of {", ".join(names)}')
+        raise UserError(f'cannot read the value "{text}": use one of {", ".join(names)}')
     return enumeration[prefix + names[text]]
 
 
@@ -222,7 +219,7 @@ def _text_of(path: str, flag: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8")
     except OSError as error:
-        raise CannotServe(f'cannot read the file "{path}" of "{flag}": {error.strerror}') from error
+        raise UserError(f'cannot read the file "{path}" of "{flag}": {error.strerror}') from error
 
 
 def _check_free(host: str, port: int) -> None:
@@ -232,7 +229,7 @@ def _check_free(host: str, port: int) -> None:
         try:
             probe.bind((host, port))
         except OSError as error:
-            raise CannotServe(
+            raise UserError(
                 f"cannot listen on {host}:{port}: {error.strerror}: choose another --port"
             ) from error
 

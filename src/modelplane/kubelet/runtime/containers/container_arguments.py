@@ -8,13 +8,15 @@ file unchanged, and only under names that the program does not read.
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network
 from typing import Any
 
+from modelplane.api.rejected import Rejected
 from modelplane.api.values import quantity
 from modelplane.host import addresses
+from modelplane.kubelet.cannot_start import WaitingReason
 from modelplane.kubelet.pods import narrowing, probes
 from modelplane.kubelet.records import PodRecord
 from modelplane.kubelet.runtime.container_environment import expand
@@ -55,10 +57,6 @@ _READ_SUFFIXES = ("_PROXY",)
 _LINE_ENDS = "\n\r"
 _NANO = 10**9
 _MICRO = 10**6
-
-
-class Unwritable(Exception):
-    """A variable that the container runtime cannot pass to a container."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +121,14 @@ def create_arguments(
     pod: Mapping[str, Any],
     inputs: ContainerInputs,
     file: str,
-) -> CreateArguments:
-    """Return the arguments that create a container; ``file`` is the path for its environment file."""
+) -> CreateArguments | Rejected:
+    """Return the arguments that create a container; ``file`` is the path for its environment file.
+
+    ``Rejected`` names a variable that no container runtime can pass to a container.
+    """
+    for name, value in inputs.environment.items():
+        if rejected := _check_variable(name, value):
+            return rejected
     container = pod["spec"]["containers"][0]
     in_file = {name: value for name, value in inputs.environment.items() if _is_for_file(name, value)}
     passed = {name: value for name, value in inputs.environment.items() if name not in in_file}
@@ -146,7 +150,7 @@ def create_arguments(
     arguments = [expand(part, inputs.expanded) for part in container.get("args", ())]
     entry = ("--entrypoint", command[0]) if command else ()
     line = ("create", *options, *entry, image, *command[1:], *arguments)
-    return CreateArguments(line, passed, _environment_file(in_file))
+    return CreateArguments(line, passed, "".join(f"{name}={value}\n" for name, value in in_file.items()))
 
 
 def build_holder_arguments(
@@ -193,10 +197,20 @@ def _own_network(pod: Mapping[str, Any], address: str) -> Iterator[str]:
         yield from ("--publish", f"{addresses.bound(address)}:{port}")
 
 
+def _check_variable(variable: str, value: str) -> Rejected | None:
+    what, remedy = f'cannot set variable "{variable}": its value has', "rename it"
+    if "\0" in value:
+        fault, remedy = f"{what} a null character", "remove it"
+    elif _is_for_file(variable, value) and any(character in value for character in _LINE_ENDS):
+        # An environment file cannot hold a value of several lines.
+        fault = f"{what} several lines, and container runtimes read a variable of that name themselves"
+    else:
+        return None
+    return Rejected(WaitingReason.CREATE_ERROR, detail=fault, remedy=remedy)
+
+
 def _is_for_file(variable: str, value: str) -> bool:
     """Return True if a variable is passed in a file."""
-    if "\0" in value:
-        raise Unwritable(f'cannot set variable "{variable}": its value has a null character: remove it')
     plain = _PLAIN_NAME.fullmatch(variable) and _PLAIN_VALUE.fullmatch(value)
     return bool(plain and len(value) <= _PLAIN_CHARACTERS) or _is_read(variable)
 
@@ -213,27 +227,13 @@ def _is_read(variable: str) -> bool:
     )
 
 
-def _environment_file(variables: Mapping[str, str]) -> str:
-    """Return the text of an environment file, which cannot hold a value of several lines."""
-    for variable, value in variables.items():
-        if any(character in value for character in _LINE_ENDS):
-            raise Unwritable(
-                f'cannot set variable "{variable}": its value has several lines, and container runtimes read '
-                "a variable of that name themselves: rename it"
-            )
-    return "".join(f"{variable}={value}\n" for variable, value in variables.items())
-
-
 def list_published_ports(container: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the ports to publish at the pod's address: those that are declared, and those of probes."""
-    declared = {(port["containerPort"], port.get("protocol", "TCP").lower()) for port in _ports(container)}
+    declared = {
+        (port["containerPort"], port.get("protocol", "TCP").lower()) for port in container.get("ports", ())
+    }
     declared |= {(number, "tcp") for number in _asked(container)}
     return tuple(f"{number}:{number}/{protocol}" for number, protocol in sorted(declared))
-
-
-def _ports(container: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
-    ports: Iterable[Mapping[str, Any]] = container.get("ports", ())
-    return ports
 
 
 def _asked(container: Mapping[str, Any]) -> Iterator[int]:

@@ -15,10 +15,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
+from modelplane.api.rejected import Rejected
 from modelplane.host import addresses
 from modelplane.host.private_files import write_private
 from modelplane.kube.resources import Object
 from modelplane.kubelet import node
+from modelplane.kubelet.cannot_start import CannotStart, WaitingReason
 from modelplane.kubelet.devices import claims, device_discovery
 from modelplane.kubelet.devices.local_device import NVIDIA_DRIVER
 from modelplane.kubelet.engines import launchers
@@ -26,7 +28,6 @@ from modelplane.kubelet.engines.llama_cpp import server
 from modelplane.kubelet.logs import log_files
 from modelplane.kubelet.logs.log_files import Selection
 from modelplane.kubelet.machine import Machine
-from modelplane.kubelet.pod_refusals import Refusal
 from modelplane.kubelet.pods import http_check
 from modelplane.kubelet.pods.http_check import Answer
 from modelplane.kubelet.records import Attempt, Container, ContainerDirectory, Exit, PodRecord, Started
@@ -42,12 +43,10 @@ from modelplane.kubelet.runtime.containers.cli import (
 from modelplane.kubelet.runtime.containers.container_arguments import ContainerIdentity, ContainerInputs
 from modelplane.kubelet.runtime.containers.image_pulls import Pulls, expand_name
 from modelplane.kubelet.runtime.containers.pod_network import PodNetwork
-from modelplane.kubelet.runtime.launch import NotYet
+from modelplane.kubelet.runtime.launch import raise_rejected
 from modelplane.kubelet.runtime.protocol import Tell
 from modelplane.kubelet.runtime.shim import format_timestamp
 from modelplane.kubelet.volumes import volumes
-
-UNAVAILABLE = "ContainerEngineUnavailable"
 
 _START_FAILED = 128
 _KILLED = 137
@@ -72,17 +71,18 @@ class PodContainers:
 
     async def start(self, pod: Object, directory: ContainerDirectory, tell: Tell) -> Attempt:
         """Pull the image, create the container, start it."""
-        for refusal in container_refusals.find_refusals(pod):
-            raise NotYet(refusal)
+        for rejected in container_refusals.find_refusals(pod):
+            raise CannotStart(rejected)
         unfinished = directory.find_unfinished()
         try:
             if unfinished is not None and await self._has_run(unfinished):
                 return unfinished
         except ContainerRuntimeError as error:
             # A second container could run beside this one.
-            raise NotYet(Refusal(UNAVAILABLE, f"{self.runtime.name} does not answer: {error}")) from error
+            fault = f"{self.runtime.name} does not answer: {error}"
+            raise CannotStart(Rejected(WaitingReason.RUNTIME_UNAVAILABLE, detail=fault)) from error
         try:
-            with launch.convert_missing():
+            with launch.convert_errors():
                 image = await self.pulls.get(self.runtime, pod, _remedy(pod), tell)
                 inputs = await self._inputs(pod, image)
             for old in directory.list_superseded():
@@ -93,8 +93,8 @@ class PodContainers:
                 inputs = replace(inputs, joins=await self.network.hold(self.runtime, name))
             attempt = unfinished or directory.make_attempt()
             await self._run(attempt, pod, self._identity(directory, attempt), inputs, image)
-        except (container_arguments.Unwritable, ContainerRuntimeError) as error:
-            raise NotYet(Refusal("CreateContainerError", str(error))) from error
+        except ContainerRuntimeError as error:
+            raise CannotStart(Rejected(WaitingReason.CREATE_ERROR, detail=str(error))) from error
         return attempt
 
     async def _has_run(self, attempt: Attempt) -> bool:
@@ -117,8 +117,8 @@ class PodContainers:
         sources = await launch.fetch_sources(self.machine.client, pod, container, self.record.namespace)
         # In its own network the pod has the address that the API shows.
         reported_record = replace(self.record, address=addresses.find_reported(self.record.address))
-        variables = container_environment.resolve(
-            container, pod, reported_record.address, node.ADDRESS, sources
+        variables = raise_rejected(
+            container_environment.resolve(container, pod, reported_record.address, node.ADDRESS, sources)
         )
         mounted = await volumes.build_mounts(
             self.machine, pod, container, reported_record, variables, sources
@@ -127,7 +127,7 @@ class PodContainers:
         # CUDA images ask for every device, which a container runtime may be configured to give.
         hidden = {} if nvidia else {"NVIDIA_VISIBLE_DEVICES": _NOTHING_VISIBLE}
         user = str((image.get("Config") or {}).get("User") or "")
-        _check_user(pod["spec"], container, user)
+        raise_rejected(_check_user(pod["spec"], container, user))
         return ContainerInputs(
             address=reported_record.address,
             environment={server.POD_ADDRESS_VARIABLE: reported_record.address, **hidden, **variables},
@@ -171,8 +171,10 @@ class PodContainers:
     ) -> None:
         spec = pod["spec"]["containers"][0]
         file = attempt.directory / "environment"
-        create = container_arguments.create_arguments(
-            self.runtime.kind, identity, expand_name(spec["image"]), pod, inputs, str(file)
+        create = raise_rejected(
+            container_arguments.create_arguments(
+                self.runtime.kind, identity, expand_name(spec["image"]), pod, inputs, str(file)
+            )
         )
         attempt.hand_over(Container(self.runtime.name, identity.name, spec["image"]))
         try:
@@ -318,13 +320,13 @@ class PodContainers:
                         if left <= 0:
                             return
 
-    async def read_termination_message(self, attempt: Attempt) -> str:
+    async def read_termination_message(self, attempt: Attempt) -> str | None:
         """Return the end of the log."""
         printed = self.runtime.stream("logs", "--tail", str(log_files.ENDING_LINES), self._id(attempt))
         try:
             parts = [data async for data in printed]
         except ContainerRuntimeError:
-            return ""  # the output is the container runtime's message
+            return None  # the output is the container runtime's message
         return log_files.limit_message(b"".join(parts).rstrip(b"\n"))
 
     def find_container_id(self, attempt: Attempt) -> str:
@@ -374,15 +376,11 @@ def _remedy(pod: Mapping[str, Any]) -> str:
     return f"; with --container-engine none {engine} runs without a container" if engine else ""
 
 
-def _check_user(pod: Mapping[str, Any], container: Mapping[str, Any], image_user: str) -> None:
+def _check_user(pod: Mapping[str, Any], container: Mapping[str, Any], image_user: str) -> Rejected | None:
     contexts = (pod.get("securityContext", {}), container.get("securityContext", {}))
     user = container_arguments.run_as_user(*contexts, image_user).partition(":")[0]
-    if not any(context.get("runAsNonRoot") for context in contexts):
-        return
-    if contexts[1].get("runAsNonRoot") is not False and user in {"", "0", "root"}:
-        raise NotYet(
-            Refusal(
-                "CreateContainerConfigError",
-                "the container would run as root, which runAsNonRoot forbids: set runAsUser",
-            )
-        )
+    must_not_be_root = contexts[1].get("runAsNonRoot", contexts[0].get("runAsNonRoot"))
+    if not must_not_be_root or user not in {"", "0", "root"}:
+        return None
+    fault = "the container would run as root, which runAsNonRoot forbids"
+    return Rejected(WaitingReason.CONFIG_ERROR, detail=fault, remedy="set runAsUser")

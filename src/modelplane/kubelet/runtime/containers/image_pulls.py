@@ -9,21 +9,22 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from modelplane.api.rejected import Rejected
 from modelplane.host.private_files import write_private
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.kubelet.pod_refusals import Refusal
+from modelplane.kubelet.cannot_start import CannotStart, WaitingReason
+from modelplane.kubelet.pods.views import Waiting
 from modelplane.kubelet.runtime.containers.cli import ContainerRuntime, ContainerRuntimeError, NoSuchObject
-from modelplane.kubelet.runtime.launch import NotYet
+from modelplane.kubelet.runtime.protocol import Tell
 
-PULLING = "Pulling"
 _FIRST_BACK_OFF_S = 10.0
 _LAST_BACK_OFF_S = 300.0
 _SECRET_KEYS = (".dockerconfigjson", ".dockercfg")
@@ -53,9 +54,9 @@ class Pulls:
     _failed: str = ""
 
     async def get(
-        self, runtime: ContainerRuntime, pod: Mapping[str, Any], remedy: str, tell: Callable[[Refusal], None]
+        self, runtime: ContainerRuntime, pod: Mapping[str, Any], remedy: str, tell: Tell
     ) -> dict[str, Any]:
-        """Return the description of the pod's image, pulled if necessary; raise ``NotYet``.
+        """Return the description of the pod's image, pulled if necessary; raise ``CannotStart``.
 
         ``remedy`` ends the message if it cannot be pulled.
         """
@@ -68,8 +69,9 @@ class Pulls:
             except NoSuchObject:
                 pass
         if policy == "Never":
-            message = f'{runtime.name} does not have image "{image}", and imagePullPolicy is Never'
-            raise NotYet(Refusal("ErrImageNeverPull", f"{message}: pull it by hand, or change the policy"))
+            fault = f'{runtime.name} does not have image "{image}", and imagePullPolicy is Never'
+            remedy = "pull it by hand, or change the policy"
+            raise CannotStart(Rejected(WaitingReason.IMAGE_NEVER_PULLED, detail=fault, remedy=remedy))
         await self._pull(runtime, image, pod, remedy, tell)
         return await runtime.find_image(image)
 
@@ -79,11 +81,12 @@ class Pulls:
         image: str,
         pod: Mapping[str, Any],
         remedy: str,
-        tell: Callable[[Refusal], None],
+        tell: Tell,
     ) -> None:
         if time.monotonic() < self._next_at:
-            raise NotYet(Refusal("ImagePullBackOff", f"waiting before another try: {self._failed}"))
-        tell(Refusal(PULLING, f'{runtime.name} pulls image "{image}"'))
+            fault = f"waiting before another try: {self._failed}"
+            raise CannotStart(Rejected(WaitingReason.IMAGE_PULL_BACK_OFF, detail=fault))
+        tell(Waiting(WaitingReason.PULLING, f'{runtime.name} pulls image "{image}"'))
         try:
             with write_credentials(self.directory, await self._secrets(pod)) as variables:
                 await _pull(runtime, image, variables, tell)
@@ -91,7 +94,7 @@ class Pulls:
             self._failed = f'cannot pull image "{image}": {error}{remedy}'
             self._next_at = time.monotonic() + self._back_off_s
             self._back_off_s = min(self._back_off_s * 2, _LAST_BACK_OFF_S)
-            raise NotYet(Refusal("ErrImagePull", self._failed)) from error
+            raise CannotStart(Rejected(WaitingReason.IMAGE_NOT_PULLED, detail=self._failed)) from error
         self._back_off_s = _FIRST_BACK_OFF_S
 
     async def _secrets(self, pod: Mapping[str, Any]) -> tuple[Object, ...]:
@@ -101,9 +104,7 @@ class Pulls:
         return tuple(secret for secret in secrets if secret is not None)
 
 
-async def _pull(
-    runtime: ContainerRuntime, image: str, variables: Mapping[str, str], tell: Callable[[Refusal], None]
-) -> None:
+async def _pull(runtime: ContainerRuntime, image: str, variables: Mapping[str, str], tell: Tell) -> None:
     layers: set[str] = set()
     done: set[str] = set()
     unfinished = ""
@@ -117,7 +118,7 @@ async def _pull(
                     done.add(match[1])
         if len(done) != before:
             progress = f"{len(done)} of {len(layers)} layers"
-            tell(Refusal(PULLING, f'{runtime.name} pulls image "{image}": {progress}'))
+            tell(Waiting(WaitingReason.PULLING, f'{runtime.name} pulls image "{image}": {progress}'))
 
 
 def merge_credentials(secrets: Iterable[Object]) -> dict[str, Any]:

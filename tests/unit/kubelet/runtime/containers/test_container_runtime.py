@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from modelplane.kube.resources import Object
+from modelplane.kubelet.cannot_start import CannotStart
 from modelplane.kubelet.logs.log_files import Selection
 from modelplane.kubelet.machine import Machine
-from modelplane.kubelet.pod_refusals import Refusal
 from modelplane.kubelet.pods.pods import stop_all
+from modelplane.kubelet.pods.views import Waiting
 from modelplane.kubelet.runtime.containers.cli import Choice, ContainerRuntimes
 from modelplane.kubelet.runtime.containers.container_runtime import PodContainers
 from modelplane.kubelet.runtime.host import process_attempt
 from modelplane.kubelet.runtime.host.host_runtime import HostProcesses
-from modelplane.kubelet.runtime.launch import NotYet
 from modelplane.kubelet.runtime.other_processes import Process
 from modelplane.kubelet.runtime.protocol import Runtime
 from modelplane.kubelet.runtime.runtime_choice import Runtimes
@@ -194,7 +194,7 @@ async def test_the_log_of_a_container(bench: Bench) -> None:
 async def test_an_engine_that_is_away_has_no_termination_message(bench: Bench) -> None:
     attempt = await bench.start(sleeping())
     bench.engine.fault(away=True)
-    assert await (await bench.runtime()).read_termination_message(attempt) == ""
+    assert await (await bench.runtime()).read_termination_message(attempt) is None
 
 
 async def test_a_probe_executes_a_command_in_the_container(bench: Bench) -> None:
@@ -213,9 +213,9 @@ async def test_an_image_is_pulled_and_its_progress_told(bench: Bench) -> None:
     assert attempt.image == "owner/engine:1"
     what = 'docker pulls image "docker.io/owner/engine:1"'
     assert bench.told == [
-        Refusal("Pulling", what),
-        Refusal("Pulling", f"{what}: 1 of 2 layers"),
-        Refusal("Pulling", f"{what}: 2 of 2 layers"),
+        Waiting("Pulling", what),
+        Waiting("Pulling", f"{what}: 1 of 2 layers"),
+        Waiting("Pulling", f"{what}: 2 of 2 layers"),
     ]
 
 
@@ -223,14 +223,14 @@ async def test_an_image_that_cannot_be_pulled_is_tried_again_later(bench: Bench)
     runtime, wanted = await bench.runtime(), sleeping(image="example.com/none:1")
     reasons = []
     for _ in range(2):
-        with pytest.raises(NotYet) as caught:
+        with pytest.raises(CannotStart) as caught:
             await runtime.start(wanted, bench.directory, bench.told.append)
-        reasons.append(caught.value.refusal)
-    assert [refusal.reason for refusal in reasons] == ["ErrImagePull", "ImagePullBackOff"]
+        reasons.append(caught.value.rejected)
+    assert [rejected.reason for rejected in reasons] == ["ErrImagePull", "ImagePullBackOff"]
     cause = (
         'cannot pull image "example.com/none:1": manifest for example.com/none:1 not found: manifest unknown'
     )
-    assert [refusal.message for refusal in reasons] == [cause, f"waiting before another try: {cause}"]
+    assert [rejected.message for rejected in reasons] == [cause, f"waiting before another try: {cause}"]
     assert len(bench.engine.calls("pull")) == 1
     assert bench.directory.find_unfinished() is None, "nothing ties the pod to the engine yet"
 
@@ -275,12 +275,12 @@ async def test_a_pull_secret_opens_a_registry_and_is_not_kept(bench: Bench, tmp_
 
 async def test_an_engine_that_was_named_and_is_away_is_told_of(bench: Bench) -> None:
     bench.engine.fault(away=True)
-    with pytest.raises(NotYet) as caught:
+    with pytest.raises(CannotStart) as caught:
         await bench.runtime()
-    assert caught.value.refusal == Refusal(
-        "ContainerEngineUnavailable",
+    assert caught.value.rejected.reason == "ContainerEngineUnavailable"
+    assert str(caught.value) == (
         "the container runtime docker does not answer: start it, or choose another one with "
-        "--container-engine",
+        "--container-engine"
     )
 
 
@@ -331,9 +331,9 @@ async def test_a_pod_of_several_containers_is_containers_otherwise(
 async def test_no_container_starts_if_another_one_of_its_pod_never_can(bench: Bench) -> None:
     wanted = several(IMAGE, IMAGE)
     wanted["spec"]["containers"][0]["securityContext"] = {"privileged": True}
-    with pytest.raises(NotYet) as caught:
+    with pytest.raises(CannotStart) as caught:
         await Runtimes(bench.machine, RECORD).choose(bench.directory, wanted)
-    assert caught.value.refusal.reason == "UnsupportedPod"
+    assert caught.value.rejected.reason == "UnsupportedPod"
 
 
 async def test_all_containers_of_a_pod_have_the_runtime_of_the_first(bench: Bench) -> None:

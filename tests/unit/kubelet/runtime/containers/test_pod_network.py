@@ -20,6 +20,7 @@ from modelplane.kubelet.runtime.containers.cli import (
 from modelplane.kubelet.runtime.containers.container_arguments import (
     ContainerIdentity,
     ContainerInputs,
+    CreateArguments,
     create_arguments,
 )
 from support.container_bench import RECORD, SLEEP, Bench, a_bench, sleeping
@@ -159,4 +160,5 @@ def test_the_name_of_a_host(choice: Choice, options: tuple[str, ...]) -> None:
     inputs = ContainerInputs(address="198.18.1.2", environment={}, joins="held")
     pod = {"metadata": {"name": "pod"}, "spec": {"containers": [{}]}}
     made = create_arguments(RUNTIME_KINDS[choice], ContainerIdentity("it", {}), IMAGE, pod, inputs, "/file")
+    assert isinstance(made, CreateArguments)
     assert made.arguments[5 : 7 + len(options)] == ("--network", "container:held", *options)
