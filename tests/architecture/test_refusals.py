@@ -45,7 +45,7 @@ EMPTY: Final = {
 """Functions that return an empty text which a caller asks for truth, by the reason."""
 
 LATER: Final = (
-    "cel", "cli", "compose.deployment", "crossplane.package", "proxy", "scheduler.existing",
+    "cel", "cli", "compose.deployment", "proxy", "scheduler.existing",
 )  # fmt: skip
 """Packages that still have such functions."""
 

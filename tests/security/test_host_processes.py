@@ -120,6 +120,7 @@ def test_what_engines_are_set_up_with_passes(engine: str, variables: dict[str, s
 def test_a_variable_that_only_the_arguments_refer_to_is_replaced_there_and_not_passed() -> None:
     container = {"image": LLAMA, "args": ["--alias", "$(PYTHONPATH)"]}
     line = launchers.build_command_line(container, {"PYTHONPATH": "/evil"}, ADDRESS, host_commands=False)
+    assert not isinstance(line, Rejected)
     assert line[-2:] == ("--alias", "/evil")
     assert launchers.select_variables(container, {"PYTHONPATH": "/evil"}, host_commands=False) == {}
 
@@ -140,6 +141,7 @@ def test_a_refusal_names_the_variable_and_the_remedies() -> None:
 def test_with_host_commands_every_variable_is_passed() -> None:
     container = {"image": LLAMA}
     line = launchers.build_command_line(container, {"PATH": "/x"}, ADDRESS, host_commands=True)
+    assert not isinstance(line, Rejected)
     assert line[0] == sys.executable
     assert launchers.select_variables(container, {"PATH": "/x"}, host_commands=True) == {"PATH": "/x"}
 
@@ -160,4 +162,5 @@ def test_with_host_commands_every_variable_is_passed() -> None:
 )
 def test_python_is_isolated(container: dict[str, Any]) -> None:
     line = launchers.build_command_line(container, {}, ADDRESS, host_commands=False)
+    assert not isinstance(line, Rejected)
     assert line[:3] == (sys.executable, "-E", "-P")

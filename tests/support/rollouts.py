@@ -141,7 +141,6 @@ class SteppedRollout:
             "conditions": [
                 _condition("Ready", serves, generation),
                 _condition("ModelReady", serves, generation, said),
-                _condition("EndpointAnnounced", serves and not withdrawn, generation),
                 _condition("RoutingReady", serves and not withdrawn, generation),
             ]
         }
