@@ -57,7 +57,7 @@ class State(NamedTuple):
     """The message of that condition; empty if the object is ready without a doubt."""
     is_ready: bool
 
-    def describe(self) -> str:
+    def summarize(self) -> str:
         """Return the word and the cause; only the cause of an object without a status."""
         return self.cause if self.word == _UNKNOWN else f"{self.word}: {self.cause}"
 

@@ -8,8 +8,8 @@ INFINIBAND = Fabric(type=FabricType.INFINIBAND, infiniband=InfiniBand(fabric="fa
 @pytest.mark.parametrize(
     ("fabric", "identity"),
     [
-        pytest.param(None, "", id="no fabric joins no pool"),
-        pytest.param("EFA", "", id="a technology alone joins no pool"),
+        pytest.param(None, None, id="no fabric joins no pool"),
+        pytest.param("EFA", None, id="a technology alone joins no pool"),
         pytest.param(Fabric(type=FabricType.EFA, name="rack-1"), "EFA/rack-1", id="a name joins"),
         pytest.param(Fabric(name="rack-1"), "None/rack-1", id="a name joins the pools without a technology"),
         pytest.param(INFINIBAND, "InfiniBand/fabric-2", id="a physical network joins"),

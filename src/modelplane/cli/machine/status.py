@@ -118,7 +118,7 @@ def _describe(kind: str, item: dict[str, Any]) -> str | None:
     if state.is_ready:
         return None
     name = "/".join(filter(None, (metadata.get("namespace"), metadata["name"])))
-    return f'{kind} "{name}": {state.describe()}'
+    return f'{kind} "{name}": {state.summarize()}'
 
 
 def _closed(item: dict[str, Any]) -> list[str]:

@@ -33,4 +33,4 @@ def read_conditions(item: Object) -> tuple[Said, ...]:
 def explain_not_ready(item: Object) -> str | None:
     """Return the state of an object that is not ready, and its cause; None if it is ready."""
     state = read_state(item)
-    return None if state.is_ready else state.describe()
+    return None if state.is_ready else state.summarize()
