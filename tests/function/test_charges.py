@@ -145,10 +145,10 @@ def test_the_seven_updates_of_a_replica(placed: Mapping[int, Placed]) -> None:
     assert [sorted(_changed(each)) for each in mine] == [
         ["resourceRefs"],
         ["Responsive"],
-        ["RoutingReady", "ModelAccepted", "ModelReady", "Ready", "Synced"],
+        ["ModelAccepted", "ModelReady", "Ready", "RoutingReady", "Synced"],
         ["Responsive"],
         ["resourceRefs"],
-        ["RoutingReady", "ModelAccepted", "ModelReady", "Ready", "Synced"],
+        ["ModelAccepted", "ModelReady", "Ready", "RoutingReady", "Synced"],
         ["Responsive"],
     ]
 

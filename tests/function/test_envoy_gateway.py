@@ -90,7 +90,7 @@ def test_nothing_is_claimed_before_the_configuration_is_reported(fleet: Fleet, p
     assert said(fleet, "Authenticated")[0] == "Configuring"
     pods.publish(asks_for_keys=True)
     fleet.run_until(lambda: gateway(fleet)[1] == "Envoy", within=130)
-    assert said(fleet, "Authenticated")[0] == "APIKey"
+    assert said(fleet, "Authenticated")[0] == "InForce"
 
 
 def test_a_gateway_that_cannot_serve_says_why(fleet: Fleet, pods: GatewayPods) -> None:

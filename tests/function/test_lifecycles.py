@@ -124,7 +124,10 @@ class TestInferenceGateway:
         other = {**fleet.get("InferenceGateway", GATEWAY), "metadata": {"name": "second"}}
         fleet.apply({**other, "status": {}})
         fleet.run_for(5)
-        assert condition(fleet.get("InferenceGateway", "second"), "ControllerReady")["reason"] == "Ignored"
+        assert (
+            condition(fleet.get("InferenceGateway", "second"), "ControllerReady")["reason"]
+            == "InvalidSettings"
+        )
         fleet.delete("InferenceGateway", "second")
         fleet.run_until(lambda: not fleet.exists("InferenceGateway", "second"), within=5)
 

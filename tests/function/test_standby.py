@@ -61,7 +61,7 @@ def test_saturation_is_refused() -> None:
     fleet = _fleet(when=["Unplaced", "Saturated"])
     fleet.apply(inference_autoscaler())
     fleet.run_for(300)
-    assert _said(fleet, "StandbyActive") == "NoMetrics"
+    assert _said(fleet, "SettingsSupported") == "NoMetrics"
 
 
 def test_one_that_is_a_standby_no_more_says_so() -> None:
