@@ -131,7 +131,7 @@ async def test_a_cluster_of_each_cloud_goes_from_nothing_to_running(
         assert await _managed_kinds_installed(client) == []
         for origin in ORIGINS:
             await kinds.install(client, definitions(f"provider-upjet-{origin}"))
-        await _eventually(lambda: all_are("Creating", "ClusterReady", internal=True))
+        await _eventually(lambda: all_are("Provisioning", "ClusterReady", internal=True))
 
         with SimulatedClouds(str(own_control_plane.kubeconfig), lambda _item: {}):
             await _eventually(lambda: all_are("ClusterRunning", "ClusterReady", internal=True))
@@ -185,7 +185,7 @@ DOUBTS = {
     "GKE": ("ClusterReady", "InvalidSettings", True),
     "AKS": ("ClusterReady", "WaitingForClasses", False),
     "EKS": ("ClusterReady", "Unreachable", False),
-    "Vultr": ("ClusterReady", "Creating", True),
+    "Vultr": ("ClusterReady", "Provisioning", True),
 }
 """The condition that tells of a zone elsewhere, a typo, a control plane that is down, and an outage."""
 

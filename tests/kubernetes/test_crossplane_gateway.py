@@ -154,7 +154,7 @@ async def test_envoy_serves_what_is_published_beside_crossplane(bench: Bench, tm
 
         await eventually(asks)
         await reported(client, asks_for_keys=True)
-        assert (await answered(client))["Authenticated"][0] == "APIKey"
+        assert (await answered(client))["Authenticated"][0] == "InForce"
     written = await client.get(fleet_resources.MODEL_SERVICES, "chat", TEAM)
     assert written is not None
     assert "status" not in written, "the process beside Crossplane writes no status"

@@ -395,7 +395,7 @@ async def test_a_gateway_asks_for_keys_whatever_is_killed(bench: Bench) -> None:
         async with bench._session.get(pod.url(CHAT), headers=doubled) as response:
             assert response.status == 400
         await bench.says(keys, "first", "Authenticated", "InForce", TEAM)
-        await bench.says(fleet_resources.INFERENCE_GATEWAYS, "default", "Authenticated", "APIKey")
+        await bench.says(fleet_resources.INFERENCE_GATEWAYS, "default", "Authenticated", "InForce")
         await bench.says(fleet_resources.INFERENCE_GATEWAYS, "default", "SettingsSupported", "InForce")
         assert (await bench.gateway())["status"]["url"] == f"http://{ADDRESS}/v1"
 

@@ -262,7 +262,7 @@ async def test_a_cluster_gets_its_stack_and_a_model_although_an_optional_chart_f
             listener = {"name": "http", "port": port, "protocol": "HTTP"}
             spec = {"spec": {"gateway": {"listeners": [listener]}}}
             await client.patch(STACKS, stack, spec, SYSTEM)
-            await bench.said(STACKS, stack, "Installed", "waiting for", "envoy-gateway")
+            await bench.said(STACKS, stack, "BackendReady", "waiting for", "envoy-gateway")
             await bench.accept_class()
             await bench.program_gateway()
             await bench.accept_routes(SYSTEM)
@@ -272,7 +272,7 @@ async def test_a_cluster_gets_its_stack_and_a_model_although_an_optional_chart_f
             async with _proxy(port):
                 await bench.said(fleet_resources.INFERENCE_CLUSTERS, "member", "BackendReady", "'True'")
             await bench.said(
-                STACKS, name_stack("member"), "Installed", "Degraded", "prometheus:", "not found in"
+                STACKS, name_stack("member"), "BackendReady", "Degraded", "prometheus:", "not found in"
             )
             await bench.said(
                 fleet_resources.INFERENCE_CLUSTERS, "member", "BackendReady", "'True'", "prometheus:"
