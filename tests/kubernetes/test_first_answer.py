@@ -426,7 +426,7 @@ def test_the_gateway_asks_for_keys_as_its_page_says(
     assert "missing_api_key" in told
     assert "\n429\n" in told
     assert re.search("ml-team +app +InForce +1 +never +ml-team/[*]", told)
-    assert 'ModelKey "app" in namespace "ml-team" is revoked' in told
+    assert 'Revoked ModelKey "ml-team/app"' in told
     served.kubectl("wait", "--for=condition=Authenticated=false", "ig/default", "--timeout=180s")
     assert _answer(served).strip()
 

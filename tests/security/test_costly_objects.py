@@ -11,7 +11,7 @@ from support.attacked import API, Attacked
 
 pytestmark = pytest.mark.kubernetes
 
-NUMBERS = f"[{','.join(map(str, range(70)))}]"
+NUMBERS = f"[{','.join(map(str, range(66)))}]"
 LOOPS = (
     f"{NUMBERS}.all(x, {NUMBERS}.all(y, quantity('1').add(x).isGreaterThan(quantity('%d')))) "
     "&& device.driver == 'none'"

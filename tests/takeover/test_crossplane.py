@@ -43,8 +43,9 @@ ADDED |= {"modelplane.ai/owner-uid", "modelplane.ai/owner-namespace", "modelplan
 ADDED |= {"modelplane.ai/owner-kind", "modelplane.ai/child", "clusterGateways"}
 """Annotations, labels of namespaces, and fields by which an object is observed, of one version only."""
 
-NEW_TYPES = frozenset({"RequestHeaderModifier"})
-"""Types of conditions, and of filters of routes, that differ: the later version sends and removes tokens."""
+NEW_TYPES = frozenset({"Announced", "RoutingReady", "RequestHeaderModifier"})
+"""Types of conditions, and of filters of routes, that differ: each version adds its own name of a replica's
+endpoint, and the later one sends and removes tokens."""
 
 OF_ONE_VERSION = ("-crossplane-llminferenceservice-", "-disruption-qwen-", "modelplane-gateway-keys")
 """In the names of objects of one version only: the later one observes a definition on each cluster by them
