@@ -19,7 +19,7 @@ class Rejected(msgspec.Struct, frozen=True, gc=False):
     reason: StrEnum | Reason | Literal[""] = ""
     """The case as programs compare it, such as the reason of a condition; empty if none does."""
     subject: str = ""
-    """What does not pass: an object, a field, a taint, a request."""
+    """The object, field, taint or request that does not pass."""
     detail: str = ""
     """The fault: how it differs from what is accepted, with the compared values."""
     remedy: str = ""

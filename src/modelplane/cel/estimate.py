@@ -28,7 +28,7 @@ _MOST_STEPS: Final = (
 _STEPS_OF_A_CALL: Final = 7
 _STEPS_OF_ANY_PATTERN: Final = 40_000  # of one that is known only when it is matched
 _LARGE: Final = re.compile(r"\\[pP]|\(\?[a-zA-Z]*i")
-"""What makes a short regular expression large: classes of Unicode, and letters of either case."""
+"""Parts that make a short regular expression large: classes of Unicode, and letters of either case."""
 _LIST: Final = 10
 _TEXT: Final = 0.1  # per character
 _PATTERN: Final = 0.25  # per character of a regular expression

@@ -67,7 +67,7 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # generic in later r
 
     def __init__(self, remedy: str = "choose a shorter one") -> None:
         self._remedy = remedy
-        """What to do about a duration that is too long."""
+        """Return the remedy for a duration that is too long."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Return the seconds."""

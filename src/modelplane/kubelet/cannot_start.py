@@ -1,4 +1,4 @@
-"""How a container is refused, or must wait: the reasons, and the exception that carries a rejection."""
+"""Refusal or delay of a container: the reasons, and the exception that carries a rejection."""
 
 from enum import StrEnum
 

@@ -19,7 +19,7 @@ class Reason(str, ReprEnum):
     """True and False for a condition of that status; None if the reason goes with both."""
     meaning: str
     remedy: str
-    """What to do about it; empty if nothing is wrong."""
+    """The remedy; empty if nothing is wrong."""
     warns: bool
 
     def __new__(

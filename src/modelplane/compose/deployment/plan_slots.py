@@ -27,7 +27,7 @@ from modelplane.scheduler import ReplicaRole
 
 
 class Policy(msgspec.Struct, frozen=True):
-    """What a deployment asks of its replicas."""
+    """Settings of a deployment for its replicas."""
 
     replicas: int
     phase: Phase = Phase.ROLLOUT
@@ -41,7 +41,7 @@ class Policy(msgspec.Struct, frozen=True):
 
 
 class SlotPlan(msgspec.Struct, frozen=True):
-    """What happens to a slot."""
+    """Decision about a slot."""
 
     key: str
     action: Action
@@ -58,7 +58,7 @@ class SlotPlan(msgspec.Struct, frozen=True):
 
 
 Plans: TypeAlias = Mapping[str, SlotPlan]
-"""What happens to each slot, by key."""
+"""Plan of each slot, by key."""
 
 
 def plan_slots(slots: Sequence[Slot], policy: Policy) -> tuple[SlotPlan, ...]:

@@ -45,7 +45,7 @@ class Share(Enum):
 
 
 class PhaseRow(msgspec.Struct, frozen=True):
-    """What a phase means for the new revision."""
+    """Number and share of the replicas of the new revision in a phase."""
 
     title: str
     new: Count
@@ -67,7 +67,7 @@ class Phase(Enum):
 
 
 class Standing(Enum):
-    """What is due at a slot."""
+    """State of a slot: due, held or to be emptied."""
 
     GOES = auto()
     """Its replica has to go."""
@@ -78,7 +78,7 @@ class Standing(Enum):
 
 
 class Action(StrEnum):
-    """What happens to a slot."""
+    """Action at a slot."""
 
     CREATE = "Create"
     WRITE = "Write"

@@ -16,7 +16,7 @@ from modelplane.gateway.route_table import Backend, Listener, Route
 _DISABLED = {"@type": "type.googleapis.com/envoy.config.route.v3.FilterConfig", "disabled": True}
 
 _LINES = ("name", "region", "served")
-"""What the module reads of the backend, as lines of one text, because Envoy searches for each key."""
+"""The backend for the module, as lines of one text, because Envoy searches for each key."""
 
 
 def is_direct(listener: Listener, route: Route) -> bool:
