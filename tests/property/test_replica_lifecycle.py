@@ -118,9 +118,15 @@ def check_edited(step: Step) -> None:
 
 
 def check_number(step: Step) -> None:
-    """No replica is placed beyond those asked for and the surge of a rollout."""
+    """No replica is placed beyond those asked for and the surge of a rollout.
+
+    Those that cannot be seen may be more than asked for. One of the others may be replaced meanwhile.
+    """
     if step.created:
-        assert step.composed.status["replicas"]["total"] <= step.replicas + step.limits.surge
+        there = [replica for replica in step.before.values() if stays(replica)]
+        unseen = sum(map(step.is_unseen, there))
+        most = step.replicas + step.limits.surge
+        assert step.composed.status["replicas"]["total"] <= max(most, min(most + unseen, len(there)))
     if any(is_surge(each) for each in step.created):
         assert step.composed.status["rollout"]["surgeReplicas"] <= step.limits.surge
 
@@ -234,6 +240,7 @@ def _is_converged(world: ReplicaWorld) -> bool:
 
 @settings(max_examples=drawn(10), deadline=None, phases=(Phase.explicit, Phase.generate))
 @given(st.integers(0, 2**32))
+@example(3882279997)  # a canary replaces one of two, beside a third whose cluster does not answer
 @example(8835905)  # the only replica has a new revision, and its canary is refused
 def test_every_promise_holds_at_every_step_and_the_world_ends_as_asked(seed: int) -> None:
     world = ReplicaWorld(Random(seed), _check)  # noqa: S311 - not for secrets
