@@ -220,7 +220,7 @@ def _find_excess(kept: Sequence[Kept], demands: Sequence[Demand]) -> frozenset[s
     if len(demands) < 2:
         return frozenset()
     new = [decision.replica for decision in kept if decision.replica.name in demands[0].replicas]
-    new.sort(key=lambda replica: (not replica.answers, replica.name))
+    new.sort(key=lambda replica: (not replica.serves, not replica.answers, replica.name))
     return frozenset(replica.name for replica in new[demands[0].count :])
 
 
