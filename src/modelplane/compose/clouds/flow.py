@@ -16,7 +16,7 @@ from modelplane.api.conditions.reasons import CloudClusterReason as Reason
 from modelplane.api.listing import in_order, listing
 from modelplane.api.meta import Object
 from modelplane.compose import guards
-from modelplane.compose.clouds.provider import Provider
+from modelplane.compose.clouds.kinds import Provider
 from modelplane.compose.clouds.recipe import Recipe
 from modelplane.compose.clouds.site import ACCOUNT_KEY, Site, Waiting
 from modelplane.compose.composition import Composition, Desired, Keep, Request, Requirement, Unknown, keep_all

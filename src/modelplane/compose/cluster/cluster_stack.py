@@ -20,8 +20,8 @@ from modelplane.api.meta import SYSTEM_NAMESPACE, Object
 from modelplane.api.rejected import Rejected
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.api.schema.untyped import get_list, get_map
-from modelplane.compose.clouds.inside import Inside
 from modelplane.compose.clouds.provisioned import recipe_of
+from modelplane.compose.clouds.recipe import Inside
 from modelplane.compose.clouds.site import Site
 from modelplane.compose.cluster.cluster_facts import ClusterRequest
 from modelplane.compose.cluster.cluster_kubeconfig import kubeconfig_reference

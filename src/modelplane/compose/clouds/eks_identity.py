@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from modelplane.api.clouds.eks_cluster import EKSCluster
-from modelplane.compose.clouds.eks.kinds import ATTACHMENT, POD_IDENTITY, POLICY, ROLE
+from modelplane.compose.clouds.kinds import EKS_ATTACHMENT, EKS_POD_IDENTITY, EKS_POLICY, EKS_ROLE
 from modelplane.compose.clouds.site import Parts, Site
 
 CLUSTER_ROLE = "role-cluster"
@@ -75,17 +75,17 @@ OWNED_VALUE = "owned"
 """Value of that tag. Source: cluster-autoscaler, "CA on AWS"."""
 
 
-def compose(site: Site[EKSCluster]) -> Parts:
+def compose_identity(site: Site[EKSCluster]) -> Parts:
     """Compose the roles with their policies, and give pods theirs."""
     for key in (*SERVICES, *POD_ROLES):
-        yield site.managed(key, ROLE, {"assumeRolePolicy": _trust(SERVICES.get(key, PODS))})
+        yield site.managed(key, EKS_ROLE, {"assumeRolePolicy": _trust(SERVICES.get(key, PODS))})
         for policy in POLICIES.get(key, ()):
             arn = f"arn:{_partition(site.owner.spec.region)}:iam::aws:policy/{policy}"
             yield _attached(site, f"{key}-{policy.rpartition('/')[2].lower().replace('_', '-')}", key, arn)
-    yield site.managed("policy-cluster-autoscaler", POLICY, {"policy": _autoscaler_policy(site)})
+    yield site.managed("policy-cluster-autoscaler", EKS_POLICY, {"policy": _autoscaler_policy(site)})
     yield site.managed(
         "role-cluster-autoscaler-policy",
-        ATTACHMENT,
+        EKS_ATTACHMENT,
         {
             "roleRef": {"name": site.name(AUTOSCALER)},
             "policyArnRef": {"name": site.name("policy-cluster-autoscaler")},
@@ -94,7 +94,7 @@ def compose(site: Site[EKSCluster]) -> Parts:
     for key, account in POD_ROLES.items():
         yield site.managed(
             f"pod-identity-{key.removeprefix('role-')}",
-            POD_IDENTITY,
+            EKS_POD_IDENTITY,
             {
                 "region": site.owner.spec.region,
                 "clusterNameRef": {"name": cluster_name(site)},
@@ -111,7 +111,7 @@ def cluster_name(site: Site[EKSCluster]) -> str:
 
 
 def _attached(site: Site[EKSCluster], key: str, role: str, arn: str) -> Any:
-    return site.managed(key, ATTACHMENT, {"roleRef": {"name": site.name(role)}, "policyArn": arn})
+    return site.managed(key, EKS_ATTACHMENT, {"roleRef": {"name": site.name(role)}, "policyArn": arn})
 
 
 def _partition(region: str) -> str:
