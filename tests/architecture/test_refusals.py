@@ -39,7 +39,7 @@ EMPTY: Final = {
     ),
     "the sentence of a diagnosis, which stands in another text": (
         "scheduler.diagnosis.describe",
-        "scheduler.preemption.turns.describe",
+        "scheduler.preemption.describe",
     ),
 }
 """Functions that return an empty text which a caller asks for truth, by the reason."""

@@ -32,7 +32,7 @@ from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.model_endpoint import EndpointFacts
 from modelplane.compose.replica.replica_facts import ReplicaFacts
 from modelplane.compose.service.service_facts import ServiceFacts
-from modelplane.compose.serving_stack.stack_facts import StackFacts
+from modelplane.compose.serving_stack.component import StackFacts
 from modelplane.deciders.autoscaling import state as autoscaling
 from modelplane.deciders.canary.state import Observed
 from modelplane.deciders.cluster_health import Standing, State, Watched

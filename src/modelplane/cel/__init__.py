@@ -11,8 +11,7 @@ selector that fails on a device gives a `NoMatch` with the reason.
 
 from modelplane.api.values.quantity import Quantity, QuantityError
 from modelplane.api.values.semver import Semver, SemverError
-from modelplane.cel.bindings import ObservedValue
-from modelplane.cel.device import AttributeValue, PublishedDevice, Version
+from modelplane.cel.bindings import AttributeValue, ObservedValue, PublishedDevice, Version
 from modelplane.cel.errors import SelectorError, TooCostly
 from modelplane.cel.selector import (
     Bound,

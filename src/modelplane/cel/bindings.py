@@ -3,19 +3,46 @@
 An unknown domain is an empty map, an unknown name an error; both are Kubernetes' rules (`cel/compile.go`,
 `newStringInterfaceMapWithDefault`). Reads are recorded, so that a refusal can show the values behind it.
 Values are those that the library holds: quantities and versions are packed.
+
+Keys and values stay as published; a key without a domain belongs to the device's own driver.
 """
 
-from collections.abc import Iterable
-from typing import Any, Final, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec
 
 from modelplane.api.listing import listing
 from modelplane.api.values import quantity, semver
 from modelplane.api.values.quantity import Quantity
-from modelplane.cel.device import AttributeValue, PublishedDevice, Version
 from modelplane.cel.errors import EvaluationError, find_nearest
 from modelplane.cel.functions import pack
+
+
+class Version(msgspec.Struct, frozen=True):
+    """An attribute value of kind version, as text; a selector that reads it requires semver 2.0.0."""
+
+    text: str
+
+
+AttributeValue: TypeAlias = str | bool | int | Version
+
+
+class PublishedDevice(Protocol):
+    """The part of a device that selectors see (KEP-4381: driver, attributes, capacity)."""
+
+    @property
+    def driver(self) -> str:
+        """The DRA driver's name, the domain of every bare key."""
+
+    @property
+    def attributes(self) -> Mapping[str, AttributeValue]:
+        """Values by `name` or `domain/name`."""
+
+    @property
+    def capacity(self) -> Mapping[str, str]:
+        """Quantities, as text, by `name` or `domain/name`."""
+
 
 Value: TypeAlias = str | bool | int | bytearray
 

@@ -10,7 +10,7 @@
 import math
 from typing import Final
 
-from modelplane.cel import function_list
+from modelplane.cel import source
 from modelplane.cel.checked_tree import Kind, Node
 from modelplane.cel.environment import DEVICE, FIELDS
 from modelplane.cel.errors import find_nearest
@@ -67,8 +67,8 @@ def _find_problem(node: Node, variables: frozenset[str], loops: int) -> str:  # 
             )
         case Kind.SELECT | Kind.CALL if _is_part_of_attribute(node):
             return "an attribute has no fields and no elements"
-        case Kind.CALL if node.name not in function_list.FUNCTIONS | function_list.OPERATORS:
-            return function_list.explain(node.name)
+        case Kind.CALL if node.name not in source.FUNCTIONS | source.OPERATORS:
+            return source.explain(node.name)
         case Kind.CALL if node.name in ("_==_", "_!=_", "@in"):
             return _find_problem_of_equality(node)
         case Kind.LIST:

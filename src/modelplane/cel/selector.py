@@ -12,8 +12,7 @@ import msgspec
 
 from modelplane.api.listing import in_order
 from modelplane.cel import bindings
-from modelplane.cel.bindings import Bindings, ObservedValue
-from modelplane.cel.device import PublishedDevice
+from modelplane.cel.bindings import Bindings, ObservedValue, PublishedDevice
 from modelplane.cel.errors import EvaluationError, TooCostly, one_line
 
 

@@ -47,7 +47,7 @@ from modelplane.compose.replica.replica_facts import ReplicaFacts
 from modelplane.compose.service import model_service
 from modelplane.compose.service.service_facts import ServiceFacts
 from modelplane.compose.serving_stack import stack_flow
-from modelplane.compose.serving_stack.stack_facts import StackFacts
+from modelplane.compose.serving_stack.component import StackFacts
 from modelplane.compose.tenancy import admitted
 
 Find: TypeAlias = Callable[[Requirement], tuple[Object, ...] | Unknown]

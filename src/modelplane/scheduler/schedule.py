@@ -5,9 +5,9 @@ Existing replicas are inputs: none is moved to improve a placement.
 
 from collections.abc import Mapping, Sequence
 
+import msgspec
 from msgspec.structs import replace
 
-from modelplane.scheduler.capacity.indices import Indices
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.departures import Cause, Role
 from modelplane.scheduler.diagnose import add_turns, diagnose, find_block
@@ -15,14 +15,49 @@ from modelplane.scheduler.diagnosis import Block, Diagnosis
 from modelplane.scheduler.existing.drain import drain
 from modelplane.scheduler.existing.eviction import evict_noticed
 from modelplane.scheduler.existing.retention import Kept, Leaving, depart, give_way, hold, retain, unpin
-from modelplane.scheduler.existing.roster import Roster, list_pinned
-from modelplane.scheduler.existing.surge import count_surge, find_added, may_stand_in
+from modelplane.scheduler.existing.roster import Roster, count_surge, find_added, list_pinned, may_stand_in
+from modelplane.scheduler.placement.cost import Cost, rank_cluster
+from modelplane.scheduler.placement.fill import Indices
 from modelplane.scheduler.placement.filling import Filling, Short
 from modelplane.scheduler.placement.placement import Assignment, Dropped, Placement
+from modelplane.scheduler.placement.placer import Offer
 from modelplane.scheduler.placement.spot import find_spot_pools
-from modelplane.scheduler.preemption.displacement import Displacement
-from modelplane.scheduler.preemption.turns import find_displacement, find_turns, list_displaced
-from modelplane.scheduler.types import Demand, Deployment, Fleet, Surge
+from modelplane.scheduler.preemption import Displacement, find_displacement, find_turns, list_displaced
+from modelplane.scheduler.types import Demand, Deployment, Fleet, PlacedEngine, Surge
+
+
+class Alternative(msgspec.Struct, frozen=True):
+    """A place for one more replica."""
+
+    cluster: str
+    engines: tuple[PlacedEngine, ...]
+    cost: Cost
+    spot: bool = False
+    """True if any of its pods would be in a spot pool."""
+
+
+class Alternatives(msgspec.Struct, frozen=True):
+    """The places, in the order of the deployment's policy without regard to spread, and the currency."""
+
+    places: tuple[Alternative, ...]
+    currency: str
+
+
+def list_alternatives(fleet: Fleet, deployment: Deployment) -> Alternatives:
+    """Return every place that a fleet has for one more replica, beside those of deployments that come first.
+
+    Raises SelectorError.
+    """
+    state = CycleState.begin(fleet, deployment, find_turns(fleet, deployment).reservations)
+    places = []
+    for name, cluster in state.clusters.items():
+        offer = state.find_offer(cluster)
+        if isinstance(offer, Offer) and not state.quotas.check(cluster, offer.engines):
+            places.append(
+                Alternative(name, offer.engines, offer.cost, bool(find_spot_pools(cluster, offer.engines)))
+            )
+    places.sort(key=lambda place: (rank_cluster(deployment.policy, 0, place.cost), place.cluster))
+    return Alternatives(tuple(places), state.currency)
 
 
 def schedule(

@@ -26,8 +26,13 @@ from modelplane.api.rejected import Rejected
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose import guards
 from modelplane.compose.clouds import provisioned
-from modelplane.compose.cluster import cluster_stack, drain_progress, mutual_tls_phase, noticed_nodes
-from modelplane.compose.cluster.capacity import live_capacity
+from modelplane.compose.cluster import (
+    cluster_stack,
+    drain_progress,
+    live_capacity,
+    mutual_tls_phase,
+    noticed_nodes,
+)
 from modelplane.compose.cluster.cluster_facts import ClusterRequest
 from modelplane.compose.cluster.reachability import reported
 from modelplane.compose.composition import (

@@ -17,9 +17,9 @@ from modelplane.api.fields.cluster.eviction_notices import MAX_NOTICES, Eviction
 from modelplane.api.fields.cluster.usable_capacity import CapacitySource
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.listing import in_order, number_of
-from modelplane.compose.cluster.capacity.capacity_facts import NodeFacts, facts_of
-from modelplane.compose.cluster.capacity.live_capacity import NODES, UNREADABLE, Report
+from modelplane.compose.cluster.capacity_facts import NodeFacts, facts_of
 from modelplane.compose.cluster.cluster_facts import ClusterRequest
+from modelplane.compose.cluster.live_capacity import NODES, UNREADABLE, Report
 from modelplane.compose.composition import Requirement
 from modelplane.compose.conditions import Condition, false, true
 

@@ -1,16 +1,27 @@
 """Component: the row of a part of the serving stack."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
 from modelplane.api.clouds.serving_stack import ServingStack, Versions
 from modelplane.api.fields.cluster.stack_components import ComponentName, ComponentSettings, ComponentState
 from modelplane.api.rejected import Rejected
-from modelplane.compose.composition import Desired
+from modelplane.compose.composition import Desired, Request
 from modelplane.compose.releases import Chart
-from modelplane.compose.serving_stack.stack_facts import StackRequest
+from modelplane.gateway.mutual_tls import Link
+
+
+class StackFacts(msgspec.Struct, frozen=True):
+    """Facts that the composition of a ServingStack reads beside objects."""
+
+    mutual_tls: Link | None = None
+    """Mutual TLS to its cluster; None where nothing issues certificates: under Crossplane, and offline."""
+
+
+StackRequest: TypeAlias = Request[ServingStack, StackFacts]
+
 
 Values = Mapping[str, Any]
 

@@ -21,14 +21,13 @@ from modelplane.compose.composition import Composition, Desired, Keep, Requireme
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.definition_owner import CRD_API_VERSION
 from modelplane.compose.serving_stack import ai_gateway, cluster_gateway, cluster_mutual_tls
-from modelplane.compose.serving_stack.component import Component, Plan, composed_before
+from modelplane.compose.serving_stack.component import Component, Plan, StackRequest, composed_before
 from modelplane.compose.serving_stack.installing import (
     Outcome,
     is_installed,
     outcome,
     uninstalling,
 )
-from modelplane.compose.serving_stack.stack_facts import StackRequest
 from modelplane.compose.serving_stack.table import COMPONENTS
 from modelplane.compose.workload_kinds import INFERENCE_POOL, capabilities
 

@@ -16,7 +16,7 @@ from http import HTTPStatus
 from typing import Final
 
 from modelplane.api import labels
-from modelplane.compose.cluster.capacity.capacity_facts import project
+from modelplane.compose.cluster.capacity_facts import project
 from modelplane.compose.composition import Unknown
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client

@@ -23,7 +23,7 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from modelplane.scheduler.capacity.capacity_ledger import Ledger
+from modelplane.scheduler.capacity_ledger import Ledger
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.departures import Cause, Role
 from modelplane.scheduler.existing import failover

@@ -13,7 +13,7 @@ import msgspec
 from modelplane.api.fields.cluster.devices import Claim
 from modelplane.api.rejected import Rejected
 from modelplane.cel import Match, NoMatch, Quantity
-from modelplane.scheduler.capacity.demand import Demand
+from modelplane.scheduler.capacity import PodDemand
 from modelplane.scheduler.placement.selection import Selection
 from modelplane.scheduler.search.backtracking import Backtracking, number_items
 from modelplane.scheduler.search.search_budget import SearchBudget
@@ -28,7 +28,7 @@ class Served(msgspec.Struct, frozen=True):
     """The member's requests can be served. `claims` are those that go through DRA; they make the `demand`."""
 
     claims: tuple[ResolvedRequest, ...]
-    demand: Demand
+    demand: PodDemand
 
 
 def serve_requests(
@@ -82,7 +82,7 @@ def _choose(
 
 def measure_demand(
     claims: Sequence[ResolvedRequest], entries: Sequence[Device], selection: Selection, budget: SearchBudget
-) -> Demand:
+) -> PodDemand:
     """Return the devices that a pod with these claims takes from a node with these devices.
 
     If the devices cannot serve the claims any more, the pod may hold any device of the same class.
@@ -120,7 +120,7 @@ def _of_class(entries: Sequence[Device], candidates: Iterable[int], device_class
     ]
 
 
-def _demand(entries: Sequence[Device], claimed: Iterable[tuple[int, int, Sequence[int]]]) -> Demand:
+def _demand(entries: Sequence[Device], claimed: Iterable[tuple[int, int, Sequence[int]]]) -> PodDemand:
     """Return the demand of claims: each a count, the entry chosen (-1 for none), and those it may use."""
     need, may, exact = [0] * len(entries), [0] * len(entries), [True] * len(entries)
     for count, chosen, options in claimed:
@@ -129,7 +129,7 @@ def _demand(entries: Sequence[Device], claimed: Iterable[tuple[int, int, Sequenc
         for entry in options:
             may[entry] = min(may[entry] + count, entries[entry].count)
             exact[entry] &= len(options) == 1 and chosen >= 0
-    return Demand(tuple(need), tuple(may), tuple(exact))
+    return PodDemand(tuple(need), tuple(may), tuple(exact))
 
 
 _Left: TypeAlias = tuple[tuple[int, ...], bool]

@@ -12,10 +12,10 @@ from typing import Final, TypeAlias
 import msgspec
 
 from modelplane.api.rejected import Rejected
-from modelplane.scheduler.capacity.demand import Group, Load
+from modelplane.scheduler import verdict
+from modelplane.scheduler.capacity import Group, Load
 from modelplane.scheduler.filters.cordon import refuse_pool
 from modelplane.scheduler.filters.device_requests import Served, serve_requests
-from modelplane.scheduler.placement import amounts
 from modelplane.scheduler.placement.market import Market
 from modelplane.scheduler.placement.selection import Selection
 from modelplane.scheduler.placement.spot import check_market
@@ -192,7 +192,7 @@ def _crowded(engine: Engine, pools: Sequence[Pool], option: Option) -> Rejected 
             return Rejected(
                 Reason.TOO_FEW_NODES,
                 engine.name,
-                f"pool {name} has {amounts.format_nodes(have)}, and one gang is on {needed}",
-                remedy=f"make pool {name} {amounts.format_nodes(needed)} large",
+                f"pool {name} has {verdict.format_nodes(have)}, and one gang is on {needed}",
+                remedy=f"make pool {name} {verdict.format_nodes(needed)} large",
             )
     return None

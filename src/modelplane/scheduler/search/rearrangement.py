@@ -12,12 +12,11 @@ from typing import Final, TypeAlias
 import msgspec
 
 from modelplane.api.fields.deployment.placement_settings import PlacementPolicy
-from modelplane.scheduler.capacity.capacity import FreeCapacity, estimate_steps
+from modelplane.scheduler.capacity import FreeCapacity, estimate_steps
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.filters import admit
 from modelplane.scheduler.placement.placer import Offer, Way
-from modelplane.scheduler.search.best_fit import Amounts
-from modelplane.scheduler.search.first_fit import take_options
+from modelplane.scheduler.search.fit import Amounts, take_options
 from modelplane.scheduler.search.search_budget import SearchBudget
 from modelplane.scheduler.types import Cluster
 

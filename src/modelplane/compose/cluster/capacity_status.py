@@ -22,7 +22,7 @@ from modelplane.api.fields.cluster.usable_capacity import (
 )
 from modelplane.api.inference_cluster import GPUPool
 from modelplane.api.listing import in_order, number_of
-from modelplane.compose.cluster.capacity.observed_capacity import Observation
+from modelplane.compose.cluster.observed_capacity import Observation
 
 SETTLES_S: Final = 60
 """Seconds after which returned capacity counts."""

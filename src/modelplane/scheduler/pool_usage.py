@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable, Iterator
 import msgspec
 
 from modelplane.api.fields.cluster.node_pools import Accounting
-from modelplane.scheduler.capacity.capacity import FreeCapacity, NodeCapacity
-from modelplane.scheduler.capacity.capacity_ledger import Ledger
+from modelplane.scheduler.capacity import FreeCapacity, NodeCapacity
+from modelplane.scheduler.capacity_ledger import Ledger
 from modelplane.scheduler.diagnose import describe_usage
 from modelplane.scheduler.placement.selection import Selection
 from modelplane.scheduler.search.search_budget import SearchBudget

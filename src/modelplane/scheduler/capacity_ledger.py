@@ -13,12 +13,18 @@ import msgspec
 from msgspec.structs import replace
 
 from modelplane.api.fields.cluster.node_pools import Accounting
-from modelplane.scheduler.capacity.capacity import DeviceCapacity, FreeCapacity, NodeCapacity
-from modelplane.scheduler.capacity.demand import Demand, Group, Load
+from modelplane.scheduler.capacity import (
+    DeviceCapacity,
+    FreeCapacity,
+    Group,
+    Load,
+    NodeCapacity,
+    PodDemand,
+)
 from modelplane.scheduler.filters.device_requests import measure_demand
 from modelplane.scheduler.placement.cost import Cost, measure_cost, measure_cost_of_nodes, sum_costs
 from modelplane.scheduler.placement.selection import Selection
-from modelplane.scheduler.quotas.quotas import DeviceKey
+from modelplane.scheduler.quotas import DeviceKey
 from modelplane.scheduler.search.identity_map import IdentityMap
 from modelplane.scheduler.search.search_budget import SearchBudget
 from modelplane.scheduler.types import Cluster, Device, PlacedEngine, Pool, Replica, ResolvedRequest
@@ -59,7 +65,7 @@ class Ledger:
         self._there: defaultdict[str, list[Sequence[PlacedEngine]]] = defaultdict(list)
         self._log: dict[str, list[_Entry]] = {}
         self._accounts: dict[str, _Account] = {}
-        self._demands: IdentityMap[tuple[Device, ...], dict[_Claims, Demand]] = IdentityMap()
+        self._demands: IdentityMap[tuple[Device, ...], dict[_Claims, PodDemand]] = IdentityMap()
         for replica in replicas:
             self._there[replica.cluster].append(replica.engines)
 
@@ -214,7 +220,7 @@ class Ledger:
                 groups[Group(tuple(pods))] += engine.copies
         return groups
 
-    def _demand(self, claims: _Claims, pool: Pool) -> Demand:
+    def _demand(self, claims: _Claims, pool: Pool) -> PodDemand:
         demands = self._demands.setdefault(pool.devices, {})
         if claims not in demands:
             demands[claims] = measure_demand(claims, pool.devices, self._selection, self._budget)

@@ -20,10 +20,10 @@ from modelplane.api.listing import in_order
 from modelplane.api.meta import API_VERSION, kind_name
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.schema.decode import InvalidObject, convert, decode_as
-from modelplane.compose.cluster.capacity import capacity_status
-from modelplane.compose.cluster.capacity.capacity_facts import facts_of
-from modelplane.compose.cluster.capacity.observed_capacity import Cluster, Observation, observe
+from modelplane.compose.cluster import capacity_status
+from modelplane.compose.cluster.capacity_facts import facts_of
 from modelplane.compose.cluster.cluster_facts import ClusterRequest
+from modelplane.compose.cluster.observed_capacity import Cluster, Observation, observe
 from modelplane.compose.composition import Blocked, Requirement
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.deployment import fleet_snapshot

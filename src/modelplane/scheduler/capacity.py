@@ -22,6 +22,8 @@ the rest.
 
 For pods of one size this is exact: no capacity is lost. For mixed sizes it is safe: a refused pod would fit
 only if kube-scheduler chose its nodes well.
+
+A vector of devices has one number for each device entry of the pool, in published order.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,7 +34,44 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from modelplane.scheduler.capacity.demand import Demand, Group, Load
+
+class PodDemand(msgspec.Struct, frozen=True, order=True):
+    """The devices that one pod takes from its node.
+
+    Kubernetes chooses the devices when it binds the pod. If several entries satisfy a request, it may choose
+    others than the scheduler did. `need` is one choice that serves the pod; `may` is the most that it can
+    take of each entry; `exact` is true for entries of which it takes exactly that or nothing.
+    """
+
+    need: tuple[int, ...]
+    may: tuple[int, ...]
+    exact: tuple[bool, ...]
+
+
+class Group(msgspec.Struct, frozen=True, order=True):
+    """Pods of one pool that Kubernetes puts on different nodes: one pod, or those of a gang.
+
+    `pods` has the demand of each kind of pod, and how many of it there are.
+    """
+
+    pods: tuple[tuple[PodDemand, int], ...]
+    size: int = 0
+    """Number of pods, and of nodes, from `pods`."""
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "size", sum(count for _, count in self.pods))
+
+
+class Load(msgspec.Struct, frozen=True):
+    """Load of an engine on one pool: equal groups of pods that claim devices."""
+
+    group: Group
+    copies: int
+
+    @property
+    def nodes(self) -> int:
+        """The nodes that it takes in a pool that counts nodes."""
+        return self.group.size * self.copies
 
 
 class NodeCapacity(NamedTuple):
@@ -137,7 +176,7 @@ class DeviceCapacity(msgspec.Struct, frozen=True, gc=False):
         others += _blockers(self.lacking)
         return group.size + max(self._closed(demand, others) for demand, _ in group.pods)
 
-    def _closed(self, demand: Demand, others: Sequence[tuple[Group, int]]) -> int:
+    def _closed(self, demand: PodDemand, others: Sequence[tuple[Group, int]]) -> int:
         """Return how many nodes other pods can close to a pod, at most."""
         closing = {
             entry: least
@@ -173,19 +212,19 @@ class DeviceCapacity(msgspec.Struct, frozen=True, gc=False):
 
 def _blockers(lacking: Iterable[tuple[tuple[int, ...], int]]) -> list[tuple[Group, int]]:
     """Return missing devices as one group of pods, which are on different nodes."""
-    pods = [(Demand(lacks, lacks, (True,) * len(lacks)), nodes) for lacks, nodes in lacking if nodes]
+    pods = [(PodDemand(lacks, lacks, (True,) * len(lacks)), nodes) for lacks, nodes in lacking if nodes]
     return [(Group(tuple(pods)), 1)] if pods else []
 
 
 FreeCapacity: TypeAlias = NodeCapacity | DeviceCapacity
 
 
-def _contribution(demand: Demand, closing: Mapping[int, int], whole: int) -> int:
+def _contribution(demand: PodDemand, closing: Mapping[int, int], whole: int) -> int:
     """Return how much of closing a node, in parts of `whole`, a pod can do: at most all, for it is on one."""
     return max(min(demand.may[at] * (whole // least), whole) for at, least in closing.items())
 
 
-def _steps(demand: Demand, entry: int) -> Iterable[int]:
+def _steps(demand: PodDemand, entry: int) -> Iterable[int]:
     most = demand.may[entry]
     if not most:
         return ()

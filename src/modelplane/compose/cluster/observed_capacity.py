@@ -11,6 +11,10 @@ given; what is beyond is held by others.
 
 What cannot be counted is ``Blocked``, never zero: no node with the label in a pool that does not grow, no
 ResourceSlice of a driver on any node, or an incomplete generation.
+
+A report has an ID: driver, pool and name of the device, or an ID of the Container Device Interface, which a
+driver may choose freely. A report counts only for a device that the pod itself holds. One whose ID names none
+of these counts for one of them: the number is right then, though the device may be another.
 """
 
 from collections import Counter, defaultdict
@@ -20,11 +24,13 @@ from typing import TypeAlias
 import msgspec
 
 from modelplane.api import labels
-from modelplane.api.fields.cluster.devices import Claim, Device
+from modelplane.api.fields.cluster.devices import Claim, Device, DeviceAttribute
 from modelplane.api.fields.cluster.node_pools import NodePool, NodeTaintEffect
 from modelplane.api.fields.cluster.usable_capacity import NODES, Loss
 from modelplane.api.listing import number_of
-from modelplane.compose.cluster.capacity.capacity_facts import (
+from modelplane.api.values import quantity
+from modelplane.api.values.quantity import QuantityError
+from modelplane.compose.cluster.capacity_facts import (
     ClaimFacts,
     DeviceFacts,
     NodeFacts,
@@ -32,10 +38,94 @@ from modelplane.compose.cluster.capacity.capacity_facts import (
     SliceFacts,
     Taint,
 )
-from modelplane.compose.cluster.capacity.device_drift import assign, drift
-from modelplane.compose.cluster.capacity.unhealthy_devices import Reports, unhealthy
 from modelplane.compose.composition import Blocked
 from modelplane.compose.replica.pods.node_placement import GPU_TAINT
+
+Name: TypeAlias = tuple[str, str, str]
+"""Driver, pool of devices and name."""
+
+Reports: TypeAlias = Mapping[tuple[str, str], Sequence[str]]
+"""IDs of unhealthy devices, by namespace and name of the pod."""
+
+
+def unhealthy(reports: Reports, claims: Iterable[ClaimFacts]) -> frozenset[Name]:
+    """Return the devices that reports are about."""
+    held: dict[tuple[str, str], list[Name]] = defaultdict(list)
+    for claim in claims:
+        if (claim.namespace, claim.holder) in reports:
+            held[claim.namespace, claim.holder] += claim.devices
+    return frozenset(name for pod, ids in reports.items() for name in _of_pod(ids, held.get(pod, ())))
+
+
+def _of_pod(ids: Sequence[str], devices: Sequence[Name]) -> set[Name]:
+    left, found = sorted(set(devices)), set[Name]()
+    unnamed = []
+    for text in ids:
+        named = next((name for name in left if _names(text, name)), None)
+        if named is None:
+            unnamed.append(text)
+            continue
+        left.remove(named)
+        found.add(named)
+    for text in unnamed:
+        vendor = text.partition("/")[0]
+        likely = next((name for name in left if vendor.endswith(name[0])), None) or next(iter(left), None)
+        if likely is not None:
+            left.remove(likely)
+            found.add(likely)
+    return found
+
+
+def _names(identity: str, name: Name) -> bool:
+    """Return True if an ID names a device: in full, or at the end of an ID of another form."""
+    device = identity.rpartition("=")[2]
+    return identity == "/".join(name) or device == name[2] or device.endswith(f"-{name[2]}")
+
+
+def assign(facts: DeviceFacts, devices: Sequence[Device], entries: Sequence[int]) -> int:
+    """Return the entry of a device's driver that differs least from it."""
+    if len(entries) == 1:
+        return entries[0]
+    return min(entries, key=lambda at: (len(list(_differences(devices[at], facts))), at))
+
+
+def drift(device: Device, published: Sequence[DeviceFacts]) -> list[str]:
+    """Return the differences of a node from an entry of its class, each once."""
+    texts = {text for facts in published for text in _differences(device, facts)}
+    if published and len(published) != device.count:
+        texts.add(f"{len(published)} {device.name} published, {device.count} declared")
+    return sorted(texts)
+
+
+def _differences(device: Device, facts: DeviceFacts) -> Iterator[str]:
+    values = dict(facts.kind.values)
+    for name, attribute in sorted(device.attributes.items()):
+        key, declared = name.removeprefix(f"{device.driver}/"), _text(attribute)
+        if values.get(key, "") != declared:
+            yield _difference(device, key, values.get(key, ""), declared)
+    for name, capacity in sorted(device.capacity.items()):
+        key = name.removeprefix(f"{device.driver}/")
+        if not _is_equal(values.get(key, ""), capacity.value):
+            yield _difference(device, key, values.get(key, ""), capacity.value)
+
+
+def _difference(device: Device, key: str, published: str, declared: str) -> str:
+    return f"{device.name} {key} is {published or 'not published'}, {declared} declared"
+
+
+def _text(attribute: DeviceAttribute) -> str:
+    for value in (attribute.string, attribute.version, attribute.boolean, attribute.integer):
+        if value is not None:
+            return str(value)
+    return ""
+
+
+def _is_equal(published: str, declared: str) -> bool:
+    try:
+        return quantity.parse(published) == quantity.parse(declared)
+    except QuantityError:
+        return published == declared
+
 
 _Terms: TypeAlias = Counter[tuple[Loss, str, str]]
 """Losses by cause, name and detail."""
