@@ -1,7 +1,8 @@
 """Reasons for which filters and placement reject a cluster or a pool, and amounts in their messages.
 
-Every rejection has a reason and the compared values, written so that a reader can compare them. A device's amount is shown as the device publishes it: with a rounded amount, a selector would match no
-device, or too many.
+Every rejection has a reason and the compared values, written so that a reader can compare them. A device's
+amount is shown as the device publishes it: with a rounded amount, a selector would match no device, or too
+many.
 """
 
 import re

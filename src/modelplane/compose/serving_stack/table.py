@@ -59,13 +59,13 @@ _KSERVE_VERSION: Final = "v0.20.0"
 _KSERVE_NAMESPACE: Final = "kserve"
 """The controller looks for its presets in this namespace, by its name."""
 
-_DEFINITIONS_SWITCH: Final = "createGIECRDs"
+_POOLS_SWITCH: Final = "createGIECRDs"
 """The value of KServe's chart that makes the definitions of InferencePools a part of it, by default."""
 
-_REFUSED_BY_HELM: Final = "cannot be imported into the current release"
+_REFUSED: Final = "cannot be imported into the current release"
 """Helm's message about existing objects of no release: nothing of the chart was installed."""
 
-_DEFINITIONS_OF_POOLS: Final = (
+_POOL_DEFINITIONS: Final = (
     "inferencepools.inference.networking.k8s.io",
     "inferencepools.inference.networking.x-k8s.io",
     "inferenceobjectives.llm-d.ai",
@@ -160,7 +160,7 @@ def _kserve_controller(plan: Plan) -> Values:
     # Others use the definitions of InferencePools too. As part of the chart, Helm refuses existing ones, and
     # deletes them with every InferencePool when KServe is uninstalled. A release that has them keeps them: to
     # switch them off would delete them as well.
-    return {} if _has_definitions(plan) else {"kserve": {"llmisvc": {_DEFINITIONS_SWITCH: False}}}
+    return {} if _has_definitions(plan) else {"kserve": {"llmisvc": {_POOLS_SWITCH: False}}}
 
 
 def _has_definitions(plan: Plan) -> bool:
@@ -168,10 +168,10 @@ def _has_definitions(plan: Plan) -> bool:
     release = plan.request.observed.get(str(Name.KSERVE))
     if release is None:
         return Name.KSERVE in composed_before(plan.stack)
-    if _REFUSED_BY_HELM in (releases.problem(release) or ""):
+    if _REFUSED in (releases.problem(release) or ""):
         return False
     given = get_map(release, "spec", "forProvider", "values")
-    return get_map(given, "kserve", "llmisvc").get(_DEFINITIONS_SWITCH) is not False
+    return get_map(given, "kserve", "llmisvc").get(_POOLS_SWITCH) is not False
 
 
 def _check_removal_of_kserve(plan: Plan) -> Rejected | None:
@@ -180,8 +180,8 @@ def _check_removal_of_kserve(plan: Plan) -> Rejected | None:
         return None
     return Rejected(
         detail="Helm would delete the definitions of InferencePools with it, and every InferencePool",
-        remedy=f"run `kubectl annotate crd {' '.join(_DEFINITIONS_OF_POOLS)} helm.sh/resource-policy=keep` on "
-        f"the cluster, then set kserve.llmisvc.{_DEFINITIONS_SWITCH}: false in the values of this component",
+        remedy=f"run `kubectl annotate crd {' '.join(_POOL_DEFINITIONS)} helm.sh/resource-policy=keep` on "
+        f"the cluster, then set kserve.llmisvc.{_POOLS_SWITCH}: false in the values of this component",
     )
 
 
