@@ -132,7 +132,11 @@ def bind(device: PublishedDevice) -> Bindings:
     As in Kubernetes, a malformed value spoils the device for every selector, even one that does not read it.
     A name without a domain belongs to the driver's.
     """
-    _check_texts(device)
+    # The library does not read other texts, or only up to a null character.
+    values = (value for value in device.attributes.values() if isinstance(value, str))
+    text = "".join((device.driver, *device.attributes, *values, *device.capacity))
+    if "\0" in text or not (text.isascii() or text == text.encode(errors="ignore").decode()):
+        raise EvaluationError("it publishes a text that is not Unicode, or has a null character")
     reads: dict[tuple[str, str, str], ObservedValue] = {}
     bindings = Bindings(device.driver, Domains("attribute", reads), Domains("capacity", reads), reads)
     for qualified, attribute in device.attributes.items():
@@ -152,14 +156,6 @@ def bind(device: PublishedDevice) -> Bindings:
 def _split(driver: str, qualified: str) -> tuple[str, str]:
     domain, slash, name = qualified.partition("/")
     return (domain, name) if slash else (driver, qualified)
-
-
-def _check_texts(device: PublishedDevice) -> None:
-    """Refuse texts that the library does not read, or only up to a null character."""
-    values = (value for value in device.attributes.values() if isinstance(value, str))
-    text = "".join((device.driver, *device.attributes, *values, *device.capacity))
-    if "\0" in text or not (text.isascii() or text == text.encode(errors="ignore").decode()):
-        raise EvaluationError("it publishes a text that is not Unicode, or has a null character")
 
 
 def _parse(name: str, attribute: AttributeValue) -> Value:

@@ -65,7 +65,9 @@ def _find_problem(node: Node, variables: frozenset[str], loops: int) -> str:  # 
             return (
                 f"device is read through {LISTED}" if node.name == DEVICE else f'unknown name "{node.name}"'
             )
-        case Kind.SELECT | Kind.CALL if _is_part_of_attribute(node):
+        case Kind.SELECT | Kind.CALL if node.parts[0].type == "dyn" and (
+            node.kind is Kind.SELECT or node.name in _STEPS
+        ):
             return "an attribute has no fields and no elements"
         case Kind.CALL if node.name not in source.FUNCTIONS | source.OPERATORS:
             return source.explain(node.name)
@@ -90,10 +92,6 @@ def _find_problem_of_equality(node: Node) -> str:
     if any(part.type != "dyn" and _DYNAMIC in part.full_type for part in compared):
         return "lists, optionals and domains with attributes are not compared: compare each attribute"
     return ""
-
-
-def _is_part_of_attribute(node: Node) -> bool:
-    return node.parts[0].type == "dyn" and (node.kind is Kind.SELECT or node.name in _STEPS)
 
 
 def _find_problem_of_constant(node: Node) -> str:

@@ -289,7 +289,15 @@ def _evaluator() -> Any:
     # A value of another type would reach a function as a null pointer.
     kinds = tuple(types)
     rows = [
-        *(_erase(row, kinds) for row in OVERLOADS),
+        # A function of quantities or versions is one of bytes, which looks at its arguments itself.
+        *(
+            row._replace(
+                parameters=tuple(name if name in kinds else "bytes" for name in row.parameters),
+                result=row.result if row.result in kinds else "bytes",
+                call=functools.partial(call, row.function),
+            )
+            for row in OVERLOADS
+        ),
         Overload("@attribute", ("string", "string"), "dyn", _read_attribute, member=False),
         Overload("@amount", ("string", "string"), "bytes", _read_amount, member=False),
         Overload("@pattern", ("string",), "string", _check_pattern, member=False),
@@ -306,13 +314,6 @@ def _evaluator() -> Any:
         functions=declare(guarded.values(), {**types, "dyn": cel.Type.DYN}),
         extensions=[ext_optional.ExtOptional()],
     )
-
-
-def _erase(row: Overload, kinds: tuple[str, ...]) -> Overload:
-    """Return a function of quantities or versions as one of bytes, which looks at its arguments itself."""
-    parameters = tuple(name if name in kinds else "bytes" for name in row.parameters)
-    result = row.result if row.result in kinds else "bytes"
-    return row._replace(parameters=parameters, result=result, call=functools.partial(call, row.function))
 
 
 def _read_attribute(domain: str, name: str) -> Any:

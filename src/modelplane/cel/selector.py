@@ -58,17 +58,15 @@ class Selector:
             return MATCH
         reads = tuple(bound.reads.values())
         if result is False:
-            return NoMatch(one_line(_describe_reads(reads, bound.driver)), reads=reads)
+            reason = in_order([str(read) for read in reads]) or f'the driver is "{bound.driver}"'
+            return NoMatch(one_line(reason), reads=reads)
         if isinstance(result, EvaluationError):
             return _failed(result, reads)
-        return NoMatch(NOT_BOOLEAN, failed=True, reads=reads)
+        return NoMatch("it gives neither true nor false for this device", failed=True, reads=reads)
 
 
 def _failed(error: EvaluationError, reads: tuple[ObservedValue, ...]) -> NoMatch:
     return NoMatch(one_line(str(error)), failed=True, reads=reads)
-
-
-NOT_BOOLEAN: Final = "it gives neither true nor false for this device"
 
 
 def bind(device: PublishedDevice) -> Bound:
@@ -102,7 +100,3 @@ def compile_all(expressions: Iterable[str]) -> dict[str, Selector]:
             f"device: simplify them, because a deployment is allowed {LIMIT:,}"
         )
     return selectors
-
-
-def _describe_reads(reads: tuple[ObservedValue, ...], driver: str) -> str:
-    return in_order([str(read) for read in reads]) or f'the driver is "{driver}"'

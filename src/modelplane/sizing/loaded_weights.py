@@ -75,25 +75,16 @@ _PATTERNS: Final = (
     (r"attn|attention|\.mixer\.|mamba", Role.ATTENTION),
     (r"mlp|feed_forward|ffn|shared_expert|block_sparse_moe", Role.MLP),
 )
-
-
 """Patterns in order: the first that matches gives the role."""
 
-
 _COMPILED: Final = tuple((re.compile(pattern), role) for pattern, role in _PATTERNS)
-
 
 DIVIDED: Final = frozenset(
     {Role.EMBEDDING, Role.HEAD, Role.ATTENTION, Role.KEY_VALUE, Role.MLP, Role.EXPERTS}
 )
-
-
 """Roles that tensor parallelism divides; each GPU of a group holds the others whole."""
 
-
 QUANTIZED: Final = frozenset({Role.ATTENTION, Role.KEY_VALUE, Role.LATENT, Role.MLP, Role.EXPERTS})
-
-
 """Roles whose matrices quantization changes."""
 
 
@@ -198,8 +189,6 @@ PRECISIONS: Final[Mapping[str, Precision]] = {
     "mxfp4": Precision(Fraction(1, 2) + Fraction(1, 32), Quantization("mxfp4", 4)),
     "nvfp4": Precision(Fraction(1, 2) + Fraction(1, 16), Quantization("nvfp4", 4)),
 }
-
-
 """Formats by name: FP8 with a scale per matrix, INT4 as AWQ with groups of 128, MXFP4 and NVFP4."""
 
 

@@ -27,7 +27,6 @@ from modelplane.compose.readiness import condition_of
 DEFINITION_KEY = "definition-"
 """Prefix of the keys of the requirements for definitions; the provider's package follows."""
 
-
 _OF_ONE_REQUEST = re.compile(
     r'("?((request|correlation|operation|trace)[ _]?id|timestamp)"?: ?"?'
     r'[0-9a-z-]*[0-9][0-9a-z-]*( ?[0-9:.]+Z)?"?|\b(request|trace) = [\w-]+)[,.]?\s*',

@@ -22,12 +22,10 @@ class StackFacts(msgspec.Struct, frozen=True):
 
 StackRequest: TypeAlias = Request[ServingStack, StackFacts]
 
-
 Values = Mapping[str, Any]
 
 GPU_TOLERATION: dict[str, Any] = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
 """For pods that run on nodes with GPUs, which are tainted."""
-
 
 _COMPOSED = (
     ComponentState.INSTALLED,
