@@ -277,13 +277,10 @@ def _claim(item: Object) -> ClaimFacts:
 def _rule(item: Object) -> RuleFacts:
     # Without a selector, the scheduler of Kubernetes 1.35 taints every device (resourceslice/tracker).
     selector = get_map(get_value(item, "spec", "deviceSelector"))
-    driver, pool, device = (_selected(selector.get(key)) for key in ("driver", "pool", "device"))
+    # A malformed part of one is empty, which is the name of no device.
+    given = (selector.get(key) for key in ("driver", "pool", "device"))
+    driver, pool, device = (None if part is None else _text(part) for part in given)
     return RuleFacts(driver, pool, device, _taints([get_value(item, "spec", "taint")]))
-
-
-def _selected(value: object) -> str | None:
-    """Return a part of a selector; one that is malformed is empty, which is the name of no device."""
-    return None if value is None else _text(value)
 
 
 _READERS: Final = {

@@ -53,7 +53,11 @@ def published(pool: GPUPool, observed: Observation, known: UsableCapacity | None
 
     ``now`` is in seconds since 1970.
     """
-    fresh = _nodes_of(pool, observed)
+    # What its usable nodes lack: whole nodes if the pool counts nodes.
+    lacking = (
+        vector for vector in observed.missing if not any(vector) or pool.accounting is Accounting.DEVICES
+    )
+    fresh = _sorted([(0,) * len(pool.devices)] * observed.growth + list(lacking))
     terms = [
         CapacityTerm(reason=loss, name=name, count=count, detail=detail)
         for (loss, name, detail), count in observed.terms.items()
@@ -61,7 +65,8 @@ def published(pool: GPUPool, observed: Observation, known: UsableCapacity | None
     if known is None:
         return _usable(pool, fresh, observed.growth, terms)
     before = _nodes_in(pool, known)
-    lower = _worse(before, fresh)
+    # Nodes that have place for no more than either.
+    lower = _sorted(tuple(map(max, *pair)) for pair in zip(before, fresh, strict=False))
     if lower == fresh:
         return _usable(pool, fresh, observed.growth, terms)
     due = int(known.rises_at.timestamp()) if known.rises_at and lower == before else now + SETTLES_S
@@ -70,15 +75,6 @@ def published(pool: GPUPool, observed: Observation, known: UsableCapacity | None
     lost = _totals(pool, fresh) - _totals(pool, lower)
     terms += [CapacityTerm(reason=Loss.RECOVERING, name=name, count=count) for name, count in lost.items()]
     return _usable(pool, lower, observed.growth, terms, dt.datetime.fromtimestamp(due, dt.UTC))
-
-
-def _nodes_of(pool: GPUPool, observed: Observation) -> _Nodes:
-    """Return what the usable nodes of an observation lack: whole nodes if the pool counts nodes."""
-    whole = (0,) * len(pool.devices)
-    found = (
-        vector for vector in observed.missing if not any(vector) or pool.accounting is Accounting.DEVICES
-    )
-    return _sorted([whole] * observed.growth + list(found))
 
 
 def _nodes_in(pool: GPUPool, known: UsableCapacity) -> _Nodes:
@@ -93,11 +89,6 @@ def _nodes_in(pool: GPUPool, known: UsableCapacity) -> _Nodes:
 
 def _sorted(nodes: Iterable[_Vector]) -> _Nodes:
     return sorted(nodes, key=lambda node: (sum(node), node))
-
-
-def _worse(one: _Nodes, other: _Nodes) -> _Nodes:
-    """Return nodes that have place for no more than either."""
-    return _sorted(tuple(map(max, *pair)) for pair in zip(one, other, strict=False))
 
 
 def _totals(pool: GPUPool, nodes: _Nodes) -> Counter[str]:

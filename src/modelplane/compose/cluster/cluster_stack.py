@@ -61,7 +61,7 @@ def asked(request: ClusterRequest, provisioned: Desired | None, *, is_running: b
     """
     observed = request.observed.get(KEY)
     settings = request.owner.spec.serving_stack
-    secrets = _secrets(request) or _secrets_of(observed)
+    secrets = _secrets(request) or list(get_list(observed, "spec", "secrets"))
     if observed is None and not (is_running and _is_open(request)):
         return None
     is_off = settings.profile is ServingProfile.NONE and not settings.components
@@ -76,7 +76,10 @@ def _is_open(request: ClusterRequest) -> bool:
     settings = request.owner.spec.serving_stack
     if settings.profile is ServingProfile.NONE:
         return any(component.enabled for component in settings.components)
-    return request.unknown(cluster_gateway.KEY) is None and not _has_own_gateway(request)
+    return request.unknown(cluster_gateway.KEY) is None and not any(
+        cluster_gateway.address(item) and not cluster_gateway.is_ours(item)
+        for item in request.found(cluster_gateway.KEY)
+    )
 
 
 def _inside(request: ClusterRequest, provisioned: Desired | None) -> Inside:
@@ -144,14 +147,6 @@ def _values(values: Mapping[str, Any]) -> dict[str, Any]:
     return {"values": dict(values)} if values else {}
 
 
-def _has_own_gateway(request: ClusterRequest) -> bool:
-    """Return True if a cluster has a gateway with an address that no stack made."""
-    return any(
-        cluster_gateway.address(item) and not cluster_gateway.is_ours(item)
-        for item in request.found(cluster_gateway.KEY)
-    )
-
-
 def _secrets(request: ClusterRequest) -> list[dict[str, Any]]:
     """Return the Secrets for access to the cluster; empty while there is no kubeconfig."""
     origin = request.owner.spec.cluster
@@ -178,10 +173,6 @@ def _secrets(request: ClusterRequest) -> list[dict[str, Any]]:
             }
         )
     return secrets
-
-
-def _secrets_of(stack: Object | None) -> list[dict[str, Any]]:
-    return list(get_list(stack, "spec", "secrets"))
 
 
 def gateway_address(stack: Object | None) -> str:

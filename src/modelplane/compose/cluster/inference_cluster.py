@@ -216,7 +216,12 @@ def _silence(request: ClusterRequest) -> Silence | None:
 
     The status keeps the time at which it stopped answering until it answers again.
     """
-    found = request.facts.silence or _unobserved(request)
+    found = request.facts.silence
+    gateway = request.required.get(cluster_gateway.KEY, Unknown("not fetched yet"))
+    if found is None and isinstance(gateway, Unknown):
+        found = Silence(gateway.cause, gateway.since)
+    elif found is None and request.owner.status.capabilities is None and (unknown := _unknown(request)):
+        found = Silence(unknown.cause)
     if found is None:
         name = request.owner.metadata.name
         found = reported(guards.users(kind_name(ModelReplica), request)).get(name)
@@ -224,14 +229,6 @@ def _silence(request: ClusterRequest) -> Silence | None:
         return None
     known = request.owner.status.unreachable_since
     return Silence(found.cause, msgspec.to_builtins(known) if known else found.since)
-
-
-def _unobserved(request: ClusterRequest) -> Silence | None:
-    found = request.required.get(cluster_gateway.KEY, Unknown("not fetched yet"))
-    if isinstance(found, Unknown):
-        return Silence(found.cause, found.since)
-    unknown = _unknown(request) if request.owner.status.capabilities is None else None
-    return Silence(unknown.cause) if unknown else None
 
 
 def _unknown(request: ClusterRequest) -> Unknown | None:

@@ -112,6 +112,9 @@ def report(request: ClusterRequest, pools: Sequence[Mapping[str, Any]]) -> Repor
         for pool in result
         if pool.name in clear and pool.usable and pool.usable.rises_at
     ]
+    waits = [max(min(due) - now, 1.0)] if due else []
+    # A replica whose devices have recovered triggers nothing.
+    waits += [float(capacity_status.SETTLES_S)] if request.found(_UNHEALTHY) else []
     return Report(
         [
             {**given, **({"usable": msgspec.to_builtins(pool.usable)} if pool.usable else {})}
@@ -121,16 +124,8 @@ def report(request: ClusterRequest, pools: Sequence[Mapping[str, Any]]) -> Repor
             _condition(request, result, observed),
             _overcommitted(request, result),
         ),
-        _again(due, now, is_unhealthy=bool(request.found(_UNHEALTHY))),
+        min(waits, default=None),
     )
-
-
-def _again(due: Sequence[float], now: int, *, is_unhealthy: bool) -> float | None:
-    """Return when to look again: when capacity settles, or whether a device has recovered."""
-    waits = [max(min(due) - now, 1.0)] if due else []
-    # A replica whose devices have recovered triggers nothing.
-    waits += [float(capacity_status.SETTLES_S)] if is_unhealthy else []
-    return min(waits, default=None)
 
 
 def _observed(request: ClusterRequest, pools: Sequence[GPUPool]) -> dict[str, Observation | Blocked]:

@@ -36,7 +36,6 @@ from modelplane.compose.cluster.capacity_facts import (
     NodeFacts,
     RuleFacts,
     SliceFacts,
-    Taint,
 )
 from modelplane.compose.composition import Blocked
 from modelplane.compose.replica.pods.node_placement import GPU_TAINT
@@ -61,7 +60,16 @@ def _of_pod(ids: Sequence[str], devices: Sequence[Name]) -> set[Name]:
     left, found = sorted(set(devices)), set[Name]()
     unnamed = []
     for text in ids:
-        named = next((name for name in left if _names(text, name)), None)
+        # In full, or at the end of an ID of another form.
+        end = text.rpartition("=")[2]
+        named = next(
+            (
+                name
+                for name in left
+                if text == "/".join(name) or end == name[2] or end.endswith(f"-{name[2]}")
+            ),
+            None,
+        )
         if named is None:
             unnamed.append(text)
             continue
@@ -74,12 +82,6 @@ def _of_pod(ids: Sequence[str], devices: Sequence[Name]) -> set[Name]:
             left.remove(likely)
             found.add(likely)
     return found
-
-
-def _names(identity: str, name: Name) -> bool:
-    """Return True if an ID names a device: in full, or at the end of an ID of another form."""
-    device = identity.rpartition("=")[2]
-    return identity == "/".join(name) or device == name[2] or device.endswith(f"-{name[2]}")
 
 
 def assign(facts: DeviceFacts, devices: Sequence[Device], entries: Sequence[int]) -> int:
@@ -181,7 +183,15 @@ def observe(pool: NodePool, devices: Sequence[Device], cluster: Cluster) -> Obse
     lost = _Lost(
         _foreign(pool.name, nodes, counted, published, cluster), unhealthy(cluster.reports, cluster.claims)
     )
-    lacking = [_lacking(devices, published[node.name], lost) for node in counted]
+    # The devices that each node lacks, by entry, and by cause. Entries without a count lack none.
+    lacking: list[tuple[tuple[int, ...], _Terms]] = []
+    for node in counted:
+        on_node, causes_there = published[node.name], _Terms()
+        vector = tuple(
+            _missing(device, on_node[at], lost, causes_there) if at in on_node else 0
+            for at, device in enumerate(devices)
+        )
+        lacking.append((vector, causes_there))
     # Pods that are on further nodes take nothing of those that are counted.
     lacking = sorted(lacking, key=lambda row: (sum(row[0]), row[0]))[: declared - growth]
     for _, causes_of_node in lacking:
@@ -210,19 +220,11 @@ def _taken_out(node: NodeFacts, pool: NodePool) -> tuple[Loss, str, str] | None:
         return Loss.NODE_UNSCHEDULABLE, NODES, ""
     if node.notice:
         return Loss.NODE_EVICTED, NODES, ""
-    for key, _, _ in _untolerated(node.taints, tolerated):
-        return Loss.NODE_TAINTED, NODES, key
+    for key, value, effect in node.taints:
+        is_for_gpus = (key, effect) == (GPU_TAINT, NodeTaintEffect.NO_SCHEDULE)
+        if not is_for_gpus and (key, effect, value) not in tolerated:
+            return Loss.NODE_TAINTED, NODES, key
     return None
-
-
-def _untolerated(taints: Iterable[Taint], tolerated: set[tuple[str, str, str]]) -> list[Taint]:
-    """Return the taints of a node that the pods of its pool do not tolerate (``backends.placement``)."""
-    return [
-        taint
-        for taint in taints
-        if (taint[0], taint[2]) != (GPU_TAINT, NodeTaintEffect.NO_SCHEDULE)
-        and (taint[0], taint[2], taint[1]) not in tolerated
-    ]
 
 
 _Found: TypeAlias = list[tuple[tuple[str, str, str], DeviceFacts]]
@@ -248,7 +250,10 @@ def _published(
     silent = sorted(entries.keys() - {driver for driver, _, _ in pools})
     if nodes and silent:
         return Blocked(f'no node publishes devices of driver "{silent[0]}"')
-    rules = _by_pool(cluster.rules)
+    # The rules that taint, by the pool of devices that they select; None for those of all.
+    rules: defaultdict[str | None, list[RuleFacts]] = defaultdict(list)
+    for rule in (rule for rule in cluster.rules if rule.taints):
+        rules[rule.pool].append(rule)
     for (driver, pool, node), parts in sorted(pools.items()):
         newest = max(part.generation for part in parts)
         present = [part for part in parts if part.generation == newest]
@@ -262,15 +267,6 @@ def _published(
                 name = (driver, pool, facts.name)
                 found[node][at].append((name, _tainted(name, facts, (*rules[pool], *rules[None]))))
     return found
-
-
-def _by_pool(rules: Iterable[RuleFacts]) -> defaultdict[str | None, list[RuleFacts]]:
-    """Return the rules that taint, by the pool of devices that they select; None for those of all."""
-    by_pool: defaultdict[str | None, list[RuleFacts]] = defaultdict(list)
-    for rule in rules:
-        if rule.taints:
-            by_pool[rule.pool].append(rule)
-    return by_pool
 
 
 def _tainted(name: tuple[str, str, str], facts: DeviceFacts, rules: Iterable[RuleFacts]) -> DeviceFacts:
@@ -323,18 +319,6 @@ class _Lost(msgspec.Struct, frozen=True):
 
     foreign: Held
     unhealthy: frozenset[tuple[str, str, str]]
-
-
-def _lacking(
-    devices: Sequence[Device], published: Mapping[int, _Found], lost: _Lost
-) -> tuple[tuple[int, ...], _Terms]:
-    """Return the devices that a node lacks, by entry, and by cause. Entries without a count lack none."""
-    terms: _Terms = Counter()
-    vector = tuple(
-        _missing(device, published[at], lost, terms) if at in published else 0
-        for at, device in enumerate(devices)
-    )
-    return vector, terms
 
 
 def _missing(device: Device, found: _Found, lost: _Lost, terms: _Terms) -> int:

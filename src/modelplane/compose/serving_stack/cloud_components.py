@@ -85,10 +85,6 @@ def _autoscaler(_plan: Plan) -> Values:
     }
 
 
-def _on_gpu_nodes(_plan: Plan) -> Values:
-    return {"tolerations": [GPU_TOLERATION]}
-
-
 def _network_operator(_plan: Plan) -> Values:
     # Node Feature Discovery is a component of its own.
     return {
@@ -96,10 +92,6 @@ def _network_operator(_plan: Plan) -> Values:
         "nfd": {"enabled": False, "deployNodeFeatureRules": True},
         "operator": {"tolerations": [GPU_TOLERATION]},
     }
-
-
-def _mounted_file_system(_plan: Plan) -> Values:
-    return {"dataDir": _DATA_FOLDER, "tolerations": [GPU_TOLERATION]}
 
 
 def check_storage(plan: Plan) -> Rejected | None:
@@ -215,7 +207,7 @@ CLOUD_COMPONENTS = (
         Chart("aws-dranet", "https://aws.github.io/eks-charts"),
         lambda _versions: _EFA_VERSION,
         _SYSTEM,
-        _on_gpu_nodes,
+        lambda _plan: {"tolerations": [GPU_TOLERATION]},
         in_standard=False,
         optional=True,
     ),
@@ -238,7 +230,7 @@ CLOUD_COMPONENTS = (
         Chart("csi-mounted-fs-path", "oci://cr.eu-north1.nebius.cloud/mk8s/helm"),
         lambda _versions: _MOUNTED_VERSION,
         _SYSTEM,
-        _mounted_file_system,
+        lambda _plan: {"dataDir": _DATA_FOLDER, "tolerations": [GPU_TOLERATION]},
         in_standard=False,
         optional=True,
     ),

@@ -89,10 +89,6 @@ def is_programmed(gateway: Object) -> bool:
     return bool(address(gateway)) and is_true(gateway, "Programmed")
 
 
-def _has_route(child: Object) -> bool:
-    return bool(child) and accepted(child)
-
-
 def _answer() -> Object:
     """Return a route that needs no backend, so that its answer tells that the gateway has its routes."""
     redirect = {
@@ -147,6 +143,6 @@ def objects(plan: Plan) -> Iterator[Desired]:
         },
     }
     yield Desired(KEY, manifest, is_programmed, plan.cluster)
-    yield Desired(ANSWER_KEY, _answer(), _has_route, plan.cluster)
+    yield Desired(ANSWER_KEY, _answer(), lambda child: bool(child) and accepted(child), plan.cluster)
     yield from traffic_policies.policies(GATEWAY_NAME, plan.cluster)
     yield from cluster_mutual_tls.objects(plan)

@@ -73,20 +73,11 @@ _POOL_DEFINITIONS: Final = (
 )
 
 
-def _cert_manager(_plan: Plan) -> Values:
-    return {"crds": {"enabled": True, "keep": False}}
-
-
 def _envoy_gateway(plan: Plan) -> Values:
     config: dict[str, Any] = {"extensionApis": {"enableBackend": True}}
     if hooks := ai_gateway.hooks(plan):
         config["extensionManager"] = hooks
     return {"config": {"envoyGateway": config}}
-
-
-def _node_feature_discovery(_plan: Plan) -> Values:
-    # Nodes with GPUs have to get their labels too.
-    return {"worker": {"tolerations": [GPU_TOLERATION]}}
 
 
 def _dra_driver(plan: Plan) -> Values:
@@ -112,10 +103,6 @@ def _critical_pods_quota(plan: Plan) -> Iterator[Desired]:
         "spec": {"hard": {"pods": _CRITICAL_PODS}, "scopeSelector": {"matchExpressions": [scope]}},
     }
     yield Desired(_QUOTA_KEY, manifest, exists, plan.cluster)
-
-
-def _compute_domains(_plan: Plan) -> Values:
-    return {"resources": {"computeDomains": {"enabled": True}}}
 
 
 def _prometheus(_plan: Plan) -> Values:
@@ -185,10 +172,6 @@ def _check_removal_of_kserve(plan: Plan) -> Rejected | None:
     )
 
 
-def _kserve_presets(_plan: Plan) -> Values:
-    return {"kserve": {"llmisvcConfigs": {"enabled": True}, "servingruntime": {"enabled": False}}}
-
-
 COMPONENTS = (
     Component(
         Name.CERT_MANAGER,
@@ -196,7 +179,7 @@ COMPONENTS = (
         Chart("cert-manager", "https://charts.jetstack.io"),
         lambda versions: versions.cert_manager,
         "cert-manager",
-        _cert_manager,
+        lambda _plan: {"crds": {"enabled": True, "keep": False}},
         optional=True,
     ),
     Component(
@@ -258,7 +241,8 @@ COMPONENTS = (
         Chart("node-feature-discovery", "oci://registry.k8s.io/nfd/charts"),
         lambda versions: versions.node_feature_discovery,
         "node-feature-discovery",
-        _node_feature_discovery,
+        # Nodes with GPUs have to get their labels too.
+        lambda _plan: {"worker": {"tolerations": [GPU_TOLERATION]}},
         in_minimal=True,
     ),
     Component(
@@ -285,7 +269,7 @@ COMPONENTS = (
     Component(
         Name.COMPUTE_DOMAINS,
         "NVLink across nodes (GB200 and GB300 NVL72), by the DRA driver.",
-        values=_compute_domains,
+        values=lambda _plan: {"resources": {"computeDomains": {"enabled": True}}},
         part_of=Name.DRA_DRIVER,
         in_standard=False,
         optional=True,
@@ -326,7 +310,7 @@ COMPONENTS = (
         Chart("kserve-runtime-configs", _KSERVE_CHARTS),
         lambda _versions: _KSERVE_VERSION,
         _KSERVE_NAMESPACE,
-        _kserve_presets,
+        lambda _plan: {"kserve": {"llmisvcConfigs": {"enabled": True}, "servingruntime": {"enabled": False}}},
         after=(Name.KSERVE,),
         in_standard=False,
         optional=True,
