@@ -26,7 +26,7 @@ only if kube-scheduler chose its nodes well.
 A vector of devices has one number for each device entry of the pool, in published order.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from math import lcm
 from operator import or_
@@ -173,7 +173,12 @@ class DeviceCapacity(msgspec.Struct, frozen=True, gc=False):
     def _needed(self, group: Group) -> int:
         """Return how many nodes make each pod of a group sure to find one."""
         others = [(other, copies - (other == group)) for other, copies in self.groups]
-        others += _blockers(self.lacking)
+        # Missing devices are one group of pods, which are on different nodes.
+        blockers = [
+            (PodDemand(lacks, lacks, (True,) * len(lacks)), nodes) for lacks, nodes in self.lacking if nodes
+        ]
+        if blockers:
+            others.append((Group(tuple(blockers)), 1))
         return group.size + max(self._closed(demand, others) for demand, _ in group.pods)
 
     def _closed(self, demand: PodDemand, others: Sequence[tuple[Group, int]]) -> int:
@@ -186,8 +191,9 @@ class DeviceCapacity(msgspec.Struct, frozen=True, gc=False):
         if not closing:
             return 0
         whole = lcm(*closing.values())
+        # A pod is on one node, and does at most all of closing it.
         parts = sum(
-            copies * pods * _contribution(other, closing, whole)
+            copies * pods * max(min(other.may[at] * (whole // least), whole) for at, least in closing.items())
             for group, copies in others
             if copies
             for other, pods in group.pods
@@ -210,18 +216,7 @@ class DeviceCapacity(msgspec.Struct, frozen=True, gc=False):
         return next((taken for taken in range(have - need + 1, have + 1) if reachable >> taken & 1), 0)
 
 
-def _blockers(lacking: Iterable[tuple[tuple[int, ...], int]]) -> list[tuple[Group, int]]:
-    """Return missing devices as one group of pods, which are on different nodes."""
-    pods = [(PodDemand(lacks, lacks, (True,) * len(lacks)), nodes) for lacks, nodes in lacking if nodes]
-    return [(Group(tuple(pods)), 1)] if pods else []
-
-
 FreeCapacity: TypeAlias = NodeCapacity | DeviceCapacity
-
-
-def _contribution(demand: PodDemand, closing: Mapping[int, int], whole: int) -> int:
-    """Return how much of closing a node, in parts of `whole`, a pod can do: at most all, for it is on one."""
-    return max(min(demand.may[at] * (whole // least), whole) for at, least in closing.items())
 
 
 def _steps(demand: PodDemand, entry: int) -> Iterable[int]:

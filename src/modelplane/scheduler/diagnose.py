@@ -39,7 +39,13 @@ def diagnose(
         block=cause if placed < deployment.replicas else Block.NONE,
         causes=find_unmet(excluded, selection),
         remedies=find_remedies(state.limit_to(filled.market), excluded, leaving) if excluded else (),
-        notes=(*_notes(leaving), *_overcommitted(state, kept)),
+        notes=(
+            *(
+                f'replica "{decision.replica.name}" stays until {decision.until}: {decision.reason}'
+                for decision in leaving
+            ),
+            *_overcommitted(state, kept),
+        ),
     )
 
 
@@ -77,13 +83,6 @@ def _list_exclusions(excluded: Excluded, details: Details) -> Iterable[Exclusion
     return (
         Exclusion(cluster.name, pool, why.engine, details.complete(rejected, cluster, pool))
         for pool, rejected in why.pools
-    )
-
-
-def _notes(leaving: Iterable[Leaving]) -> Iterable[str]:
-    return (
-        f'replica "{decision.replica.name}" stays until {decision.until}: {decision.reason}'
-        for decision in leaving
     )
 
 

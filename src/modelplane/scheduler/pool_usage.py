@@ -3,7 +3,7 @@
 The numbers are those of the ledger that placements use.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 
 import msgspec
 
@@ -13,7 +13,7 @@ from modelplane.scheduler.capacity_ledger import Ledger
 from modelplane.scheduler.diagnose import describe_usage
 from modelplane.scheduler.placement.selection import Selection
 from modelplane.scheduler.search.search_budget import SearchBudget
-from modelplane.scheduler.types import Cluster, Fleet, Pool
+from modelplane.scheduler.types import Fleet, Pool
 
 
 class Amount(msgspec.Struct, frozen=True):
@@ -54,7 +54,20 @@ def measure_usage(fleet: Fleet, names: Collection[str] | None = None) -> tuple[U
     budget = SearchBudget()
     ledger = Ledger(fleet.replicas, Selection(budget), budget)
     clusters = (cluster for cluster in fleet.clusters if names is None or cluster.name in names)
-    return tuple(_usages(sorted(clusters, key=lambda cluster: cluster.name), ledger))
+    return tuple(
+        Usage(
+            cluster.name,
+            pool.name,
+            pool.accounting,
+            pool.nodes,
+            tuple(_amounts(pool, capacity)),
+            pool.usable is not None,
+            pool.spot,
+            pool.usable.why if pool.usable else "",
+        )
+        for cluster in sorted(clusters, key=lambda cluster: cluster.name)
+        for pool, capacity in zip(cluster.pools, ledger.list_capacities(cluster), strict=True)
+    )
 
 
 def list_overcommitted(fleet: Fleet) -> list[str]:
@@ -67,21 +80,6 @@ def list_overcommitted(fleet: Fleet) -> list[str]:
         for pool, capacity in zip(cluster.pools, ledger.list_capacities(cluster), strict=True)
         if capacity.overcommitted
     ]
-
-
-def _usages(clusters: Iterable[Cluster], ledger: Ledger) -> Iterator[Usage]:
-    for cluster in clusters:
-        for pool, capacity in zip(cluster.pools, ledger.list_capacities(cluster), strict=True):
-            yield Usage(
-                cluster.name,
-                pool.name,
-                pool.accounting,
-                pool.nodes,
-                tuple(_amounts(pool, capacity)),
-                pool.usable is not None,
-                pool.spot,
-                pool.usable.why if pool.usable else "",
-            )
 
 
 def _amounts(pool: Pool, capacity: FreeCapacity) -> Iterator[Amount]:

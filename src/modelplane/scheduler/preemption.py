@@ -173,12 +173,12 @@ def _first(fleet: Fleet, deployment: Deployment) -> list[Deployment]:
     if not higher:
         return []
     present = Counter(replica.deployment_uid for replica in fleet.replicas if not replica.deleting)
-    waiting = (other for other in higher if present[other.uid] < other.replicas and not _waits(other))
+    waiting = (
+        other
+        for other in higher
+        if present[other.uid] < other.replicas and (other.cache is None or other.cache.known)
+    )
     return sorted(waiting, key=lambda other: (-other.priority.value, other.order))
-
-
-def _waits(deployment: Deployment) -> bool:
-    return deployment.cache is not None and not deployment.cache.known
 
 
 def _waited_for(state: CycleState, fleet: Fleet, may_displace: bool) -> Iterable[Reservation]:
@@ -227,7 +227,14 @@ def displace(state: CycleState, fleet: Fleet) -> Displacement | None:
     }
     free = [replica for replica in fleet.replicas if (replica.namespace, replica.name) not in claimed]
     candidates = _candidates(state, free, values)
-    ending = sorted((replica for replica in free if _ends(replica, fleet.stuck_before)), key=_name)
+    ending = sorted(
+        (
+            replica
+            for replica in free
+            if replica.deleting and not (replica.deleted and replica.deleted < fleet.stuck_before)
+        ),
+        key=_name,
+    )
     spare = _Spare(fleet.replicas)
     displacements = (
         _on(state, cluster, ending, candidates, spare) for cluster in _targets(state, candidates)
@@ -243,11 +250,6 @@ def _harm(displacement: Displacement, values: Mapping[str, int]) -> tuple[int, i
     remaining = displacement.remaining
     highest = max((values.get(replica.deployment_uid, 0) for replica in remaining), default=-(2**31))
     return sum(replica.serves for replica in remaining), len(remaining), highest, displacement.cluster
-
-
-def _ends(replica: Replica, stuck_before: str) -> bool:
-    """Return True if a replica is being deleted and can be expected to go soon."""
-    return replica.deleting and not (replica.deleted and replica.deleted < stuck_before)
 
 
 def _candidates(state: CycleState, replicas: Iterable[Replica], values: Mapping[str, int]) -> list[Replica]:

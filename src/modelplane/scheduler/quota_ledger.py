@@ -10,7 +10,7 @@ device is kept as a sum to which every later change is added.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -72,7 +72,13 @@ class CohortUse:
     ) -> None:
         self._ledger = ledger
         self._clusters = {cluster.name: cluster for cluster in fleet.clusters}
-        self._first = _first_devices(fleet.clusters)
+        self._first = {
+            pool.class_name: pool.devices[0].name
+            for cluster in fleet.clusters
+            for pool in cluster.pools
+            if pool.devices
+        }
+        """Name of the first device of each class that the fleet has."""
         self.quotas = {namespace: other for other in members for namespace in other.namespaces or ()}
         self.unknown: dict[str, str] = {}
         """The replica of each quota whose devices are not known, and why."""
@@ -173,16 +179,6 @@ class CohortUse:
                 f'InferenceCluster "{cluster.name}" is ready and publishes pool {missing[0]}'
             )
             self.unknown[name] = min(why, self.unknown.get(name, why))
-
-
-def _first_devices(clusters: Iterable[Cluster]) -> dict[str, str]:
-    """Return the name of the first device of each class that the fleet has."""
-    return {
-        pool.class_name: pool.devices[0].name
-        for cluster in clusters
-        for pool in cluster.pools
-        if pool.devices
-    }
 
 
 class Standing(msgspec.Struct, frozen=True):
@@ -312,7 +308,12 @@ class QuotaLedger:
     def _cohort(self) -> CohortUse:
         """The use of the cohort's quotas, counted from the first time that it is asked for."""
         if self._use is None:
-            members = _members(self._fleet.quotas, self.quota)
+            own = self.quota
+            members = () if own is None else (own,)
+            if own is not None and own.cohort:
+                # One whose limits are not known takes no part.
+                others = (quota for quota in self._fleet.quotas if not quota.problem)
+                members = tuple(quota for quota in others if quota.cohort == own.cohort)
             self._use = CohortUse(members, self._fleet, self._ledger, self._reservations)
         return self._use
 
@@ -332,13 +333,6 @@ class QuotaLedger:
 
 def _subject(quota: Quota) -> str:
     return f'DeviceQuota "{quota.name}"'
-
-
-def _members(quotas: Iterable[Quota], own: Quota | None) -> tuple[Quota, ...]:
-    """Return a quota and the others of its cohort; one whose limits are not known takes no part."""
-    if own is None or not own.cohort:
-        return () if own is None else (own,)
-    return tuple(quota for quota in quotas if quota.cohort == own.cohort and not quota.problem)
 
 
 class QuotaUse(msgspec.Struct, frozen=True):

@@ -3,7 +3,7 @@
 Existing replicas are inputs: none is moved to improve a placement.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -170,7 +170,7 @@ class _Cycle:
         roster, filling, wanted = self.roster, self.filling, self.deployment.replicas
         beyond = len(roster.kept) + len(filling.placed) - wanted if self.extra else 0
         added = find_added(roster.kept, self.base, filling.placed[self.regular_new :], beyond)
-        regular = [kept for kept in roster.kept if _key(kept) not in added]
+        regular = [kept for kept in roster.kept if (kept.replica.cluster, kept.replica.index) not in added]
         roster.relieve(self.state, regular)
         new = tuple(place for place, _ in filling.placed if (place.cluster, place.index) not in added)
         is_short = len(regular) + len(new) < wanted
@@ -186,8 +186,10 @@ class _Cycle:
             absent = min(wanted - len(regular), wanted - sum(not replica.deleting for replica in self.ours))
             displacement = find_displacement(short.state, self.fleet, short.filled, absent)
         assignments = (
-            *(_leave(leaving, self.index) for leaving in roster.leaving),
-            *(_stay(kept, self.index) for kept in roster.kept),
+            *(
+                _assign(decision, self.index[decision.replica.name])
+                for decision in (*roster.leaving, *roster.kept)
+            ),
             *(Assignment(new.cluster, new.index, new.engines, demand=at) for new, at in filling.placed),
         )
         marked = (
@@ -204,7 +206,10 @@ class _Cycle:
                     key=lambda assignment: (assignment.cluster, assignment.index, assignment.replica),
                 )
             ),
-            self._list_dropped(),
+            tuple(
+                Dropped(gone.replica.name, gone.replica.cluster, gone.replica.index, gone.reason, gone.cause)
+                for gone in sorted(roster.gone, key=lambda gone: gone.replica.name)
+            ),
             self._explain(short, regular, displacement),
             self.state.currency,
             displaces=displacement.present if displacement else (),
@@ -240,12 +245,6 @@ class _Cycle:
         cost = state.ledger.measure_cost(cluster, assignment.engines, state.currency)
         return replace(assignment, cost=cost)
 
-    def _list_dropped(self) -> tuple[Dropped, ...]:
-        return tuple(
-            Dropped(gone.replica.name, gone.replica.cluster, gone.replica.index, gone.reason, gone.cause)
-            for gone in sorted(self.roster.gone, key=lambda gone: gone.replica.name)
-        )
-
 
 def _find_excess(kept: Sequence[Kept], demands: Sequence[Demand]) -> frozenset[str]:
     """Return the replicas of a canary beyond those that its step needs: those that serve are not among them.
@@ -259,31 +258,10 @@ def _find_excess(kept: Sequence[Kept], demands: Sequence[Demand]) -> frozenset[s
     return frozenset(replica.name for replica in new[demands[0].count :])
 
 
-def _key(kept: Kept) -> tuple[str, int]:
-    return kept.replica.cluster, kept.replica.index
-
-
-def _stay(kept: Kept, index: Mapping[str, int]) -> Assignment:
-    replica = kept.replica
-    return Assignment(
-        replica.cluster,
-        index[replica.name],
-        kept.engines,
-        kept.role,
-        replica.name,
-        reason=kept.reason,
-        cause=kept.waits_for,
-    )
-
-
-def _leave(leaving: Leaving, index: Mapping[str, int]) -> Assignment:
-    replica = leaving.replica
-    return Assignment(
-        replica.cluster,
-        index[replica.name],
-        replica.engines,
-        Role.LEAVES,
-        replica.name,
-        reason=leaving.reason,
-        cause=leaving.cause,
-    )
+def _assign(decision: Kept | Leaving, index: int) -> Assignment:
+    replica = decision.replica
+    if isinstance(decision, Kept):
+        engines, role, cause = decision.engines, decision.role, decision.waits_for
+    else:
+        engines, role, cause = replica.engines, Role.LEAVES, decision.cause
+    return Assignment(replica.cluster, index, engines, role, replica.name, decision.reason, cause)

@@ -15,12 +15,7 @@ from collections.abc import Container, Sequence
 
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.placement.spot import find_spared
-from modelplane.scheduler.types import Cluster, Replica
-
-
-def describe_removal(cluster: Cluster) -> str:
-    """Return when a replica on a lost cluster is removed, as part of a sentence."""
-    return f'InferenceCluster "{cluster.name}" answers again and a replacement serves, or is deleted'
+from modelplane.scheduler.types import Replica
 
 
 def is_known(state: CycleState, replica: Replica) -> bool:

@@ -47,7 +47,7 @@ def serve_requests(
     counts = [request.count for request in requests]
     chosen = _choose(counts, entries, options, budget)
     if isinstance(chosen, str):
-        return Rejected(Reason.DEVICES_COMPETE, _names(requests), chosen)
+        return Rejected(Reason.DEVICES_COMPETE, ", ".join(request.name for request in requests), chosen)
     claimed = [
         (request, entry, matches)
         for request, entry, matches in zip(requests, chosen, matching, strict=True)
@@ -240,7 +240,3 @@ def _closeness(refusal: NoMatch) -> tuple[int, tuple[Quantity, ...]]:
     """Order refusals by how far the selector came on the device, then by the amounts that it offers."""
     amounts = ((read.name, read.quantity) for read in refusal.reads if read.quantity is not None)
     return len(refusal.reads), tuple(amount for _, amount in sorted(amounts, key=lambda amount: amount[0]))
-
-
-def _names(requests: Iterable[DeviceRequest]) -> str:
-    return ", ".join(request.name for request in requests)

@@ -58,7 +58,10 @@ class OptionFinder:
         self._deployment = deployment
         self._market = market
         self._engines = deployment.engines
-        self._largest = max((_gang_size(engine) for engine in deployment.engines), default=0)
+        self._largest = max(
+            (sum(member.pods for member in engine.members) for engine in deployment.engines if engine.gang),
+            default=0,
+        )
         self._selection = selection
         self._budget = budget
         self._served: dict[tuple[Member, int], Served | Rejected] = {}
@@ -136,10 +139,6 @@ class OptionFinder:
             return shut
         refusals = (check_market(self._deployment, self._market, pools[pool]) for pool in option.pools)
         return next(filter(None, refusals), None)
-
-
-def _gang_size(engine: Engine) -> int:
-    return sum(member.pods for member in engine.members) if engine.gang else 0
 
 
 def _choices(engine: Engine, pools: Sequence[Pool]) -> Iterator[tuple[int, ...]]:

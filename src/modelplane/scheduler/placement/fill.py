@@ -156,7 +156,9 @@ def _step(
             places = better
             spending.spent = before + sum(offer.cost.price for _, offer in places)
             # What only the cost or a quota refuses, the clusters themselves do not.
-            excluded = (_list_excluded(state) or excluded) if len(places) < count else ()
+            offers = ((cluster, state.find_offer(cluster)) for cluster in state.clusters.values())
+            refused = ((cluster, offer) for cluster, offer in offers if not isinstance(offer, Offer))
+            excluded = (tuple(refused) or excluded) if len(places) < count else ()
     return places, excluded
 
 
@@ -202,8 +204,3 @@ def _refund(state: CycleState, places: Sequence[Place]) -> None:
     for cluster, offer in places:
         state.quotas.charge(cluster, offer.engines, -1)
         state.ledger.refund(cluster.name, offer.engines)
-
-
-def _list_excluded(state: CycleState) -> tuple[Excluded, ...]:
-    offers = ((cluster, state.find_offer(cluster)) for cluster in state.clusters.values())
-    return tuple((cluster, offer) for cluster, offer in offers if not isinstance(offer, Offer))

@@ -211,9 +211,6 @@ class Placer:
             options.append(obeying)
         return options
 
-    def _found(self, cluster: Cluster, pins: Pins | None) -> tuple[EngineOptions, ...]:
-        return self._kind(cluster).found if pins is None else self._finder.find_for_existing(cluster.pools)
-
     def _search(
         self,
         options: Sequence[Sequence[Option]],
@@ -228,10 +225,11 @@ class Placer:
         possible = search.find_possible()
         for at, fitting in enumerate(possible):
             if not fitting:
-                engine, refused = self._engines[at], self._found(cluster, pins)[at].refused
+                engine, finder = self._engines[at], self._finder
+                every = self._kind(cluster).found if pins is None else finder.find_for_existing(cluster.pools)
                 pin = (pins or {}).get(engine.name)
                 return pool_rejections.explain_no_capacity(
-                    engine, cluster, refused, options[at], capacities, pin
+                    engine, cluster, every[at].refused, options[at], capacities, pin
                 )
         chosen = search.run()
         if chosen is None:

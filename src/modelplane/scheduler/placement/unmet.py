@@ -8,7 +8,7 @@ explains the refusal.
 """
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from typing import Final
 
 import msgspec
@@ -163,16 +163,9 @@ def _unmet(selectors: tuple[str, ...], devices: Collection[Device], selection: S
     ]
     if impossible := next((condition for condition in failing if not reads(condition)), ""):
         return Unmet(impossible, impossible=True)
-    failed = any(_fails(selectors, device, selection) for device in devices)
+    refusals = (selection.find_refusal(DeviceRequest("", 1, selectors), device) for device in devices)
+    failed = any(isinstance(refusal, NoMatch) and refusal.failed for refusal in refusals)
     if not failing:
         return Unmet(failed=failed)
-    return Unmet(failing[0], opposed=_opposed(failing[0], asked), failed=failed)
-
-
-def _fails(selectors: tuple[str, ...], device: Device, selection: Selection) -> bool:
-    refusal = selection.find_refusal(DeviceRequest("", 1, selectors), device)
-    return isinstance(refusal, NoMatch) and refusal.failed
-
-
-def _opposed(condition: str, asked: Sequence[str]) -> bool:
-    return sum(bool(reads(other) & reads(condition)) for other in asked) > 1
+    opposed = sum(bool(reads(other) & reads(failing[0])) for other in asked) > 1
+    return Unmet(failing[0], opposed=opposed, failed=failed)

@@ -83,7 +83,8 @@ class EngineSearch(Backtracking[tuple[int, ...], Option]):
         return tuple(sorted(zip(self._kinds, state, strict=True)))
 
     def _promising(self, to_come: Sequence[int], state: tuple[int, ...]) -> bool:
-        free = sum(_free_nodes(self._capacities[number]) for number in state)
+        capacities = (self._capacities[number] for number in state)
+        free = sum(max(left.free, 0) for left in capacities if isinstance(left, NodeCapacity))
         if free < sum(self._nodes[engine] for engine in to_come):
             return False
         return all(any(self._after(state, loads) for loads in self._wanted[engine]) for engine in to_come)
@@ -112,7 +113,3 @@ class EngineSearch(Backtracking[tuple[int, ...], Option]):
         if number == len(self._capacities):
             self._capacities.append(capacity)
         return number
-
-
-def _free_nodes(capacity: FreeCapacity) -> int:
-    return max(capacity.free, 0) if isinstance(capacity, NodeCapacity) else 0
