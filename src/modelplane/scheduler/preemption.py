@@ -227,6 +227,7 @@ def displace(state: CycleState, fleet: Fleet) -> Displacement | None:
     }
     free = [replica for replica in fleet.replicas if (replica.namespace, replica.name) not in claimed]
     candidates = _candidates(state, free, values)
+    # Those that are being deleted, and can be expected to go soon.
     ending = sorted(
         (
             replica
