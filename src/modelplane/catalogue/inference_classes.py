@@ -77,12 +77,7 @@ def _devices(catalogue: Catalogue, machine: Machine) -> tuple[Device, ...]:
         efa = Device(
             name="efa", driver="dra.net", device_class_name="efa.networking.k8s.aws", count=machine.efa
         )
-    devices = (
-        gpu,
-        _nvlink(count_nvlink_gpus(catalogue, machine)),
-        efa,
-        _nic(machine.infiniband),
-    )
+    devices = (gpu, _nvlink(count_nvlink_gpus(catalogue, machine)), efa, _nic(machine.infiniband))
     return tuple(filter(None, devices))
 
 

@@ -13,14 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from modelplane.api.fields.cluster.node_pools import Accounting
-from modelplane.scheduler.capacity import (
-    DeviceCapacity,
-    FreeCapacity,
-    Group,
-    Load,
-    NodeCapacity,
-    PodDemand,
-)
+from modelplane.scheduler.capacity import DeviceCapacity, FreeCapacity, Group, Load, NodeCapacity, PodDemand
 from modelplane.scheduler.filters.device_requests import measure_demand
 from modelplane.scheduler.placement.cost import Cost, measure_cost, measure_cost_of_nodes, sum_costs
 from modelplane.scheduler.placement.selection import Selection

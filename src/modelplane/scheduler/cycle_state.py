@@ -44,9 +44,7 @@ class CycleState(msgspec.Struct, frozen=True):
         deployment = self.deployment.with_template(template)
         selection = Selection(self.budget, deployment)
         return replace(
-            self,
-            deployment=deployment,
-            placer=Placer(deployment, selection, self.budget, self.currency),
+            self, deployment=deployment, placer=Placer(deployment, selection, self.budget, self.currency)
         )
 
     def limit_to(self, market: Market) -> "CycleState":

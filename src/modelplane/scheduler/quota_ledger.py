@@ -64,11 +64,7 @@ class CohortUse:
     """Devices that each quota of a cohort uses, and what they lend."""
 
     def __init__(
-        self,
-        members: Sequence[Quota],
-        fleet: Fleet,
-        ledger: Ledger,
-        reservations: Sequence[Reservation] = (),
+        self, members: Sequence[Quota], fleet: Fleet, ledger: Ledger, reservations: Sequence[Reservation] = ()
     ) -> None:
         self._ledger = ledger
         self._clusters = {cluster.name: cluster for cluster in fleet.clusters}

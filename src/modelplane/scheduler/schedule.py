@@ -193,10 +193,7 @@ class _Cycle:
             *(Assignment(new.cluster, new.index, new.engines, demand=at) for new, at in filling.placed),
         )
         marked = (
-            replace(
-                assignment,
-                surge=assignment.key in added and assignment.role is not Role.LEAVES,
-            )
+            replace(assignment, surge=assignment.key in added and assignment.role is not Role.LEAVES)
             for assignment in assignments
         )
         return Placement(

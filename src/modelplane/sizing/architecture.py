@@ -104,7 +104,7 @@ _DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
         "max_position_embeddings": 131072,
         "sliding_window_pattern": 6,
         "tie_word_embeddings": True,
-    },
+    }
 }
 """Values that configurations of a type leave out, as transformers has them."""
 
@@ -255,12 +255,7 @@ _TYPES: Final = {
     "linear_attention": LayerKind.STATE,
     "mamba": LayerKind.STATE,
 }
-_LETTERS: Final = {
-    "M": LayerKind.STATE,
-    "*": LayerKind.FULL,
-    "-": LayerKind.NOTHING,
-    "E": LayerKind.NOTHING,
-}
+_LETTERS: Final = {"M": LayerKind.STATE, "*": LayerKind.FULL, "-": LayerKind.NOTHING, "E": LayerKind.NOTHING}
 
 
 def _layers(config: _Config) -> tuple[LayerKind, ...]:

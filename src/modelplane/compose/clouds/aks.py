@@ -68,11 +68,7 @@ FEWEST_SYSTEM_NODES = 1
 MODE = "User"
 """The cluster does not depend on such a pool, which may be empty. Source: AKS, "System node pools"."""
 
-SPOT = {
-    "priority": "Spot",
-    "evictionPolicy": "Delete",
-    "spotMaxPrice": -1,
-}
+SPOT = {"priority": "Spot", "evictionPolicy": "Delete", "spotMaxPrice": -1}
 """Nodes at no more than the price of others, which are deleted when they are taken back: stopped ones would
 count against the quota. Source: AKS, "Add an Azure Spot node pool to an Azure Kubernetes Service (AKS)
 cluster"."""

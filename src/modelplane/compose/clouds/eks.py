@@ -54,14 +54,10 @@ ADDONS = ("vpc-cni", "kube-proxy", "coredns", "eks-pod-identity-agent", "aws-efs
 ROOT_DEVICE = "/dev/xvda"
 """Root device of Amazon Linux. Source: Amazon EC2, "Device names"."""
 
-FROM_BLOCK = {
-    "capacityType": "CAPACITY_BLOCK",
-}
+FROM_BLOCK = {"capacityType": "CAPACITY_BLOCK"}
 """Source: Amazon EKS, "Capacity Blocks for ML"."""
 
-FROM_SPOT = {
-    "capacityType": "SPOT",
-}
+FROM_SPOT = {"capacityType": "SPOT"}
 """Source: Amazon EKS, "Managed node group capacity types"."""
 
 BLOCK_MARKET = {"marketType": "capacity-block"}
@@ -155,11 +151,7 @@ def list_pools(cluster: EKSCluster) -> tuple[EKSNodePool, ...]:
     """Return the pools of a cluster, with the system pool."""
     given, settings = cluster.spec.node_pools, cluster.spec.system_pool
     system = system_pool(
-        given,
-        EKSNodePool,
-        settings,
-        instance_type=settings.instance_type,
-        disk_size_gb=settings.disk_size_gb,
+        given, EKSNodePool, settings, instance_type=settings.instance_type, disk_size_gb=settings.disk_size_gb
     )
     return with_system(system, given)
 
@@ -302,10 +294,7 @@ def describe_inside(site: Site[EKSCluster]) -> Inside:
     """Return the components, and the StorageClass once the id of the file system is known."""
     discovery = {"clusterName": cluster_name(site)}
     components: dict[ComponentName, dict[str, Any]] = {
-        ComponentName.CLUSTER_AUTOSCALER: {
-            "autoDiscovery": discovery,
-            "awsRegion": site.owner.spec.region,
-        }
+        ComponentName.CLUSTER_AUTOSCALER: {"autoDiscovery": discovery, "awsRegion": site.owner.spec.region}
     }
     if eks_network.has_adapters(site):
         components[ComponentName.EFA_DRA_DRIVER] = {}

@@ -15,11 +15,7 @@ NODE_ROLE = "role-node"
 
 POLICIES = {
     CLUSTER_ROLE: ("AmazonEKSClusterPolicy",),
-    NODE_ROLE: (
-        "AmazonEKSWorkerNodePolicy",
-        "AmazonEKS_CNI_Policy",
-        "AmazonEC2ContainerRegistryReadOnly",
-    ),
+    NODE_ROLE: ("AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonEC2ContainerRegistryReadOnly"),
     "role-efs-csi": ("service-role/AmazonEFSCSIDriverPolicy",),
 }
 """AWS's own policies of each role. Source: Amazon EKS, "Cluster IAM role", "Node IAM role", "EFS driver"."""
@@ -30,10 +26,7 @@ SERVICES = {CLUSTER_ROLE: "eks.amazonaws.com", NODE_ROLE: "ec2.amazonaws.com"}
 PODS = "pods.eks.amazonaws.com"
 """The service that gives pods a role. Source: Amazon EKS, "EKS Pod Identity"."""
 
-POD_ROLES = {
-    "role-efs-csi": "efs-csi-controller-sa",
-    "role-cluster-autoscaler": "cluster-autoscaler",
-}
+POD_ROLES = {"role-efs-csi": "efs-csi-controller-sa", "role-cluster-autoscaler": "cluster-autoscaler"}
 """ServiceAccounts that get a role. Source: Amazon EKS, "EFS CSI driver"; chart cluster-autoscaler."""
 
 NAMESPACE = "kube-system"
@@ -131,12 +124,7 @@ def _autoscaler_policy(site: Site[EKSCluster]) -> str:
     return _policy(
         [
             {"Effect": ALLOW, "Action": DESCRIBES, "Resource": EVERYTHING},
-            {
-                "Effect": ALLOW,
-                "Action": SCALES,
-                "Resource": EVERYTHING,
-                "Condition": {"StringEquals": owned},
-            },
+            {"Effect": ALLOW, "Action": SCALES, "Resource": EVERYTHING, "Condition": {"StringEquals": owned}},
         ]
     )
 

@@ -95,11 +95,7 @@ def find_problems(site: Site[GKECluster]) -> Iterator[str]:
     spec = site.owner.spec
     ranges = spec.networking
     yield from address_ranges.problems(
-        {
-            "nodeCidr": ranges.node_cidr,
-            "podCidr": ranges.pod_cidr,
-            "serviceCidr": ranges.service_cidr,
-        }
+        {"nodeCidr": ranges.node_cidr, "podCidr": ranges.pod_cidr, "serviceCidr": ranges.service_cidr}
     )
     if not site.owner.metadata.name[:1].isalpha():
         yield "the name of the cluster begins with a digit, and names on Google Cloud begin with a letter"
@@ -231,10 +227,7 @@ def compose_cluster(site: Site[GKECluster]) -> Parts:
             "deletionProtection": spec.deletion_protection,
             "networkRef": {"name": site.name("network")},
             "subnetworkRef": {"name": site.name("subnet")},
-            "ipAllocationPolicy": {
-                "clusterSecondaryRangeName": PODS,
-                "servicesSecondaryRangeName": SERVICES,
-            },
+            "ipAllocationPolicy": {"clusterSecondaryRangeName": PODS, "servicesSecondaryRangeName": SERVICES},
             "releaseChannel": {"channel": str(spec.release_channel)},
             "minMasterVersion": spec.kubernetes_version,
             "workloadIdentityConfig": {"workloadPool": in_project + POOL_OF_PROJECT},
@@ -254,11 +247,7 @@ def list_pools(cluster: GKECluster) -> tuple[GKENodePool, ...]:
     """Return the pools of a cluster, with the system pool."""
     given, settings = cluster.spec.node_pools, cluster.spec.system_pool
     system = system_pool(
-        given,
-        GKENodePool,
-        settings,
-        machine_type=settings.machine_type,
-        disk_size_gb=settings.disk_size_gb,
+        given, GKENodePool, settings, machine_type=settings.machine_type, disk_size_gb=settings.disk_size_gb
     )
     return with_system(system, given)
 

@@ -204,10 +204,7 @@ def compose_nodes(site: Site[NebiusCluster]) -> Parts:
                 **_size(pool),
                 "template": {
                     "resources": {"platform": pool.platform, "preset": pool.preset},
-                    "bootDisk": {
-                        "type": site.owner.spec.boot_disk_type,
-                        "sizeGibibytes": pool.disk_size_gb,
-                    },
+                    "bootDisk": {"type": site.owner.spec.boot_disk_type, "sizeGibibytes": pool.disk_size_gb},
                     **attachment(site),
                     **membership(site, pool),
                     **_node(pool),
@@ -285,13 +282,7 @@ RECIPE = Recipe(
     NebiusCluster,
     NEBIUS.providers,
     NEBIUS.account,
-    (
-        compose_network,
-        compose_cluster,
-        compose_fabric,
-        compose_nodes,
-        compose_storage,
-    ),
+    (compose_network, compose_cluster, compose_fabric, compose_nodes, compose_storage),
     find_problems,
     describe_pool,
     find_pool_problems,

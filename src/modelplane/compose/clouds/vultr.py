@@ -79,11 +79,7 @@ def compose_nodes(site: Site[VultrCluster]) -> Parts:
         yield site.managed(
             key,
             VULTR_NODE_POOL,
-            {
-                "clusterIdRef": {"name": site.name("cluster")},
-                **nodes_of(pool),
-                **pool_size,
-            },
+            {"clusterIdRef": {"name": site.name("cluster")}, **nodes_of(pool), **pool_size},
             managementPolicies=WITHOUT_LATE_INITIALIZATION,
             **at_first(first_size),
         )

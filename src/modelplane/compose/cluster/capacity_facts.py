@@ -283,12 +283,7 @@ def _rule(item: Object) -> RuleFacts:
     return RuleFacts(driver, pool, device, _taints([get_value(item, "spec", "taint")]))
 
 
-_READERS: Final = {
-    "Node": _node,
-    "ResourceSlice": _slice,
-    "ResourceClaim": _claim,
-    "DeviceTaintRule": _rule,
-}
+_READERS: Final = {"Node": _node, "ResourceSlice": _slice, "ResourceClaim": _claim, "DeviceTaintRule": _rule}
 
 
 def _taints(items: object) -> tuple[Taint, ...]:

@@ -120,11 +120,7 @@ def _stack(
         spec["components"] = components
     if root := _DRIVER_ROOTS.get(cluster.spec.cluster.source):
         spec["nvidiaDriverRoot"] = root
-    metadata = {
-        "name": name_stack(name),
-        "namespace": SYSTEM_NAMESPACE,
-        "labels": {labels.CLUSTER: name},
-    }
+    metadata = {"name": name_stack(name), "namespace": SYSTEM_NAMESPACE, "labels": {labels.CLUSTER: name}}
     manifest = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": metadata, "spec": spec}
     return Desired(KEY, manifest, when_condition(READY))
 
@@ -156,12 +152,7 @@ def _secrets(request: ClusterRequest) -> list[dict[str, Any]]:
     if isinstance(reference, Rejected):
         return []
     secrets = [
-        {
-            "type": "Kubeconfig",
-            "name": reference.name,
-            "key": reference.key,
-            "namespace": reference.namespace,
-        }
+        {"type": "Kubeconfig", "name": reference.name, "key": reference.key, "namespace": reference.namespace}
     ]
     if identity := reference.identity:
         secrets.append(

@@ -35,15 +35,7 @@ from modelplane.compose.cluster import (
 )
 from modelplane.compose.cluster.cluster_facts import ClusterRequest
 from modelplane.compose.cluster.reachability import reported
-from modelplane.compose.composition import (
-    Composition,
-    Desired,
-    Keep,
-    Requirement,
-    Silence,
-    Unknown,
-    keep_all,
-)
+from modelplane.compose.composition import Composition, Desired, Keep, Requirement, Silence, Unknown, keep_all
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.definition_owner import CRD_API_VERSION
 from modelplane.compose.deployment import lost_replicas

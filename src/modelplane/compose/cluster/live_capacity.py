@@ -70,11 +70,7 @@ def requirements(cluster: InferenceCluster) -> tuple[Requirement, ...]:
     return (
         *(Requirement(key, *kind, cluster=name) for key, kind in _READ.items()),
         Requirement(
-            _REPLICAS,
-            API_VERSION,
-            kind_name(ModelReplica),
-            labels={labels.CLUSTER: name},
-            triggers=False,
+            _REPLICAS, API_VERSION, kind_name(ModelReplica), labels={labels.CLUSTER: name}, triggers=False
         ),
         Requirement(
             _UNHEALTHY,
@@ -120,10 +116,7 @@ def report(request: ClusterRequest, pools: Sequence[Mapping[str, Any]]) -> Repor
             {**given, **({"usable": msgspec.to_builtins(pool.usable)} if pool.usable else {})}
             for given, pool in zip(declared, result, strict=True)
         ],
-        (
-            _condition(request, result, observed),
-            _overcommitted(request, result),
-        ),
+        (_condition(request, result, observed), _overcommitted(request, result)),
         min(waits, default=None),
     )
 
@@ -166,9 +159,7 @@ def _reports(replicas: Iterable[ModelReplica]) -> dict[tuple[str, str], tuple[st
 
 
 def _condition(
-    request: ClusterRequest,
-    pools: Sequence[GPUPool],
-    observed: Mapping[str, Observation | Blocked],
+    request: ClusterRequest, pools: Sequence[GPUPool], observed: Mapping[str, Observation | Blocked]
 ) -> Condition:
     unclear = {each.cause: pool for pool in pools if isinstance(each := observed[pool.name], Blocked)}
     if not unclear:

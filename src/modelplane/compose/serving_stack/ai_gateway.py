@@ -73,10 +73,7 @@ def hooks(plan: Plan) -> dict[str, Any]:
             }
         },
         "service": {
-            "fqdn": {
-                "hostname": f"ai-gateway-controller.{NAMESPACE}.svc.cluster.local",
-                "port": _PORT,
-            }
+            "fqdn": {"hostname": f"ai-gateway-controller.{NAMESPACE}.svc.cluster.local", "port": _PORT}
         },
         "backendResources": [{"group": pool.group, "kind": pool.kind, "version": pool.version}],
     }

@@ -91,10 +91,7 @@ def is_programmed(gateway: Object) -> bool:
 
 def _answer() -> Object:
     """Return a route that needs no backend, so that its answer tells that the gateway has its routes."""
-    redirect = {
-        "path": {"type": "ReplaceFullPath", "replaceFullPath": ANSWERED},
-        "statusCode": ANSWER_STATUS,
-    }
+    redirect = {"path": {"type": "ReplaceFullPath", "replaceFullPath": ANSWERED}, "statusCode": ANSWER_STATUS}
     rule = {
         "matches": [{"path": {"type": "Exact", "value": ANSWER_PATH}}],
         "filters": [{"type": "RequestRedirect", "requestRedirect": redirect}],
@@ -132,11 +129,7 @@ def objects(plan: Plan) -> Iterator[Desired]:
     manifest: dict[str, Any] = {
         "apiVersion": _API_VERSION,
         "kind": "Gateway",
-        "metadata": {
-            "name": GATEWAY_NAME,
-            "namespace": SYSTEM_NAMESPACE,
-            "labels": dict(MADE),
-        },
+        "metadata": {"name": GATEWAY_NAME, "namespace": SYSTEM_NAMESPACE, "labels": dict(MADE)},
         "spec": {
             "gatewayClassName": gateway.class_name,
             "listeners": cluster_mutual_tls.listeners(plan, listeners, plan.request.observed.get(KEY)),

@@ -22,12 +22,7 @@ from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.definition_owner import CRD_API_VERSION
 from modelplane.compose.serving_stack import ai_gateway, cluster_gateway, cluster_mutual_tls
 from modelplane.compose.serving_stack.component import Component, Plan, StackRequest, composed_before
-from modelplane.compose.serving_stack.installing import (
-    Outcome,
-    is_installed,
-    outcome,
-    uninstalling,
-)
+from modelplane.compose.serving_stack.installing import Outcome, is_installed, outcome, uninstalling
 from modelplane.compose.serving_stack.table import COMPONENTS
 from modelplane.compose.workload_kinds import INFERENCE_POOL, capabilities
 
@@ -130,10 +125,7 @@ def _progress(outcomes: Mapping[ComponentName, Outcome]) -> Condition:
 
 
 def _composition(
-    request: StackRequest,
-    children: tuple[Desired | Keep, ...],
-    condition: Condition,
-    outcomes: list[Outcome],
+    request: StackRequest, children: tuple[Desired | Keep, ...], condition: Condition, outcomes: list[Outcome]
 ) -> Composition:
     stack = request.owner
     # A cluster that was written to stays listed until the stack has no objects there.

@@ -228,11 +228,7 @@ def _unserved(
     telling = [refusal for refusal in refusals if not refusal.failed] or refusals
     closest = max(telling, key=_closeness)
     return NoDevice(
-        Reason.NO_MATCHING_DEVICE,
-        request.name,
-        closest.reason,
-        reads=reads,
-        selectors=request.selectors,
+        Reason.NO_MATCHING_DEVICE, request.name, closest.reason, reads=reads, selectors=request.selectors
     )
 
 

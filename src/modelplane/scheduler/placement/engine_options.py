@@ -153,10 +153,7 @@ def _choices(engine: Engine, pools: Sequence[Pool]) -> Iterator[tuple[int, ...]]
 
 
 def _option(
-    engine: Engine,
-    chosen: tuple[int, ...],
-    served: Sequence[Served | Rejected],
-    claimable: Sequence[bool],
+    engine: Engine, chosen: tuple[int, ...], served: Sequence[Served | Rejected], claimable: Sequence[bool]
 ) -> Option | Rejected:
     claims = []
     pods: dict[int, list[tuple[Member, Served]]] = {}
