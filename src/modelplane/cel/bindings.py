@@ -141,7 +141,9 @@ def bind(device: PublishedDevice) -> Bindings:
     bindings = Bindings(device.driver, Domains("attribute", reads), Domains("capacity", reads), reads)
     for qualified, attribute in device.attributes.items():
         domain, name = _split(device.driver, qualified)
-        observed = ObservedValue(name, _describe(attribute))
+        quoted = f'"{attribute}"' if isinstance(attribute, str) else str(attribute).lower()
+        text = attribute.text if isinstance(attribute, Version) else quoted
+        observed = ObservedValue(name, text)
         bindings.attributes.add(domain, name, _parse(qualified, attribute), observed)
     for qualified, text in device.capacity.items():
         domain, name = _split(device.driver, qualified)
@@ -167,14 +169,3 @@ def _parse(name: str, attribute: AttributeValue) -> Value:
         return pack(semver.parse(attribute.text))
     except semver.SemverError as error:
         raise EvaluationError(f'its attribute "{name}" is malformed: {error}') from error
-
-
-def _describe(attribute: AttributeValue) -> str:
-    match attribute:
-        case Version(text):
-            return text
-        case bool():
-            return "true" if attribute else "false"
-        case str():
-            return f'"{attribute}"'
-    return str(attribute)

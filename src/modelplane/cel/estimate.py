@@ -22,9 +22,8 @@ from modelplane.cel.functions import SEMVER
 from modelplane.cel.selector import LIMIT
 
 _UNBOUNDED: Final = 2**64 - 1
-_MOST_STEPS: Final = (
-    200_000  # about 0.2 seconds; loops have fewer than 10,000 turns, which the library allows
-)
+# About 0.2 seconds; loops have fewer than 10,000 turns, which the library allows.
+_MOST_STEPS: Final = 200_000
 _STEPS_OF_A_CALL: Final = 7
 _STEPS_OF_ANY_PATTERN: Final = 40_000  # of one that is known only when it is matched
 _LARGE: Final = re.compile(r"\\[pP]|\(\?[a-zA-Z]*i")

@@ -19,6 +19,7 @@ import functools
 import itertools
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any, Final
 
@@ -45,15 +46,8 @@ _UNEXPECTED: Final = re.compile(r"(?:mismatched|extraneous) input '(.*?)'(?: exp
 _SHOWN: Final = {QUANTITY: "quantity", SEMVER: "version", "dyn": "an attribute"}
 # What is written in other languages -> what CEL has.
 _WORDS: Final = {
-    "and": "&&",
-    "or": "||",
-    "not": "!",
-    "is": "==",
-    "if": "... ? ... : ...",
-    "&": "&&",
-    "|": "||",
-    "=": "==",
-}
+    "and": "&&", "or": "||", "not": "!", "is": "==", "if": "... ? ... : ...", "&": "&&", "|": "||", "=": "==",
+}  # fmt: skip
 
 
 def explain(expression: str, output: str) -> SelectorError:
@@ -167,8 +161,11 @@ def _rewrite(node: Node) -> Node:
 def _rewrite_call(node: Node) -> Node:
     first, last = node.parts[0], node.parts[-1]
     match node.name:
-        case "quantity" | "semver" if first is last:
-            return _pack_literal(node, first.value)
+        case "quantity" | "semver" if first is last and isinstance(first.value, str):
+            # A text that is neither is an error on each device.
+            with suppress(QuantityError, SemverError):
+                return make_constant(node, bytes(pack(_LITERALS[node.name](first.value))))
+            return node
         case "_==_" if last.type == "dyn" and first.type in ("dyn", SEMVER):
             return make_call(node, "@same", first, last)
         case "@in" if last.kind is Kind.LIST and not last.parts:
@@ -178,13 +175,6 @@ def _rewrite_call(node: Node) -> Node:
     if first.type == "dyn" and _is_for_plain_values(node.name, last):
         first = make_call(first, "@plain", first)
     return node.replace_parts((first, *node.parts[1:-1], last) if len(node.parts) > 1 else (first,))
-
-
-def _pack_literal(node: Node, text: object) -> Node:
-    try:
-        return make_constant(node, bytes(pack(_LITERALS[node.name](text)))) if isinstance(text, str) else node
-    except (QuantityError, SemverError):
-        return node  # an error on each device
 
 
 def _is_for_plain_values(function: str, last: Node) -> bool:
@@ -246,9 +236,8 @@ class _Failure(Exception):
 def _evaluate(program: Any, cost: int, bindings: Bindings) -> Any:
     bindings.errors.clear()
     if bindings.activation is None:
-        attributes, capacity = bindings.attributes.values, bindings.capacity.values
-        values = {DRIVER: bindings.driver, ATTRIBUTES: attributes, CAPACITY: capacity}
-        bindings.activation = _evaluator().Activation(values)
+        domains = {ATTRIBUTES: bindings.attributes.values, CAPACITY: bindings.capacity.values}
+        bindings.activation = _evaluator().Activation({DRIVER: bindings.driver, **domains})
     bindings.spent += cost
     _current.set(bindings)
     try:

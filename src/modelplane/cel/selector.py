@@ -61,12 +61,8 @@ class Selector:
             reason = in_order([str(read) for read in reads]) or f'the driver is "{bound.driver}"'
             return NoMatch(one_line(reason), reads=reads)
         if isinstance(result, EvaluationError):
-            return _failed(result, reads)
+            return NoMatch(one_line(str(result)), failed=True, reads=reads)
         return NoMatch("it gives neither true nor false for this device", failed=True, reads=reads)
-
-
-def _failed(error: EvaluationError, reads: tuple[ObservedValue, ...]) -> NoMatch:
-    return NoMatch(one_line(str(error)), failed=True, reads=reads)
 
 
 def bind(device: PublishedDevice) -> Bound:
@@ -74,7 +70,7 @@ def bind(device: PublishedDevice) -> Bound:
     try:
         return bindings.bind(device)
     except EvaluationError as error:
-        return _failed(error, ())
+        return NoMatch(one_line(str(error)), failed=True)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -14,24 +14,16 @@ from typing import Final
 
 from modelplane.cel.errors import SelectorError, find_nearest
 
-FUNCTIONS: Final = frozenset(
-    (
-        *("has", "size", "startsWith", "endsWith", "contains", "matches", "lowerAscii", "upperAscii"),
-        *("exists", "all"),
-        # Optional access.
-        *("orValue", "or", "hasValue", "value"),
-        # Quantities and versions.
-        *("quantity", "isQuantity", "add", "sub", "sign", "isInteger", "asInteger", "asApproximateFloat"),
-        *("semver", "isSemver", "major", "minor", "patch"),
-        *("compareTo", "isGreaterThan", "isLessThan"),
-    )
-)
-OPERATORS: Final = frozenset(
-    (
-        *("_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_", "_&&_", "_||_", "!_", "_?_:_", "@in"),
-        *("_[_]", "_[?_]", "_?._", "@not_strictly_false"),
-    )
-)
+FUNCTIONS: Final = frozenset({
+    "has", "size", "startsWith", "endsWith", "contains", "matches", "lowerAscii", "upperAscii",
+    "exists", "all", "orValue", "or", "hasValue", "value",
+    "quantity", "isQuantity", "add", "sub", "sign", "isInteger", "asInteger", "asApproximateFloat",
+    "semver", "isSemver", "major", "minor", "patch", "compareTo", "isGreaterThan", "isLessThan",
+})  # fmt: skip
+OPERATORS: Final = frozenset({
+    "_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_", "_&&_", "_||_", "!_", "_?_:_", "@in",
+    "_[_]", "_[?_]", "_?._", "@not_strictly_false",
+})  # fmt: skip
 MACROS: Final = ("all", "exists", "has")
 
 _REMEDIES: Final = {
@@ -61,17 +53,12 @@ _REMEDIES: Final = {
     }.items()
     for name in names.split()
 }
-_NAMESPACES: Final = {name.partition(".")[0] for name in _REMEDIES if "." in name} | {
-    "base64",
-    "format",
-    "regex",
-}
+_NAMESPACES: Final = {name.partition(".")[0] for name in _REMEDIES if "." in name}
+_NAMESPACES.update(("base64", "format", "regex"))
 # What is written in other languages -> what CEL has.
 _ELSEWHERE: Final = {
-    **dict.fromkeys(("len", "length", "count"), "size"),
-    "toLower": "lowerAscii",
-    "toUpper": "upperAscii",
-}
+    "len": "size", "length": "size", "count": "size", "toLower": "lowerAscii", "toUpper": "upperAscii",
+}  # fmt: skip
 _CALL: Final = re.compile(
     r"(?:\b(?P<namespace>[A-Za-z_]\w*)\s*\.\s*)?\b(?P<name>[A-Za-z_]\w*)\s*\(", re.ASCII
 )

@@ -12,7 +12,8 @@ import msgspec
 
 from modelplane.api.fields.cluster.devices import Claim
 from modelplane.api.rejected import Rejected
-from modelplane.cel import Match, NoMatch, Quantity
+from modelplane.api.values.quantity import Quantity
+from modelplane.cel import Match, NoMatch
 from modelplane.scheduler.capacity import PodDemand
 from modelplane.scheduler.placement.selection import Selection
 from modelplane.scheduler.search.backtracking import Backtracking, number_items
