@@ -31,7 +31,6 @@ class NoMatch(msgspec.Struct, frozen=True):
     reads: tuple[ObservedValue, ...] = ()
 
 
-MATCH: Final = Match()
 LIMIT: Final = 1_000_000
 """The most that a selector may cost; k8s.io/api v0.35 `resource/v1`, CELSelectorExpressionMaxCost."""
 
@@ -55,7 +54,7 @@ class Selector:
         bound.reads.clear()
         result = self._run(bound)
         if result is True:
-            return MATCH
+            return Match()
         reads = tuple(bound.reads.values())
         if result is False:
             reason = in_order([str(read) for read in reads]) or f'the driver is "{bound.driver}"'
