@@ -1,8 +1,6 @@
 """An InferenceAutoscaler composes nothing: its status tells what the controllers have decided."""
 
-from typing import Any, TypeAlias
-
-import msgspec
+from typing import Any
 
 from modelplane.api.conditions.reasons import InferenceAutoscalerCondition as Type
 from modelplane.api.conditions.reasons import InferenceAutoscalerReason as Reason
@@ -11,8 +9,9 @@ from modelplane.api.inference_autoscaler import InferenceAutoscaler
 from modelplane.api.listing import number_of
 from modelplane.api.meta import API_VERSION, kind_name
 from modelplane.api.model_deployment import ModelDeployment
-from modelplane.compose.composition import Blocked, Composition, Request, Requirement
+from modelplane.compose.composition import Blocked, Composition, Requirement
 from modelplane.compose.conditions import Condition, false, last_said, true
+from modelplane.compose.facts import AutoscalerRequest
 from modelplane.compose.readiness import condition_of
 from modelplane.deciders.autoscaling.state import Inert, State
 
@@ -23,18 +22,6 @@ _WITHOUT_PLACE = (
     ModelDeploymentReason.QUOTA_EXCEEDED,
     ModelDeploymentReason.PREEMPTED,
 )
-
-
-class AutoscalerFacts(msgspec.Struct, frozen=True):
-    """Facts that the composition of an InferenceAutoscaler reads beside objects."""
-
-    autoscaling: State | None = None
-    """Last decision for it; None where nothing scales."""
-    gateway_without_module: str = ""
-    """The reason for which the gateway's Envoy runs without its module; empty if it has it."""
-
-
-AutoscalerRequest: TypeAlias = Request[InferenceAutoscaler, AutoscalerFacts]
 
 
 def requirements(autoscaler: InferenceAutoscaler) -> tuple[Requirement, ...]:

@@ -1,9 +1,5 @@
 """A ModelEndpoint is one place that serves a model: a replica, or an external provider."""
 
-from typing import TypeAlias
-
-import msgspec
-
 from modelplane.api import labels
 from modelplane.api.conditions.reasons import ModelEndpointCondition as Type
 from modelplane.api.conditions.reasons import ModelEndpointReason as Reason
@@ -11,8 +7,9 @@ from modelplane.api.inference_gateway import Backend
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.names import name_backend
 from modelplane.api.rejected import Rejected
-from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement, keep_all
+from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Requirement, keep_all
 from modelplane.compose.conditions import Condition, false, true
+from modelplane.compose.facts import EndpointRequest
 from modelplane.compose.gateway import fleet_gateway
 from modelplane.compose.readiness import exists
 from modelplane.gateway import credentials
@@ -20,18 +17,6 @@ from modelplane.gateway.gateway_api import endpoint_backends
 from modelplane.gateway.services import Target, find_target
 
 SECRET_KEY = "credential"  # noqa: S105  a key of requirements, not a secret
-
-
-class EndpointFacts(msgspec.Struct, frozen=True):
-    """Facts that the composition of a ModelEndpoint reads beside objects."""
-
-    gateway_is_local: bool = False
-    """True if the fleet's gateway accepts requests on a loopback address only."""
-    gateway_without_module: str = ""
-    """The reason for which the gateway's Envoy runs without its module; empty if it has it."""
-
-
-EndpointRequest: TypeAlias = Request[ModelEndpoint, EndpointFacts]
 
 
 def secret_requirement(namespace: str, name: str) -> Requirement:

@@ -8,7 +8,7 @@ import pytest
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Desired, Keep, Unknown
-from modelplane.compose.gateway.gateway_keys import ReplicaLink
+from modelplane.compose.gateway.fleet_gateway import ReplicaLink
 from modelplane.compose.replica.backends.replica_routes import ingress_objects
 from modelplane.compose.replica.backends.workload import FORMER, Form, Workload
 from support.replicas import blocked, cluster, composed, engine, gang, manifest, member, replica

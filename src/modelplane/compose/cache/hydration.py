@@ -18,9 +18,8 @@ from modelplane.api.model_cache import ModelCache
 from modelplane.api.names import MAX_LENGTH, child_name
 from modelplane.api.schema.untyped import get_map
 from modelplane.api.values import quantity
-from modelplane.compose.added_images import HYDRATION
-from modelplane.compose.cache.cache_volume import claim_name
-from modelplane.compose.cache.source_jobs import HOPELESS, MEASURED, PATH, SOURCE_PATH, Source
+from modelplane.compose.added_containers import HYDRATION
+from modelplane.compose.cache.source_jobs import HOPELESS, MEASURED, PATH, SOURCE_PATH, Source, claim_name
 from modelplane.compose.replica import pod_problems
 
 _USER = 65532

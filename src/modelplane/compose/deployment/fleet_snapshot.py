@@ -24,7 +24,7 @@ from modelplane.api.schema.decode import InvalidObject, convert, decode_as
 from modelplane.compose.cluster.capacity import capacity_status
 from modelplane.compose.cluster.reachability import reported, reported_by
 from modelplane.compose.conditions import READY
-from modelplane.compose.deployment.rollout.rollout_order import is_surge, is_updating
+from modelplane.compose.deployment.rollout_order import is_surge, is_updating
 from modelplane.compose.memo import per_version
 from modelplane.compose.readiness import condition_of, holds
 from modelplane.compose.replica import pod_policy, unwritten_replicas

@@ -6,6 +6,7 @@ send it no more requests, and then it is deleted.
 """
 
 from collections.abc import Iterator
+from datetime import datetime
 
 from msgspec.structs import replace
 
@@ -30,23 +31,28 @@ from modelplane.compose.composition import (
     keep_all,
 )
 from modelplane.compose.conditions import READY, Condition, false, true
-from modelplane.compose.deployment import fleet_snapshot, lost_replicas, placement_status, preferred
-from modelplane.compose.deployment.deployment_facts import DeploymentRequest
-from modelplane.compose.deployment.plan_slots import Plans, SlotPlan, plan_slots
-from modelplane.compose.deployment.replica_lifecycle import Action, Phase
-from modelplane.compose.deployment.rollout import stable_template
-from modelplane.compose.deployment.rollout.canary import Canary, canary, has_revision
-from modelplane.compose.deployment.rollout.demands import explain_blocked, list_demands
-from modelplane.compose.deployment.rollout.revisions import revisions
-from modelplane.compose.deployment.rollout.rollout_order import has_template, is_surge
-from modelplane.compose.deployment.rollout.rollout_progress import progress
-from modelplane.compose.deployment.slots import list_policy, list_slots
+from modelplane.compose.deployment import (
+    demands,
+    fleet_snapshot,
+    lost_replicas,
+    placement_status,
+    preferred,
+    scheduler_quotas,
+)
+from modelplane.compose.deployment.canary import Canary, canary, has_revision
+from modelplane.compose.deployment.demands import explain_blocked, list_demands
+from modelplane.compose.deployment.replica_lifecycle import Action, Phase, Plans, SlotPlan, plan_slots
+from modelplane.compose.deployment.revisions import revisions
+from modelplane.compose.deployment.rollout_order import has_template, is_surge
+from modelplane.compose.deployment.rollout_progress import progress
 from modelplane.compose.deployment.standby import standby
-from modelplane.compose.deployment.wanted_replicas import Wanted, wanted_replicas
-from modelplane.compose.deployment.withdrawals import soonest
-from modelplane.compose.quota import priorities, scheduler_quotas
+from modelplane.compose.deployment.wanted_replicas import Wanted, list_policy, list_slots, wanted_replicas
+from modelplane.compose.facts import DeploymentRequest
 from modelplane.compose.readiness import when_condition
 from modelplane.compose.replica import engine_variables
+
+_AFTER_S = 0.1
+"""Times are compared, and the deadline itself is not before itself."""
 
 
 def requirements(deployment: ModelDeployment) -> tuple[Requirement, ...]:
@@ -56,7 +62,7 @@ def requirements(deployment: ModelDeployment) -> tuple[Requirement, ...]:
         Requirement("clusters", API_VERSION, kind_name(InferenceCluster), triggers=False),
         Requirement("replicas", API_VERSION, kind_name(ModelReplica), triggers=False),
         *preferred.requirements(deployment),
-        *stable_template.requirements(deployment),
+        *demands.requirements(deployment),
         scheduler_quotas.QUOTAS,
     ]
     cache = deployment.replica_template().model_cache_name
@@ -103,7 +109,7 @@ def situation(request: DeploymentRequest) -> tuple[scheduler.Fleet, scheduler.De
     )
     known = scheduler_quotas.of_fleet(request)
     bound = scheduler.index_by_namespace(known)
-    others = priorities.others(request, bound)
+    others = scheduler_quotas.other_deployments(request, bound)
     there = scheduler.Fleet(
         clusters,
         replicas,
@@ -112,7 +118,7 @@ def situation(request: DeploymentRequest) -> tuple[scheduler.Fleet, scheduler.De
         others,
         fleet_snapshot.evicted_before(request.now),
     )
-    return there, replace(wanted, priority=priorities.of(deployment, bound))
+    return there, replace(wanted, priority=scheduler_quotas.find_priority(deployment, bound))
 
 
 def placed(request: DeploymentRequest, placement: scheduler.Placement) -> Composition:
@@ -170,6 +176,20 @@ def _displaced(placement: scheduler.Placement) -> tuple[Reference, ...]:
     """Return the deployments whose replicas are to leave for one that is missing."""
     names = {(displace.namespace, displace.deployment_name) for displace in placement.displaces}
     return tuple(Reference(kind_name(ModelDeployment), namespace, name) for namespace, name in sorted(names))
+
+
+def soonest(request: DeploymentRequest, others: float | None) -> float | None:
+    """Return the seconds until the next replica is to be withdrawn, or until the others if that is sooner."""
+    before = fleet_snapshot.evicted_before(request.now)
+    replicas = (item for item in request.observed.values() if item["kind"] == kind_name(ModelReplica))
+    times = [
+        at for replica in replicas if (at := fleet_snapshot.replica(replica).evicted_at) and at >= before
+    ]
+    if request.now is None or not times:
+        return others
+    left = datetime.fromisoformat(min(times)) - fleet_snapshot.WITHDRAWN_WITHIN - request.now
+    own = max(left.total_seconds(), 0.0) + _AFTER_S
+    return own if others is None else min(own, others)
 
 
 def _selector(deployment: ModelDeployment) -> str:

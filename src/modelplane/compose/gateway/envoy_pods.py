@@ -12,7 +12,7 @@ from modelplane.api.inference_gateway import Backend, InferenceGateway
 from modelplane.api.meta import Object
 from modelplane.api.rejected import Rejected
 from modelplane.compose.composition import Desired
-from modelplane.compose.gateway.gateway_facts import GatewayRequest
+from modelplane.compose.facts import GatewayRequest
 from modelplane.compose.readiness import condition_of, exists, is_true
 from modelplane.gateway.hosts import find_address
 

@@ -23,17 +23,9 @@ from modelplane.compose.clouds.flow import DEFINITION_KEY
 from modelplane.compose.composition import Composition, Desired, Keep, Requirement, keep_all
 from modelplane.compose.conditions import false, true
 from modelplane.compose.definition_owner import CRD_API_VERSION
-from modelplane.compose.gateway import (
-    envoy_pods,
-    gateway_aliases,
-    gateway_keys,
-    gateway_tls,
-    installed_gateway,
-    unsupported_settings,
-)
-from modelplane.compose.gateway.gateway_facts import GatewayRequest
+from modelplane.compose.facts import GatewayRequest
+from modelplane.compose.gateway import envoy_pods, fleet_gateway, gateway_conditions, installed_gateway
 from modelplane.compose.gateway.installed_gateway import IMPLEMENTATIONS, INSTALLER, Implementation
-from modelplane.compose.key import authentication
 from modelplane.compose.readiness import accepted, exists
 from modelplane.compose.serving_stack import cluster_gateway as stack_gateway
 from modelplane.compose.workload_kinds import is_release
@@ -97,18 +89,18 @@ def compose(request: GatewayRequest) -> Composition:
         condition = false(Type.CONTROLLER_READY, Reason.IGNORED, message)
         return Composition(children=keep_all(request.observed), conditions=(condition,), ready=False)
     keys = _keys(request)
-    observed = {key: child for key, child in request.observed.items() if key != gateway_keys.KEY}
+    observed = {key: child for key, child in request.observed.items() if key != fleet_gateway.KEYS_KEY}
     request = _with_pods(replace(request, observed=observed))
     front = _front(request)
     composed = _of_controllers(request, front) if _by_controllers(request) else _of_crossplane(request, front)
-    authenticated = authentication.authenticated(request)
+    authenticated = gateway_conditions.authenticated(request)
     is_closed = authenticated.reason == Reason.MODULE_MISSING
     conditions = (
         *composed.conditions,
         authenticated,
-        *gateway_tls.conditions(request),
-        *gateway_aliases.conditions(request),
-        *unsupported_settings.of_gateway(request),
+        *gateway_conditions.tls_conditions(request),
+        *gateway_conditions.alias_conditions(request),
+        *gateway_conditions.of_gateway(request),
     )
     status = {**composed.status, **_url(request, composed.status.get("address", ""))}
     status |= _cluster_gateways(request)
@@ -129,9 +121,9 @@ def _url(request: GatewayRequest, address: str) -> dict[str, str]:
 def _keys(request: GatewayRequest) -> tuple[Desired | Keep, ...]:
     """Return the Secret of the gateway's keys, where the InferenceGateway composes it."""
     if request.facts.keys is None:
-        return keep_all({gateway_keys.KEY} & request.observed.keys())
+        return keep_all({fleet_gateway.KEYS_KEY} & request.observed.keys())
     manifest = tokens.build_manifest(request.facts.keys, SYSTEM_NAMESPACE)
-    return (Desired(gateway_keys.KEY, manifest, exists),)
+    return (Desired(fleet_gateway.KEYS_KEY, manifest, exists),)
 
 
 def _cluster_gateways(request: GatewayRequest) -> dict[str, list[str]]:
@@ -291,7 +283,7 @@ def _leaves_envoy(request: GatewayRequest, front: _Front) -> bool:
 def _of_crossplane(request: GatewayRequest, front: _Front) -> Composition:
     """Return the composition under Crossplane, where the Gateway routes to the endpoints."""
     gateway, address = request.owner, request.facts.address
-    if authentication.would_open(request):
+    if gateway_conditions.would_open(request):
         return _unpublished(request)
     is_installed = stack_gateway.KEY in request.observed and gateway.spec.backend in IMPLEMENTATIONS
     backend = gateway.spec.backend if is_installed else Backend.GATEWAY_API

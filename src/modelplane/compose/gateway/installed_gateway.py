@@ -17,7 +17,7 @@ from modelplane.api.meta import SYSTEM_NAMESPACE, Object
 from modelplane.api.rejected import Rejected
 from modelplane.compose import releases
 from modelplane.compose.composition import Desired
-from modelplane.compose.gateway.gateway_facts import GatewayRequest
+from modelplane.compose.facts import GatewayRequest
 from modelplane.compose.readiness import exists
 from modelplane.compose.releases import Chart
 from modelplane.compose.serving_stack import cluster_gateway as stack_gateway

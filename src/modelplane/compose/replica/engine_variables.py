@@ -17,7 +17,7 @@ from modelplane.api.fields.pods.variables import EnvVar
 from modelplane.api.listing import listing
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
-from modelplane.compose.replica.backends import connectors
+from modelplane.compose.replica.backends import prefill_decode
 from modelplane.compose.replica.engine_flags import script
 
 if TYPE_CHECKING:
@@ -97,7 +97,9 @@ def undefined(pod: PodSpec, role: Role, phase: Phase | None) -> Iterator[Undefin
                 defined |= {*_OF_GANGS, *_OF_LEADER_WORKER_SET}
             if container is pod.engine and phase is not None:
                 defined |= {
-                    variable["name"] for row in connectors.CONNECTORS.values() for variable in row.variables
+                    variable["name"]
+                    for row in prefill_decode.CONNECTORS.values()
+                    for variable in row.variables
                 }
             for path, name in _undefined(container, defined):
                 yield Undefined((field, index, *path), container.name, name)

@@ -25,14 +25,14 @@ from modelplane.api.schema.decode import decode_as, encode
 from modelplane.compose.cluster import cluster_namespace, reachability
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Requirement, keep_all
 from modelplane.compose.conditions import READY, Condition, false, last_said, true
-from modelplane.compose.gateway.gateway_keys import REQUIREMENT as KEYS
-from modelplane.compose.gateway.gateway_keys import ReplicaLink, link
+from modelplane.compose.facts import ReplicaRequest
+from modelplane.compose.gateway.fleet_gateway import KEYS, ReplicaLink, link
 from modelplane.compose.readiness import exists, is_behind, is_ready, when_condition
-from modelplane.compose.replica import endpoint_manifests, gang_failures, pod_device_health, pod_policy
+from modelplane.compose.replica import endpoint_manifests, pod_device_health, pod_policy, replica_readiness
+from modelplane.compose.replica.backends.backend import disruption_budget
 from modelplane.compose.replica.backends.picker_workload import picker_name
 from modelplane.compose.replica.backends.replica_plan import plan
 from modelplane.compose.replica.backends.replica_routes import ROUTE_KEY, ingress_objects, picks
-from modelplane.compose.replica.backends.superseded import superseded
 from modelplane.compose.replica.backends.table import (
     backend_of,
     marks_of,
@@ -43,14 +43,12 @@ from modelplane.compose.replica.backends.table import (
 from modelplane.compose.replica.backends.workload import (
     FORMER,
     Workload,
+    claim_template,
     is_former,
     spec_hash,
     with_spec_hash,
 )
-from modelplane.compose.replica.pods.copied_references import Copies, copies, reference_requirements
-from modelplane.compose.replica.pods.device_claims import claim_template
-from modelplane.compose.replica.pods.disruption import disruption_budget
-from modelplane.compose.replica.replica_facts import ReplicaRequest
+from modelplane.compose.replica.copied_references import Copies, copies, reference_requirements
 from modelplane.compose.replica.replica_readiness import PICKER_PODS, readiness
 from modelplane.compose.replica.replica_status import (
     CLUSTER_KEY,
@@ -60,6 +58,7 @@ from modelplane.compose.replica.replica_status import (
     pods_of,
     status,
 )
+from modelplane.compose.replica.superseded import superseded
 
 ENDPOINT_KEY = "endpoint"
 """Key of the ModelEndpoint."""
@@ -130,7 +129,7 @@ def compose(request: ReplicaRequest) -> Composition | Blocked:
         placeholders=() if endpoint else _placeholder(request),
         status={
             **status(request, serves=ready.holds),
-            **gang_failures.status(request),
+            **replica_readiness.failure_status(request),
             **pod_device_health.status(seen),
         },
         conditions=(
@@ -270,7 +269,7 @@ def _kept(request: ReplicaRequest, why: Rejected, running: Mapping[str, Object |
 def _kept_status(request: ReplicaRequest) -> Object:
     """Return the status of a replica whose pods are not looked at."""
     owner = request.owner
-    return {**status(request), **gang_failures.kept(owner), **pod_device_health.kept(owner)}
+    return {**status(request), **replica_readiness.kept_failures(owner), **pod_device_health.kept(owner)}
 
 
 def _is_absent(request: ReplicaRequest) -> bool:

@@ -1,23 +1,117 @@
-"""Readiness of a replica: every engine serves, and what leads to them does too."""
+"""Readiness of a replica: every engine serves, and what leads to them does too; failures of gangs.
 
-from collections.abc import Iterable, Mapping
-from typing import Final
+A LeaderWorkerSet deletes all pods of a group as soon as one of their containers is started again, and has no
+back-off. So no pod waits in CrashLoopBackOff, and what the container said is gone with its pod. The status of
+the replica keeps the last failure until the engine serves, and counts them.
+"""
 
+import datetime as dt
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from modelplane.api import labels
 from modelplane.api.conditions.reasons import ModelReplicaCondition as Type
 from modelplane.api.conditions.reasons import ModelReplicaReason as Reason
 from modelplane.api.fields.pods.engines import Phase
 from modelplane.api.listing import format_subject
 from modelplane.api.meta import Object
-from modelplane.api.model_replica import PlacedEngine
+from modelplane.api.model_replica import MAX_MESSAGE, EngineFailure, ModelReplica, PlacedEngine
+from modelplane.api.schema.untyped import get_map
 from modelplane.compose.conditions import Condition, false, true
+from modelplane.compose.facts import ReplicaRequest
 from modelplane.compose.readiness import is_ready, refusal
-from modelplane.compose.replica import gang_failures, pod_problems
+from modelplane.compose.replica import pod_problems
+from modelplane.compose.replica.backends.backend import is_gang
 from modelplane.compose.replica.backends.picker_workload import PICKER_KEY
 from modelplane.compose.replica.backends.replica_routes import POOL_KEY, ROUTE_KEY, picks
-from modelplane.compose.replica.replica_facts import ReplicaRequest
+from modelplane.compose.replica.backends.table import workload_key
 from modelplane.compose.replica.replica_status import pods_of
 from modelplane.compose.workload_kinds import row_of
 from modelplane.compose.workload_readiness import Reported
+
+
+class _Failure(NamedTuple):
+    at: dt.datetime
+    message: str
+    created: dt.datetime
+
+
+def failure_status(request: ReplicaRequest) -> dict[str, Any]:
+    """Return the part of a replica's status with the last failure of each gang; empty if there is none."""
+    found = _failures(request)
+    return {"engineFailures": [msgspec.to_builtins(failure) for failure in found]} if found else {}
+
+
+def kept_failures(replica: ModelReplica) -> dict[str, Any]:
+    """Return the same part as it was last written, while pods are not looked at."""
+    known = replica.status.engine_failures
+    return {"engineFailures": [msgspec.to_builtins(failure) for failure in known]} if known else {}
+
+
+def gang_trouble(request: ReplicaRequest, engine: str) -> str | None:
+    """Return the problem of an engine's pods, after its last failure if it is a gang; None if none."""
+    found = request.found(pods_of(engine))
+    last = next((failure for failure in _failures(request) if failure.engine == engine), None)
+    if last is None:
+        return pod_problems.trouble(found)
+    times = "once" if last.failures == 1 else f"{last.failures} times"
+    told = f"{last.message}; failed {times}, and all pods of the engine are replaced each time"
+    present = None if any(map(pod_problems.failure, found)) else pod_problems.trouble(found)
+    return f"{present}; before, {told}" if present else told
+
+
+def is_leaving(request: ReplicaRequest, engine: PlacedEngine) -> bool:
+    """Return True if every group of a gang has a pod that is being deleted.
+
+    LeaderWorkerSet replaces such a group, and may count it as ready until its pods have ended.
+    """
+    if not is_gang(engine):
+        return False
+    groups: dict[str, bool] = {}
+    for pod in request.found(pods_of(engine.name)):
+        metadata = pod["metadata"]
+        group = get_map(metadata, "labels").get(labels.LWS_GROUP, "")
+        groups[group] = groups.get(group, False) or "deletionTimestamp" in metadata
+    return bool(groups) and all(groups.values())
+
+
+def _failures(request: ReplicaRequest) -> tuple[EngineFailure, ...]:
+    gangs = (engine for engine in request.owner.spec.engines if is_gang(engine))
+    return tuple(failure for gang in gangs if (failure := _of_engine(request, gang)) is not None)
+
+
+def _of_engine(request: ReplicaRequest, engine: PlacedEngine) -> EngineFailure | None:
+    owner = request.owner
+    last = next((failure for failure in owner.status.engine_failures if failure.engine == engine.name), None)
+    seen = list(_seen(request, engine.name))
+    # Others of a group fail with the first one, and were created before it failed.
+    new = [failure for failure in seen if last is None or failure.created > last.failed_at]
+    if new:
+        first = min(new)
+        count = last.failures if last is not None else 0
+        return EngineFailure(
+            engine=engine.name, message=first.message, failed_at=first.at, failures=count + 1
+        )
+    workload = request.observed.get(workload_key(owner, engine))
+    serves = not seen and workload is not None and is_ready(workload)
+    return None if serves else last
+
+
+def _seen(request: ReplicaRequest, engine: str) -> Iterator[_Failure]:
+    for pod in request.found(pods_of(engine)):
+        found = pod_problems.failure(pod)
+        if found is None:
+            continue
+        message, at = found
+        try:
+            created = dt.datetime.fromisoformat(pod["metadata"].get("creationTimestamp", ""))
+            told = f'pod "{pod["metadata"]["name"]}": {message}'[:MAX_MESSAGE]
+            yield _Failure(dt.datetime.fromisoformat(at), told, created)
+        except ValueError:  # without its times, it cannot be told from the last one
+            continue
+
 
 PICKER_PODS: Final = "picker-pods"
 """Key of the requirement for the pods of the endpoint picker."""
@@ -30,7 +124,7 @@ def readiness(request: ReplicaRequest, workloads: Mapping[str, Object | None]) -
     idle = _idle(request, workloads)
     if idle:
         message = f"{format_subject('engine', idle, 'is', 'are')} not serving yet on {where}"
-        troubles = [gang_failures.trouble(request, name) for name in idle]
+        troubles = [gang_trouble(request, name) for name in idle]
         troubles += [pod_problems.unmade(child) for name in idle if (child := workloads[name]) is not None]
         pods = [pod for name in idle for pod in request.found(pods_of(name))]
         return _starting(message, troubles, pod_problems.find_reason(pods))
@@ -55,7 +149,7 @@ def _idle(request: ReplicaRequest, workloads: Mapping[str, Object | None]) -> li
     idle = sorted(
         name
         for name, child in workloads.items()
-        if child is None or not is_ready(child) or gang_failures.is_leaving(request, engines[name])
+        if child is None or not is_ready(child) or is_leaving(request, engines[name])
     )
     # Two engines may share a workload, of which one serves.
     return [name for name in idle if not _serves_alone(workloads[name], engines[name])] or idle

@@ -18,9 +18,9 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.composition import Desired, Keep
 from modelplane.compose.conditions import Condition, false, true
+from modelplane.compose.facts import ReplicaRequest
 from modelplane.compose.memo import per_version
 from modelplane.compose.replica.pod_problems import has_ended
-from modelplane.compose.replica.replica_facts import ReplicaRequest
 
 CLUSTER_KEY = "cluster"
 """Key of the requirement for the replica's InferenceCluster."""

@@ -35,7 +35,7 @@ from modelplane.compose.cluster.capacity.capacity_facts import (
 from modelplane.compose.cluster.capacity.device_drift import assign, drift
 from modelplane.compose.cluster.capacity.unhealthy_devices import Reports, unhealthy
 from modelplane.compose.composition import Blocked
-from modelplane.compose.replica.pods.node_placement import GPU_TAINT
+from modelplane.compose.replica.backends.engine_pods import GPU_TAINT
 
 _Terms: TypeAlias = Counter[tuple[Loss, str, str]]
 """Losses by cause, name and detail."""

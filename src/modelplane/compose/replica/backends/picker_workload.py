@@ -18,14 +18,12 @@ from modelplane.api.fields.pods.engines import Phase
 from modelplane.api.fields.pods.picker import Picker, Scorer, WeightedScorer
 from modelplane.api.meta import Object
 from modelplane.api.model_replica import ModelReplica
-from modelplane.compose.added_images import ENDPOINT_PICKER
+from modelplane.compose.added_containers import ENDPOINT_PICKER, RESTRICTED
 from modelplane.compose.composition import Desired
 from modelplane.compose.readiness import exists, is_ready
 from modelplane.compose.replica.backends.draining import GRACE_S
-from modelplane.compose.replica.backends.workload import head, part_name
+from modelplane.compose.replica.backends.workload import content_hash, head, part_name
 from modelplane.compose.replica.engine_flags import flag, runs
-from modelplane.compose.replica.pods.device_claims import content_hash
-from modelplane.compose.replica.pods.security import RESTRICTED
 
 PICKER_KEY = "epp"
 """Key of the Deployment."""

@@ -14,8 +14,8 @@ from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.listing import format_subject, listing
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.rejected import Rejected
-from modelplane.compose.replica.backends import connectors
-from modelplane.compose.replica.backends.gang import is_gang
+from modelplane.compose.replica.backends import prefill_decode
+from modelplane.compose.replica.backends.backend import is_gang
 from modelplane.compose.replica.backends.prefill_decode import engine_port
 from modelplane.compose.replica.backends.replica_routes import picks
 from modelplane.compose.replica.backends.table import BACKENDS, backend_of, marks_of
@@ -71,7 +71,7 @@ def plan(
         return Rejected(Reason.WAITING_FOR_CLUSTER, detail=detail)
     workloads = []
     for engine in replica.spec.engines:
-        port = connectors.refusal(replica, engine) or engine_port(engine)
+        port = prefill_decode.refusal(replica, engine) or engine_port(engine)
         if isinstance(port, Rejected):
             return port
         name = backend_of(replica, engine).name(replica, engine)

@@ -12,7 +12,7 @@ from modelplane.api.fields.pods.engines import ENGINE_PORT
 from modelplane.api.meta import GATEWAY_NAME, SYSTEM_NAMESPACE, Object
 from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.composition import Desired, Keep
-from modelplane.compose.gateway.gateway_keys import ReplicaLink
+from modelplane.compose.gateway.fleet_gateway import ReplicaLink
 from modelplane.compose.readiness import exists
 from modelplane.compose.replica.backends.picker_workload import PORT, picker, picker_name, pool_name
 from modelplane.compose.replica.backends.table import serving_labels

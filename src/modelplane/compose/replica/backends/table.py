@@ -5,10 +5,8 @@ from collections.abc import Container, Mapping
 from modelplane.api.conditions.reasons import ModelReplicaReason as Reason
 from modelplane.api.model_replica import ModelReplica, PlacedEngine
 from modelplane.api.rejected import Rejected
-from modelplane.compose.replica.backends.backend import Backend
-from modelplane.compose.replica.backends.gang import GANG
+from modelplane.compose.replica.backends.backend import GANG, STANDALONE, Backend
 from modelplane.compose.replica.backends.kserve import KSERVE
-from modelplane.compose.replica.backends.standalone import STANDALONE
 from modelplane.compose.replica.backends.workload import Marks
 
 BACKENDS: tuple[Backend, ...] = (

@@ -17,9 +17,9 @@ from modelplane.api.fields.deployment.canary_settings import CanaryPhase, Canary
 from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
-from modelplane.compose.deployment.deployment_facts import DeploymentRequest
 from modelplane.compose.deployment.replica_lifecycle import Phase
-from modelplane.compose.deployment.rollout.rollout_order import is_updating, revision, serves
+from modelplane.compose.deployment.rollout_order import is_updating, revision, serves
+from modelplane.compose.facts import DeploymentRequest
 from modelplane.deciders.canary.decision import Decision, Outcome
 from modelplane.deciders.canary.state import Observed
 
