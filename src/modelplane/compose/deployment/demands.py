@@ -19,14 +19,13 @@ from modelplane.api.listing import number_of
 from modelplane.api.meta import API_VERSION, Object, kind_name
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import ModelDeployment, ReplicaSpec, ReplicaTemplate
-from modelplane.api.model_replica import ModelReplica
 from modelplane.api.schema.decode import InvalidObject, convert
 from modelplane.compose.composition import Requirement
 from modelplane.compose.deployment import fleet_snapshot
 from modelplane.compose.deployment.canary import Canary, has_revision
 from modelplane.compose.deployment.replica_lifecycle import Phase
 from modelplane.compose.deployment.revisions import revision_name, template_of
-from modelplane.compose.deployment.rollout_order import limits, revision, serves
+from modelplane.compose.deployment.rollout_order import limits, list_replicas, revision, serves
 from modelplane.compose.facts import DeploymentRequest
 
 CACHES: Final = "caches-of-namespace"
@@ -44,16 +43,8 @@ class Stable(msgspec.Struct, frozen=True):
     problem: str = ""
     """Reason for which no replica is placed with it, and a remedy; empty if there is none."""
 
-    def has_places_of(self, other: ReplicaTemplate) -> bool:
-        """Return True if replicas with another template have the same places."""
-        return (
-            not self.other_cache
-            and self.template is not None
-            and fleet_snapshot.same_needs(self.template, other)
-        )
 
-
-def requirements(deployment: ModelDeployment) -> tuple[Requirement, ...]:
+def stable_requirements(deployment: ModelDeployment) -> tuple[Requirement, ...]:
     """Return what stable replicas require: the ModelCaches that former templates may name."""
     if deployment.spec.rollout is None or deployment.spec.rollout.canary is None:
         return ()
@@ -131,8 +122,8 @@ def list_demands(
     step = min(trial.status.replicas, deployment.replicas) if is_running else 0
     new = frozenset(
         item["metadata"]["name"]
-        for item in request.observed.values()
-        if item["kind"] == kind_name(ModelReplica) and has_revision(item, trial.status.revision)
+        for item in list_replicas(request.observed).values()
+        if has_revision(item, trial.status.revision)
     )
     stable = find_stable(request, trial)
     rest = scheduler.Demand(
@@ -149,7 +140,10 @@ def _template(
     request: DeploymentRequest, deployment: scheduler.Deployment, stable: Stable
 ) -> scheduler.Template | None:
     """Return the stable template; None if its replicas have the places of the deployment's."""
-    if stable.template is None or stable.has_places_of(request.owner.replica_template()):
+    if stable.template is None:
+        return None
+    current = request.owner.replica_template()
+    if not stable.other_cache and fleet_snapshot.same_needs(stable.template, current):
         return None
     cache = stable.cache if stable.other_cache else deployment.cache
     return fleet_snapshot.template(stable.template, cache)
@@ -165,9 +159,8 @@ def _list_pinned(request: DeploymentRequest, trial: Canary, stable: Stable) -> t
         return ()
     older = [
         (has_revision(item, trial.status.stable_revision), serves(item), key, item["metadata"]["name"])
-        for key, item in request.observed.items()
-        if item["kind"] == kind_name(ModelReplica)
-        and not has_revision(item, trial.status.revision)
+        for key, item in list_replicas(request.observed).items()
+        if not has_revision(item, trial.status.revision)
         # One whose cluster was changed by hand is not where its key says.
         and key.removeprefix(f"replica-{item['spec']['clusterName']}-").isdecimal()
     ]

@@ -32,7 +32,6 @@ from modelplane.compose.composition import (
 )
 from modelplane.compose.conditions import READY, Condition, false, true
 from modelplane.compose.deployment import (
-    demands,
     fleet_snapshot,
     lost_replicas,
     placement_status,
@@ -40,10 +39,10 @@ from modelplane.compose.deployment import (
     scheduler_quotas,
 )
 from modelplane.compose.deployment.canary import Canary, canary, has_revision
-from modelplane.compose.deployment.demands import explain_blocked, list_demands
+from modelplane.compose.deployment.demands import explain_blocked, list_demands, stable_requirements
 from modelplane.compose.deployment.replica_lifecycle import Action, Phase, Plans, SlotPlan, plan_slots
 from modelplane.compose.deployment.revisions import revisions
-from modelplane.compose.deployment.rollout_order import has_template, is_surge
+from modelplane.compose.deployment.rollout_order import has_template, is_surge, list_replicas
 from modelplane.compose.deployment.rollout_progress import progress
 from modelplane.compose.deployment.standby import standby
 from modelplane.compose.deployment.wanted_replicas import Wanted, list_policy, list_slots, wanted_replicas
@@ -62,16 +61,12 @@ def requirements(deployment: ModelDeployment) -> tuple[Requirement, ...]:
         Requirement("clusters", API_VERSION, kind_name(InferenceCluster), triggers=False),
         Requirement("replicas", API_VERSION, kind_name(ModelReplica), triggers=False),
         *preferred.requirements(deployment),
-        *demands.requirements(deployment),
+        *stable_requirements(deployment),
         scheduler_quotas.QUOTAS,
     ]
-    cache = deployment.replica_template().model_cache_name
-    if cache:
-        needed.append(
-            Requirement(
-                "cache", API_VERSION, kind_name(ModelCache), deployment.metadata.namespace, name=cache
-            )
-        )
+    if cache := deployment.replica_template().model_cache_name:
+        namespace = deployment.metadata.namespace
+        needed.append(Requirement("cache", API_VERSION, kind_name(ModelCache), namespace, name=cache))
     return tuple(needed)
 
 
@@ -131,15 +126,11 @@ def placed(request: DeploymentRequest, placement: scheduler.Placement) -> Compos
     plans = {plan.key: plan for plan in plan_slots(slots, list_policy(request, trial))}
     blocked = explain_blocked(request, trial, placement)
     reached = progress(request, placement, plans, trial, blocked)
-    children = (
-        *_children(request, wanted, plans),
-        *revisions(deployment, request.observed),
-    )
     scheduled = placement_status.scheduled(request, placement, blocked)
     ready, ready_condition = placement_status.ready_replicas(request, placement, slots, plans)
     staying = [assignment for assignment in placement.assignments if not assignment.leaving]
     return Composition(
-        children=children,
+        children=(*_children(request, wanted, plans), *revisions(deployment, request.observed)),
         status={
             "replicas": placement_status.counts(
                 staying, ready, sum(plan.is_updated for plan in plans.values())
@@ -181,9 +172,9 @@ def _displaced(placement: scheduler.Placement) -> tuple[Reference, ...]:
 def soonest(request: DeploymentRequest, others: float | None) -> float | None:
     """Return the seconds until the next replica is to be withdrawn, or until the others if that is sooner."""
     before = fleet_snapshot.evicted_before(request.now)
-    replicas = (item for item in request.observed.values() if item["kind"] == kind_name(ModelReplica))
+    replicas = map(fleet_snapshot.replica, list_replicas(request.observed).values())
     times = [
-        at for replica in replicas if (at := fleet_snapshot.replica(replica).evicted_at) and at >= before
+        replica.evicted_at for replica in replicas if replica.evicted_at and replica.evicted_at >= before
     ]
     if request.now is None or not times:
         return others
@@ -201,8 +192,7 @@ def _replicas(request: DeploymentRequest) -> tuple[scheduler.Replica, ...]:
     trial = canary(request)
     own = {
         _full_name(child): _own_replica(request, key, child, trial)
-        for key, child in request.observed.items()
-        if child["kind"] == kind_name(ModelReplica)
+        for key, child in list_replicas(request.observed).items()
     }
     before = fleet_snapshot.stuck_before(request.now)
     others = (

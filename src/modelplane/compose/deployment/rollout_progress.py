@@ -16,7 +16,6 @@ from modelplane.api.conditions.reasons import ModelDeploymentReason as Reason
 from modelplane.api.fields.deployment.canary_settings import CanaryPhase, CanaryStatus
 from modelplane.api.fields.deployment.rollout_settings import RolloutSettings, RolloutStatus
 from modelplane.api.listing import number_of
-from modelplane.api.meta import Object
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.deployment.canary import Canary, is_paused, timestamp
@@ -159,11 +158,8 @@ def _said_before(owner: ModelDeployment) -> str:
 def _was_complete(owner: ModelDeployment, counts: RolloutStatus) -> bool:
     """Return True if the rollout of the revision ended: a replica that fails later does not reopen it."""
     before = owner.status.rollout
-    return (
-        before is not None
-        and before.revision == counts.revision
-        and _said_before(owner) == Reason.ROLLOUT_COMPLETE
-    )
+    is_same = before is not None and before.revision == counts.revision
+    return is_same and _said_before(owner) == Reason.ROLLOUT_COMPLETE
 
 
 def _last_progress(
@@ -204,14 +200,10 @@ def _wire(counts: RolloutStatus, since: dt.datetime | None) -> dict[str, Any]:
         "surgeReplicas": counts.surge_replicas,
     }
     if since is not None:
-        wire["lastProgressTime"] = _time(since)
+        wire["lastProgressTime"] = timestamp(since)
     if counts.canary is not None:
         wire["canary"] = canary_wire(counts.canary)
     return wire
-
-
-def _time(time: dt.datetime) -> str:
-    return time.astimezone(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _condition(
@@ -234,8 +226,8 @@ def _condition(
         return false(
             _TYPE,
             Reason.PROGRESS_DEADLINE_EXCEEDED,
-            f"{waiting}. No progress since {_time(since)}. Replicas that are not updated stay as they are. "
-            f"Correct the template, or return to the one before with `modelplane rollout undo {name}`",
+            f"{waiting}. No progress since {timestamp(since)}. Replicas that are not updated stay as they "
+            f"are. Correct the template, or return to the one before with `modelplane rollout undo {name}`",
         )
     return true(_TYPE, Reason.REPLICAS_UPDATING, waiting)
 
@@ -251,18 +243,14 @@ def _waits_for(
         replica = request.observed.get(replica_key(assignment.cluster, assignment.index))
         if replica is not None and (not serves(replica) or is_updating(replica)):
             kind = "surge replica" if assignment.surge else "replica"
-            cause = _trouble(replica)
+            said = (condition_of(replica, type_).get("message") for type_ in _OF_REPLICA)
+            cause = next(filter(None, said), "it has not reported yet")
             yield f'{kind} "{replica["metadata"]["name"]}" on cluster "{assignment.cluster}": {cause}'
     if placement.surge_problem:
         yield f"capacity for a surge replica, or a larger maxUnavailable: {placement.surge_problem}"
     missing = request.owner.spec.replicas - sum(not assignment.surge for assignment in staying)
     if missing > 0 and not blocked:
         yield f"capacity for {number_of(missing, 'replica')}"
-
-
-def _trouble(replica: Object) -> str:
-    said = [condition_of(replica, type_) for type_ in _OF_REPLICA]
-    return next((item["message"] for item in said if item.get("message")), "it has not reported yet")
 
 
 _OF_REPLICA = (ModelReplicaCondition.MODEL_READY, ModelReplicaCondition.MODEL_ACCEPTED)

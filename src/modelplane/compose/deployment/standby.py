@@ -19,7 +19,7 @@ from modelplane.api.conditions.reasons import ModelDeploymentReason as Reason
 from modelplane.api.fields.deployment.standby_settings import StandbyFor, StandbyStatus, StandbyTrigger
 from modelplane.api.meta import Object
 from modelplane.compose.composition import Composition, Requirement
-from modelplane.compose.conditions import Condition, false, true
+from modelplane.compose.conditions import Condition, false, state_unless_new, true
 from modelplane.compose.deployment import preferred
 from modelplane.compose.deployment.preferred import Preferred, Saturation, Seen
 from modelplane.compose.deployment.revisions import is_revision
@@ -56,7 +56,8 @@ def standby(request: DeploymentRequest) -> Standby:
     before = _before(request, settings)
     order = preferred.order(request, settings)
     if isinstance(order, Condition):
-        message = f"{_runs(before)}, and nothing changes until the order is known: {order.message}"
+        runs = "the replicas run" if before.active else "no replicas run"
+        message = f"{runs}, and nothing changes until the order is known: {order.message}"
         kept = replace(order, holds=before.active, message=message)
         watched = preferred.watched(request, settings, ())
         return Standby(_with_replicas(request, before), _wire(before), (kept,), watched)
@@ -78,11 +79,11 @@ def _before(request: DeploymentRequest, settings: StandbyFor) -> StandbyStatus:
     if known is None:
         replicas = (item for item in request.observed.values() if not is_revision(item))
         return StandbyStatus(preferred=settings.name, active=not all(map(is_draining, replicas)))
-    if known.preferred != settings.name:
-        return StandbyStatus(
-            preferred=settings.name, active=known.active, since=known.since, trigger=known.trigger
-        )
-    return known
+    if known.preferred == settings.name:
+        return known
+    return StandbyStatus(
+        preferred=settings.name, active=known.active, since=known.since, trigger=known.trigger
+    )
 
 
 def _without_clock(request: DeploymentRequest, before: StandbyStatus, seen: Seen) -> StandbyStatus:
@@ -95,9 +96,8 @@ def _without_clock(request: DeploymentRequest, before: StandbyStatus, seen: Seen
 def _with_replicas(request: DeploymentRequest, state: StandbyStatus) -> DeploymentRequest:
     if state.active:
         return request
-    replaced = msgspec.structs.replace
-    spec = replaced(request.owner.spec, replicas=0)
-    return replace(request, owner=replaced(request.owner, spec=spec))
+    spec = replace(request.owner.spec, replicas=0)
+    return replace(request, owner=replace(request.owner, spec=spec))
 
 
 def _wire(state: StandbyStatus) -> dict[str, Any]:
@@ -106,25 +106,17 @@ def _wire(state: StandbyStatus) -> dict[str, Any]:
 
 def _ended(request: DeploymentRequest) -> tuple[Condition, ...]:
     """Return the conditions of a former standby: Crossplane keeps those that are left out."""
-    if request.facts.observes_capacity or not any(
-        condition.type == Type.STANDBY_ACTIVE for condition in request.owner.status.conditions
-    ):
-        return ()
     message = "spec.standbyFor is absent, so the replicas always run"
-    return (true(Type.STANDBY_ACTIVE, Reason.NOT_A_STANDBY, message),)
+    ended = true(Type.STANDBY_ACTIVE, Reason.NOT_A_STANDBY, message)
+    return () if request.facts.observes_capacity else state_unless_new(ended, request.owner.status)
 
 
 def _unsaturable(request: DeploymentRequest, settings: StandbyFor) -> tuple[Condition, ...]:
     """Return the condition that the trigger Saturated has no effect, if it has none or had none before."""
     if problem := preferred.saturation_problem(request, settings):
         return (false(Type.SETTINGS_SUPPORTED, Reason.SATURATION_UNKNOWN, problem),)
-    if any(condition.type == Type.SETTINGS_SUPPORTED for condition in request.owner.status.conditions):
-        return (true(Type.SETTINGS_SUPPORTED, Reason.POD_ACCEPTED, "every setting has its effect"),)
-    return ()
-
-
-def _runs(state: StandbyStatus) -> str:
-    return "the replicas run" if state.active else "no replicas run"
+    supported = true(Type.SETTINGS_SUPPORTED, Reason.POD_ACCEPTED, "every setting has its effect")
+    return state_unless_new(supported, request.owner.status)
 
 
 def _active(
@@ -248,7 +240,7 @@ def _with_times(before: StandbyStatus, seen: Seen, settings: StandbyFor, now: dt
     served = before.active and bool(seen.served_by) and not _is_held_back(before, seen, settings)
     unplaced = seen.unplaced and StandbyTrigger.UNPLACED in settings.when
     saturated = seen.saturation is Saturation.SATURATED and StandbyTrigger.SATURATED in settings.when
-    return msgspec.structs.replace(
+    return replace(
         before,
         served_since=_since(before.served_since, now) if served else None,
         unplaced_since=_since(before.unplaced_since, now) if unplaced and not before.active else None,

@@ -31,7 +31,7 @@ from modelplane.compose.composition import (
 )
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.facts import ServiceRequest
-from modelplane.compose.gateway import fleet_gateway, gateway_conditions
+from modelplane.compose.gateway import fleet_gateway
 from modelplane.compose.memo import readable
 from modelplane.compose.readiness import accepted, exists, refusal
 from modelplane.compose.service import hold, region_rules, service_conditions
@@ -111,7 +111,13 @@ def compose(request: ServiceRequest) -> Composition | Blocked:
     return Composition(
         children=children,
         status={"address": address} if address else {},
-        conditions=(resolved, routing, *filter(None, [budget]), *_further(request, matched)),
+        conditions=(
+            resolved,
+            routing,
+            *filter(None, [budget]),
+            *service_conditions.unsupported_settings(request),
+            *service_conditions.variant_conditions(request, matched),
+        ),
         ready=resolved.holds and routing.holds,
         unsatisfied=bool(routes) and len(matched[:MOST_ENDPOINTS]) > _most(request),
         routes=routes,
@@ -135,7 +141,10 @@ def _most(request: ServiceRequest) -> int:
 
 def _further(request: ServiceRequest, matched: tuple[Selected, ...]) -> tuple[Condition, ...]:
     """Return conditions that a service has only if it uses what they are about."""
-    return (*gateway_conditions.of_service(request), *service_conditions.variant_conditions(request, matched))
+    return (
+        *service_conditions.unsupported_settings(request),
+        *service_conditions.variant_conditions(request, matched),
+    )
 
 
 def _address(service: ModelService, host: str, *, tls: bool) -> str:
