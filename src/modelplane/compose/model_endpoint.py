@@ -123,7 +123,6 @@ def _credential(request: EndpointRequest, target: Target) -> tuple[Condition, ..
         return (false(Type.AUTHENTICATED, Reason.SECRET_UNREADABLE, message),)
     found = credentials.build_header(wanted, next(iter(request.found(SECRET_KEY)), None))
     if isinstance(found, Rejected):
-        message = f"it gets no requests: {found.message}"
-        return (false(Type.AUTHENTICATED, Reason.SECRET_REFUSED, message),)
+        return (false(Type.AUTHENTICATED, Reason.SECRET_REFUSED, f"it gets no requests: {found.message}"),)
     message = f'the gateway sends key "{wanted.key}" of Secret "{wanted.secret}" to {wanted.host}'
     return (true(Type.AUTHENTICATED, Reason.IN_FORCE, message),)

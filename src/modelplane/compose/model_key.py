@@ -127,8 +127,7 @@ def compose(request: KeyRequest) -> Composition | Blocked:
     enforced = _enforced(request, gateway)
     is_ready = granted.holds and enforced.reason != Reason.NOT_IN_FORCE
     grant = grant_of(grants, request.owner.metadata.namespace)
-    of_grant = grant.budget if grant else None
-    budget = within_budget(request.owner.spec.budget, of_grant, request.facts.budgets)
+    budget = within_budget(request.owner.spec.budget, grant.budget if grant else None, request.facts.budgets)
     return Composition(
         status={**budget_status(request.facts.budgets), **_hashes(request)},
         conditions=(

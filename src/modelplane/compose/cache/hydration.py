@@ -101,14 +101,12 @@ def artifact_of(child: Object) -> str:
 
 def last_word(attempts: Iterable[Object]) -> str | None:
     """Return the problem of the newest pod of a Job; None if it has none."""
-    by_age = sorted(attempts, key=_age)
-    return pod_problems.trouble(by_age[-1:])
+    return pod_problems.trouble(sorted(attempts, key=_age)[-1:])
 
 
 def earlier(attempts: Iterable[Object]) -> str:
     """Return how the attempt before the newest one ended, for a message; empty if it is the first."""
-    by_age = sorted(attempts, key=_age)
-    trouble = pod_problems.trouble(by_age[-2:-1])
+    trouble = pod_problems.trouble(sorted(attempts, key=_age)[-2:-1])
     return f"; the attempt before: {trouble}" if trouble else ""
 
 

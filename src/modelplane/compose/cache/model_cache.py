@@ -297,8 +297,7 @@ def _on_cluster(
         if job is not None and job["metadata"]["name"] != manifest["metadata"]["name"]:
             current = None
         if auth.credentials is not None:
-            copy = hydration.secret(cache, auth.credentials)
-            children.append(Desired(f"auth-{name}", copy, exists, name))
+            children.append(Desired(f"auth-{name}", hydration.secret(cache, auth.credentials), exists, name))
         children.append(Desired(f"hydrate-{name}", manifest, is_ready, name))
     remembered = "" if entry.artifact == wanted else entry.artifact or ""
     if not source.size_gib and current is not None:

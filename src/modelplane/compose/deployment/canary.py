@@ -154,8 +154,7 @@ def _running(
             status = _needing(owner, settings, status)
     is_there = serving >= status.replicas
     if status.step_start_time is None and is_there and request.now is not None and not is_paused(owner):
-        weight = settings.steps[status.step - 1].weight
-        status = replace(status, weight=weight, step_start_time=request.now)
+        status = replace(status, weight=settings.steps[status.step - 1].weight, step_start_time=request.now)
     holds = decision.message if decision and decision.outcome is Outcome.HOLDS else ""
     return Canary(status, serves=is_there, holds=holds)
 

@@ -145,8 +145,7 @@ def _template(
     current = request.owner.replica_template()
     if not stable.other_cache and fleet_snapshot.same_needs(stable.template, current):
         return None
-    cache = stable.cache if stable.other_cache else deployment.cache
-    return fleet_snapshot.template(stable.template, cache)
+    return fleet_snapshot.template(stable.template, stable.cache if stable.other_cache else deployment.cache)
 
 
 def _list_pinned(request: DeploymentRequest, trial: Canary, stable: Stable) -> tuple[str, ...]:

@@ -236,8 +236,7 @@ def _cache(
     if unknown := request.unknown("cache"):
         message = f'cannot read ModelCache "{name}": {unknown.cause}'
         return fleet_snapshot.footprint(()), (false(type_, Reason.MODEL_CACHE_UNRESOLVED, message),)
-    found = request.found("cache")
-    footprint = fleet_snapshot.footprint(found)
+    footprint = fleet_snapshot.footprint(request.found("cache"))
     if not footprint.known:
         message = f'there is no ModelCache "{name}" in namespace "{request.owner.metadata.namespace}"'
         return footprint, (false(type_, Reason.MODEL_CACHE_NOT_FOUND, message),)
@@ -278,8 +277,7 @@ def _children(request: DeploymentRequest, wanted: Wanted, plans: Plans) -> Itera
         elif plan.action is Action.KEEP:
             yield Keep(key)
         else:
-            told = _told(child, draining=plan.action is Action.WITHDRAW)
-            yield Desired(key, told, when_condition(READY))
+            yield Desired(key, _told(child, draining=plan.action is Action.WITHDRAW), when_condition(READY))
 
 
 def _written(replica: ModelReplica, child: Object | None, plan: SlotPlan) -> Object:

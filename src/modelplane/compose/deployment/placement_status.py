@@ -45,8 +45,7 @@ def scheduled(request: DeploymentRequest, placement: scheduler.Placement, blocke
         return false(type_, Reason.NO_CLUSTERS, "the fleet has no InferenceCluster: register one")
     problem = placement.diagnosis.describe()
     if len(staying) < wanted and blocked:
-        message = f"{len(staying)} of {wanted} replicas placed; {blocked}"
-        return false(type_, Reason.STABLE_UNPLACED, message)
+        return false(type_, Reason.STABLE_UNPLACED, f"{len(staying)} of {wanted} replicas placed; {blocked}")
     if len(staying) < wanted:
         return false(type_, scheduler_quotas.reason(placement.diagnosis), problem)
     if wanted and not any(replica_key(a.cluster, a.index) in request.observed for a in staying):

@@ -162,8 +162,7 @@ def _read(item: Object | None, name: str, namespace: str) -> Preferred | Conditi
     try:
         return Preferred(decode_as(ModelDeployment, item), item)
     except InvalidObject as error:
-        message = f'cannot read ModelDeployment "{name}": {error}'
-        return false(type_, Reason.PREFERRED_UNREADABLE, message)
+        return false(type_, Reason.PREFERRED_UNREADABLE, f'cannot read ModelDeployment "{name}": {error}')
 
 
 def _counted(request: DeploymentRequest, before: Iterable[Preferred]) -> tuple[Preferred, ...]:

@@ -50,8 +50,7 @@ def with_unplaced(said: Condition, problem: str) -> Condition:
     """Return the condition Progressing with why stable replicas are not placed, if there is a reason."""
     if not problem:
         return said
-    message = f"{said.message}. {problem}"
-    return false(_TYPE, Reason.STABLE_NOT_FOUND if said.holds else said.reason, message)
+    return false(_TYPE, Reason.STABLE_NOT_FOUND if said.holds else said.reason, f"{said.message}. {problem}")
 
 
 def canary_step(owner: ModelDeployment, status: CanaryStatus) -> str:
@@ -147,8 +146,7 @@ def progress(
         said = f"{said} for {canary_step(owner, trial.status)}"
     of_canary = canary_condition(owner, trial, waits) if trial else None
     condition = of_canary or _condition(owner, said, waits, since, complete=complete, is_late=left_s == 0)
-    condition = with_unplaced(condition, blocked)
-    return Progress({"rollout": _wire(counts, since)}, (condition,), left_s or None)
+    return Progress({"rollout": _wire(counts, since)}, (with_unplaced(condition, blocked),), left_s or None)
 
 
 def _said_before(owner: ModelDeployment) -> str:

@@ -61,8 +61,7 @@ def wanted_replicas(
         if assignment.role is scheduler.ReplicaRole.PINNED:
             wanted[key] = decode_as(ModelReplica, request.observed[key])
             continue
-        template = stable if assignment.demand else current
-        wanted[key] = _replica(request, template, assignment, key, name)
+        wanted[key] = _replica(request, stable if assignment.demand else current, assignment, key, name)
     return wanted
 
 

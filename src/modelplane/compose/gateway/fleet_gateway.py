@@ -88,8 +88,7 @@ def replicas(namespace: str) -> Requirement:
 
     An endpoint comes after its replica, so only its own changes matter.
     """
-    kind = kind_name(ModelReplica)
-    return Requirement(OWNERS, API_VERSION, kind, namespace, triggers=False, optional=True)
+    return Requirement(OWNERS, API_VERSION, kind_name(ModelReplica), namespace, triggers=False, optional=True)
 
 
 def destinations(request: Request[Any, Any], *, is_local: bool) -> Destinations | Blocked:

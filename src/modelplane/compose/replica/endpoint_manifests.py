@@ -46,8 +46,7 @@ def placeholder(endpoint: Object) -> Object:
 
 def is_placeholder(endpoint: Object) -> bool:
     """Return True if the replica of an endpoint does not serve, so that services do not route to it."""
-    annotations = get_map(endpoint, "metadata", "annotations")
-    return bool(annotations.get(labels.DRAINING) == labels.NOT_SERVING)
+    return bool(get_map(endpoint, "metadata", "annotations").get(labels.DRAINING) == labels.NOT_SERVING)
 
 
 def in_region(endpoint: Object, region: str) -> Object:

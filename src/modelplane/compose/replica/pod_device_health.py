@@ -54,8 +54,7 @@ def conditions(pods: Iterable[Object]) -> tuple[Condition, ...]:
         return ()
     unhealthy = [each for each, health in reported if health is Health.UNHEALTHY]
     if not unhealthy:
-        message = "no driver reports an unhealthy device"
-        return (true(Type.DEVICES_HEALTHY, Reason.NONE_UNHEALTHY, message),)
+        return (true(Type.DEVICES_HEALTHY, Reason.NONE_UNHEALTHY, "no driver reports an unhealthy device"),)
     return (false(Type.DEVICES_HEALTHY, Reason.DEVICE_UNHEALTHY, _message(unhealthy)),)
 
 

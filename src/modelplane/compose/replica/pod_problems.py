@@ -88,8 +88,7 @@ def unmade(workload: Object) -> str | None:
     failure = condition_of(workload, "ReplicaFailure")
     if failure.get("status") == "True":
         return str(failure.get("message") or failure.get("reason") or "its pods are rejected")
-    ready = condition_of(workload, READY)
-    conditions = (ready, *(get_list(workload, "status", "conditions")))
+    conditions = (condition_of(workload, READY), *(get_list(workload, "status", "conditions")))
     if told := next(filter(None, (_refusal(workload, condition) for condition in conditions)), None):
         return told
     if workload.get("status"):

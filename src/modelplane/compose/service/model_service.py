@@ -338,8 +338,7 @@ def _routing(
     """Return whether requests reach the endpoints; ``observed`` are the HTTPRoutes, if there are any."""
     type_ = Type.ROUTING_READY
     if not host:
-        message = f'InferenceGateway "{GATEWAY}" has no address yet'
-        return false(type_, Reason.WAITING_FOR_GATEWAY, message)
+        return false(type_, Reason.WAITING_FOR_GATEWAY, f'InferenceGateway "{GATEWAY}" has no address yet')
     if not matched:
         return false(type_, Reason.CONFIGURING, "no endpoint to route to")
     if not all(item is not None and accepted(item) for item in observed):

@@ -217,8 +217,7 @@ def _side(workload: Workload, claims: Claims) -> dict[str, Any]:
     own = pod_template(workload, leader, claims[leader.role])
     part: dict[str, Any] = {"replicas": workload.engine.copies, "template": pod_spec(workload, leader, own)}
     if worker is not None:
-        theirs = pod_template(workload, worker, claims[Role.WORKER])
-        part["worker"] = pod_spec(workload, worker, theirs)
+        part["worker"] = pod_spec(workload, worker, pod_template(workload, worker, claims[Role.WORKER]))
         part["parallelism"] = _parallelism(workload)
         return part
     part["labels"] = own["metadata"]["labels"]
