@@ -11,6 +11,8 @@ from msgspec.structs import replace
 from modelplane import scheduler
 from modelplane.api import labels, money
 from modelplane.api.conditions.reasons import InferenceClusterCondition, InferenceClusterReason
+from modelplane.api.conditions.reasons import ModelReplicaCondition as Type
+from modelplane.api.conditions.reasons import ModelReplicaReason as Reason
 from modelplane.api.fields.cluster.devices import Device, DeviceAttribute
 from modelplane.api.fields.cluster.drain_settings import Cordon
 from modelplane.api.fields.deployment.placement_settings import PlacementSettings
@@ -22,17 +24,21 @@ from modelplane.api.model_replica import ModelReplica, PlacedMember
 from modelplane.api.schema.decode import InvalidObject, convert, decode_as
 from modelplane.compose.cluster.capacity import capacity_status
 from modelplane.compose.cluster.reachability import reported, reported_by
-from modelplane.compose.conditions import READY
+from modelplane.compose.conditions import READY, SYNCED
 from modelplane.compose.deployment.rollout_order import is_surge, is_updating
 from modelplane.compose.memo import per_version
 from modelplane.compose.readiness import condition_of, holds
-from modelplane.compose.replica import pod_policy, unwritten_replicas
+from modelplane.compose.replica import pod_policy
 
 _STARTS_WITHIN: Final = timedelta(minutes=30)
 """Time within which a replica that ever becomes ready does: a cold start with a download."""
 
 WITHDRAWN_WITHIN: Final = timedelta(seconds=60)
 """Time before a node is gone at which its replica is withdrawn: requests in progress end in it."""
+
+_ALWAYS: Final = "0"
+_NEVER: Final = "1"
+"""A text that sorts before every time, and after ``_ALWAYS``."""
 
 
 @per_version
@@ -208,7 +214,24 @@ def replica(found: Mapping[str, Any]) -> scheduler.Replica:
 @per_version
 def _replica(found: Mapping[str, Any]) -> tuple[scheduler.Replica, str]:
     """Return a replica, and the time before which one that is stuck holds nothing."""
-    return _decoded(found), unwritten_replicas.since(found)
+    return _decoded(found), _unwritten_since(found)
+
+
+def _unwritten_since(found: Mapping[str, Any]) -> str:
+    """Return the time before which a replica must be stuck to hold nothing; empty if it holds its devices.
+
+    It holds nothing if it is known that no engine of it is on its cluster, and that none can be written
+    there: the namespace is not for it and nobody may ever label it, or each attempt has failed for as long as
+    any start takes.
+    """
+    accepted, ready = condition_of(found, Type.MODEL_ACCEPTED), condition_of(found, Type.MODEL_READY)
+    if ready.get("reason") != Reason.WAITING_FOR_MODEL or ready.get("status") != "False":
+        return ""
+    if accepted.get("reason") in {Reason.NAMESPACE_NOT_LABELED, Reason.NAMESPACE_TERMINATING}:
+        return _ALWAYS
+    is_failing = condition_of(found, SYNCED).get("status") == "False"
+    is_refused = is_failing and accepted.get("reason") == Reason.DEPLOYING
+    return str(found["metadata"].get("creationTimestamp", "")) if is_refused else ""
 
 
 def _decoded(found: Mapping[str, Any]) -> scheduler.Replica:
@@ -250,7 +273,7 @@ def without_devices(found: Mapping[str, Any], before: str) -> scheduler.Replica:
     ``before``: see ``stuck_before``. Raises ``InvalidObject``.
     """
     known, since = _replica(found)
-    return replace(known, engines=()) if since and since < (before or unwritten_replicas.NEVER) else known
+    return replace(known, engines=()) if since and since < (before or _NEVER) else known
 
 
 def _time(at: datetime | None) -> str:

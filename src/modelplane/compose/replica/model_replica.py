@@ -28,14 +28,14 @@ from modelplane.compose.conditions import READY, Condition, false, last_said, tr
 from modelplane.compose.facts import ReplicaRequest
 from modelplane.compose.gateway.fleet_gateway import KEYS, ReplicaLink, link
 from modelplane.compose.readiness import exists, is_behind, is_ready, when_condition
-from modelplane.compose.replica import endpoint_manifests, pod_device_health, pod_policy, replica_readiness
+from modelplane.compose.replica import endpoint_manifests, pod_policy, pod_problems, replica_status
 from modelplane.compose.replica.backends.backend import disruption_budget
 from modelplane.compose.replica.backends.picker_workload import picker_name
-from modelplane.compose.replica.backends.replica_plan import plan
-from modelplane.compose.replica.backends.replica_routes import ROUTE_KEY, ingress_objects, picks
+from modelplane.compose.replica.backends.replica_routes import ROUTE_KEY, ingress_objects
 from modelplane.compose.replica.backends.table import (
     backend_of,
     marks_of,
+    plan,
     reject_other_backend,
     workload_key,
     workload_keys,
@@ -45,17 +45,19 @@ from modelplane.compose.replica.backends.workload import (
     Workload,
     claim_template,
     is_former,
+    picks,
     spec_hash,
     with_spec_hash,
 )
 from modelplane.compose.replica.copied_references import Copies, copies, reference_requirements
-from modelplane.compose.replica.replica_readiness import PICKER_PODS, readiness
 from modelplane.compose.replica.replica_status import (
     CLUSTER_KEY,
+    PICKER_PODS,
     announced,
     decoded_cluster,
     eviction_conditions,
     pods_of,
+    readiness,
     status,
 )
 from modelplane.compose.replica.superseded import superseded
@@ -129,15 +131,15 @@ def compose(request: ReplicaRequest) -> Composition | Blocked:
         placeholders=() if endpoint else _placeholder(request),
         status={
             **status(request, serves=ready.holds),
-            **replica_readiness.failure_status(request),
-            **pod_device_health.status(seen),
+            **replica_status.failure_status(request),
+            **pod_problems.device_status(seen),
         },
         conditions=(
             accepted,
             ready,
             announced(replica, ready.holds, endpoint),
             *eviction_conditions(request, serves=ready.holds),
-            *pod_device_health.conditions(seen),
+            *pod_problems.device_conditions(seen),
         ),
         ready=ready.holds,
     )
@@ -260,7 +262,7 @@ def _kept(request: ReplicaRequest, why: Rejected, running: Mapping[str, Object |
             accepted,
             ready,
             announced(owner, ready.holds, endpoint),
-            *pod_device_health.known(owner),
+            *pod_problems.known_devices(owner),
         ),
         ready=ready.holds,
     )
@@ -269,7 +271,7 @@ def _kept(request: ReplicaRequest, why: Rejected, running: Mapping[str, Object |
 def _kept_status(request: ReplicaRequest) -> Object:
     """Return the status of a replica whose pods are not looked at."""
     owner = request.owner
-    return {**status(request), **replica_readiness.kept_failures(owner), **pod_device_health.kept(owner)}
+    return {**status(request), **replica_status.kept_failures(owner), **pod_problems.kept_devices(owner)}
 
 
 def _is_absent(request: ReplicaRequest) -> bool:

@@ -197,7 +197,7 @@ def test_a_pipeline_that_an_earlier_version_wrote(conditions: list[Any], divided
     owner = _replica(_with(gang("a"), _container(*GANG)))
     with pytest.MonkeyPatch.context() as patched:
         earlier = partial(Workload, form=Form.V0_8)
-        patched.setattr("modelplane.compose.replica.backends.replica_plan.Workload", earlier)
+        patched.setattr("modelplane.compose.replica.backends.table.Workload", earlier)
         there = _composed_service(owner)
     assert there["spec"]["parallelism"] == {"tensor": 8, "pipeline": 2}
     there = {**there, "status": {"conditions": conditions}}

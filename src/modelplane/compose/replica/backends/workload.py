@@ -123,6 +123,11 @@ def head(engine: PlacedEngine) -> PlacedMember:
     return next(member for member in engine.members if member.role is not Role.WORKER)
 
 
+def picks(replica: ModelReplica) -> bool:
+    """Return True if an endpoint picker chooses the pod of each request."""
+    return replica.spec.serving is not None and replica.spec.serving.picks
+
+
 def part_name(replica: ModelReplica, part: str) -> str:
     """Return the name of an object that a replica has one of.
 
