@@ -1,7 +1,7 @@
 """Status of a ModelReplica: its readiness, the failures of its gangs, and the notices of its nodes.
 
-A notice that a node is taken back stays until the replica serves on nodes without one. So a replica that lost its pods is still being
-replaced after their node is gone.
+A notice that a node is taken back stays until the replica serves on nodes without one. So a replica that
+lost its pods is still being replaced after their node is gone.
 
 A LeaderWorkerSet deletes all pods of a group as soon as one of their containers is started again, and has no
 back-off. So no pod waits in CrashLoopBackOff, and what the container said is gone with its pod. The status of
