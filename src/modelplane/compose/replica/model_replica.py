@@ -6,7 +6,7 @@ replica's cluster, in a namespace of the same name. On the control plane there i
 as the replica serves.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from msgspec.structs import replace
 
@@ -26,7 +26,7 @@ from modelplane.compose.cluster import cluster_namespace, reachability
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Requirement, keep_all
 from modelplane.compose.conditions import READY, Condition, false, last_said, true
 from modelplane.compose.facts import ReplicaRequest
-from modelplane.compose.gateway.fleet_gateway import KEYS, ReplicaLink, link
+from modelplane.compose.gateway.fleet_gateway import KEYS, link
 from modelplane.compose.readiness import exists, is_behind, is_ready, when_condition
 from modelplane.compose.replica import endpoint_manifests, pod_policy, pod_problems, replica_status
 from modelplane.compose.replica.backends.backend import disruption_budget
@@ -117,7 +117,8 @@ def compose(request: ReplicaRequest) -> Composition | Blocked:
         return _kept(request, planned, _running(request))
     copied, workloads = planned
     linked = link(request, cluster, request.observed.get(ROUTE_KEY))
-    children = (*copied.children, *_children(replica, workloads, request.observed, linked))
+    written = (child for workload in workloads for child in _workload(workload, request.observed))
+    children = (*copied.children, *written, *ingress_objects(replica, linked))
     seen = [pod for requirement in _pod_requirements(replica) for pod in request.found(requirement.key)]
     desired = {child.key: child.manifest for child in children if isinstance(child, Desired)}
     accepted, ready = _conditions(request, desired)
@@ -341,14 +342,6 @@ def _not_staged(request: ReplicaRequest) -> Rejected | None:
     return Rejected(
         Reason.WAITING_FOR_CACHE, named, f"{detail}: {state.message}" if state.message else detail
     )
-
-
-def _children(
-    replica: ModelReplica, workloads: Iterable[Workload], observed: Mapping[str, Object], linked: ReplicaLink
-) -> Iterator[Desired | Keep]:
-    for workload in workloads:
-        yield from _workload(workload, observed)
-    yield from ingress_objects(replica, linked)
 
 
 def _workload(workload: Workload, observed: Mapping[str, Object]) -> Iterator[Desired]:

@@ -58,8 +58,8 @@ def trouble(pods: Iterable[Object]) -> str | None:
     for pod in sorted(pods, key=lambda pod: str(pod["metadata"]["name"])):
         if pod["metadata"].get("deletionTimestamp"):
             continue
-        problem = _unscheduled(pod) or _unstarted(pod)
-        if problem:
+        problems = (_unscheduled(pod), *map(_problem, _containers(pod)))
+        if problem := next(filter(None, problems), None):
             return f'pod "{pod["metadata"]["name"]}": {problem}'
     return None
 
@@ -124,13 +124,6 @@ def _unscheduled(pod: Object) -> str | None:
     if scheduled.get("status") != "False":
         return None
     return str(scheduled.get("message") or scheduled.get("reason") or "not scheduled")
-
-
-def _unstarted(pod: Object) -> str | None:
-    for container in _containers(pod):
-        if problem := _problem(container):
-            return problem
-    return None
 
 
 def _containers(pod: Object) -> tuple[Object, ...]:

@@ -10,6 +10,7 @@ the replica keeps the last failure until the engine serves, and counts them.
 
 import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -26,7 +27,7 @@ from modelplane.api.model_replica import MAX_MESSAGE, EngineFailure, ModelReplic
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.api.schema.untyped import get_map
 from modelplane.compose.composition import Desired, Keep
-from modelplane.compose.conditions import Condition, false, true
+from modelplane.compose.conditions import Condition, false, state_unless_new, true
 from modelplane.compose.facts import ReplicaRequest
 from modelplane.compose.memo import per_version
 from modelplane.compose.readiness import is_ready, refusal
@@ -47,11 +48,7 @@ _DECODED_CLUSTERS = 256
 """A replica is composed several times in a row, and each of its neighbours reads the same cluster."""
 
 
-def _decoded(found: Mapping[str, Any]) -> InferenceCluster:
-    return decode_as(InferenceCluster, found)
-
-
-decoded_cluster = per_version(_decoded, _DECODED_CLUSTERS)
+decoded_cluster = per_version(partial(decode_as, InferenceCluster), _DECODED_CLUSTERS)
 """Returns an InferenceCluster as its type; raises ``InvalidObject``."""
 
 
@@ -84,32 +81,27 @@ def announced(replica: ModelReplica, serves: bool, endpoint: tuple[Desired | Kee
 
 def eviction_conditions(request: ReplicaRequest, *, serves: bool) -> tuple[Condition, ...]:
     """Return the condition about the nodes under a replica; none if no notice was ever seen."""
+    condition = true(Type.NODES_KEPT, Reason.NODES_KEPT, "no node under it has a notice of eviction")
     if eviction := _eviction(request, serves=serves):
         message = (
             f'node "{eviction.node}" is taken back by {eviction.deadline:%Y-%m-%dT%H:%M:%SZ} '
             f"({eviction.cause}): the replica is being replaced"
         )
-        return (false(Type.NODES_KEPT, Reason.NODE_EVICTED, message),)
-    if any(condition.type == Type.NODES_KEPT for condition in request.owner.status.conditions):
-        return (true(Type.NODES_KEPT, Reason.NODES_KEPT, "no node under it has a notice of eviction"),)
-    return ()
+        condition = false(Type.NODES_KEPT, Reason.NODE_EVICTED, message)
+    return state_unless_new(condition, request.owner.status)
 
 
 def _eviction(request: ReplicaRequest, *, serves: bool) -> ReplicaEviction | None:
     notices = _notices(request)
+    # A pod that waits, or has ended, is on no node.
     nodes = {
-        node
+        pod.get("spec", {}).get("nodeName")
         for engine in request.owner.spec.engines
         for pod in request.found(pods_of(engine.name))
-        if (node := _node_of(pod))
+        if not has_ended(pod)
     }
     found = next((each for name, each in notices.items() if name in nodes), None)
     return found or (None if serves else request.owner.status.eviction)
-
-
-def _node_of(pod: Mapping[str, Any]) -> str | None:
-    """Return the node that a pod runs on; None for one that waits, or has ended."""
-    return None if has_ended(pod) else pod.get("spec", {}).get("nodeName")
 
 
 def _notices(request: ReplicaRequest) -> Mapping[str, ReplicaEviction]:

@@ -37,18 +37,9 @@ def own_marks(replica: ModelReplica, _engine: PlacedEngine, name: str) -> Marks:
     return Marks({labels.WORKLOAD: name}, _LEADER, _NO_LEADER, {labels.SERVING: replica.metadata.name})
 
 
-def is_whole(_replica: ModelReplica, _engine: PlacedEngine) -> bool:
-    """Return True: every engine has a workload of its own."""
-    return True
-
-
 def engine_key(key_format: str) -> Callable[[ModelReplica, PlacedEngine], str]:
     """Return the key of a workload, from the engine's name. Never changed: another key is another child."""
     return lambda _replica, engine: key_format.format(engine.name)
-
-
-def _accepts(_replica: ModelReplica) -> None:
-    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +59,11 @@ class Backend:
     """Maximum length of a workload's name."""
     choice: ServingBackend = ServingBackend.MODELPLANE
     """The choice of a replica that it belongs to."""
-    heads: Callable[[ModelReplica, PlacedEngine], bool] = is_whole
+    heads: Callable[[ModelReplica, PlacedEngine], bool] = lambda _replica, _engine: True
     """Returns False for an engine that runs in the workload of another one."""
     marks: Callable[[ModelReplica, PlacedEngine, str], Marks] = own_marks
     """Returns the labels by which the pods of an engine are found."""
-    rejected: Callable[[ModelReplica], Rejected | None] = _accepts
+    rejected: Callable[[ModelReplica], Rejected | None] = lambda _replica: None
     """Returns why it cannot run the engines of a replica; None if it can."""
 
     def name(self, replica: ModelReplica, engine: PlacedEngine) -> str:
@@ -146,10 +137,6 @@ def disruption_budget(workload: Workload) -> Object | None:
     }
 
 
-def _is_one_pod(engine: PlacedEngine) -> bool:
-    return len(engine.members) == 1
-
-
 def _deployment(workload: Workload, claims: Claims) -> Object:
     """Return the Deployment of a Standalone engine."""
     return {
@@ -167,4 +154,6 @@ def _deployment(workload: Workload, claims: Claims) -> Object:
     }
 
 
-STANDALONE = Backend(engine_key("model-serving-{}"), _is_one_pod, _deployment, DEPLOYMENT)
+STANDALONE = Backend(
+    engine_key("model-serving-{}"), lambda engine: not is_gang(engine), _deployment, DEPLOYMENT
+)

@@ -182,7 +182,10 @@ def _spec(workload: Workload, member: PlacedMember, claim: Object | None) -> dic
         ],
         "volumes": [],
     }
-    if init := _init_containers(workload, member):
+    # The routing sidecar stops last because it starts first.
+    sidecar = None if member.role is Role.WORKER else prefill_decode.sidecar(workload)
+    theirs = [_beside(workload, container) for container in member.template.spec.init_containers]
+    if init := [*([sidecar] if sidecar else []), *theirs]:
         spec["initContainers"] = init
     if not _shares_memory(member.template.spec):
         spec["volumes"].append({"name": SHARED_MEMORY, "emptyDir": {"medium": "Memory"}})
@@ -201,13 +204,6 @@ def _spec(workload: Workload, member: PlacedMember, claim: Object | None) -> dic
 def _shares_memory(spec: PodSpec) -> bool:
     """Return True if the author mounts another volume as the engine's shared memory."""
     return any(mount.mount_path == SHARED_MEMORY_PATH for mount in spec.engine.volume_mounts)
-
-
-def _init_containers(workload: Workload, member: PlacedMember) -> list[dict[str, Any]]:
-    """Return the routing sidecar, which stops last because it starts first, and the author's containers."""
-    sidecar = None if member.role is Role.WORKER else prefill_decode.sidecar(workload)
-    theirs = [_beside(workload, container) for container in member.template.spec.init_containers]
-    return [*([sidecar] if sidecar else []), *theirs]
 
 
 def _beside(workload: Workload, container: CommonContainer) -> dict[str, Any]:
@@ -241,7 +237,9 @@ def _container(workload: Workload, member: PlacedMember, claim: Object | None) -
         # A worker has no probes of ours: the leader's health is the gang's.
         return container
     # Probes of the author replace ours.
-    return {**_probes(workload.port), **container, "ports": _ports(workload.port)}
+    name = "http" if workload.port == ENGINE_PORT else "engine"
+    ports = [{"name": name, "containerPort": workload.port, "protocol": "TCP"}]
+    return {**_probes(workload.port), **container, "ports": ports}
 
 
 def _mounts(workload: Workload, spec: PodSpec) -> list[Object]:
@@ -308,11 +306,6 @@ def _variable(workload: Workload, variable: EnvVar) -> dict[str, Any]:
         if reference := written.get("valueFrom", {}).get(field):
             reference["name"] = workload.name_of(kind, reference["name"])
     return written
-
-
-def _ports(port: int) -> list[Object]:
-    name = "http" if port == ENGINE_PORT else "engine"
-    return [{"name": name, "containerPort": port, "protocol": "TCP"}]
 
 
 def _probes(port: int) -> dict[str, Any]:

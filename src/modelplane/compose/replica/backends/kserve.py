@@ -110,49 +110,34 @@ _PREFILL_GROUPS: Final = "-kserve-mn-prefill"
 _NO_LEADER: Final = {"key": labels.LWS_WORKER_INDEX, "operator": "NotIn", "values": ["0"]}
 
 
-def _any(_engine: PlacedEngine) -> bool:
-    return True
-
-
 def _primary(replica: ModelReplica, engine: PlacedEngine) -> PlacedEngine:
     """Return the engine whose LLMInferenceService runs an engine."""
     if engine.phase is not Phase.PREFILL:
         return engine
-    return next(
-        placed_engine for placed_engine in replica.spec.engines if placed_engine.phase is Phase.DECODE
-    )
+    return next(placed for placed in replica.spec.engines if placed.phase is Phase.DECODE)
 
 
 def _prefill(replica: ModelReplica, engine: PlacedEngine) -> PlacedEngine | None:
     if engine.phase is not Phase.DECODE:
         return None
-    return next(
-        placed_engine for placed_engine in replica.spec.engines if placed_engine.phase is Phase.PREFILL
-    )
-
-
-def _heads(replica: ModelReplica, engine: PlacedEngine) -> bool:
-    return _primary(replica, engine) is engine
+    return next(placed for placed in replica.spec.engines if placed.phase is Phase.PREFILL)
 
 
 def _sizes(replica: ModelReplica, engine: PlacedEngine) -> str | None:
     """Return the sizes of the gangs of an LLMInferenceService, which are immutable; None if it has none."""
     own = _primary(replica, engine)
-    served = (
-        own,
-        *(placed_engine for placed_engine in (_prefill(replica, own),) if placed_engine is not None),
-    )
+    prefill = _prefill(replica, own)
+    served = [own, prefill] if prefill else [own]
     if not any(map(is_gang, served)):
         return None
-    return "-".join(str(sum(member.pods for member in placed_engine.members)) for placed_engine in served)
+    return "-".join(str(sum(member.pods for member in placed.members)) for placed in served)
 
 
 def _key(replica: ModelReplica, engine: PlacedEngine) -> str:
     """Return the key of an engine's LLMInferenceService. Another size is another child."""
     sizes = _sizes(replica, engine)
-    name = f"model-kserve-{_primary(replica, engine).name}"
     # No name of an engine has a dot.
-    return f"{name}.{sizes}" if sizes else name
+    return f"model-kserve-{_primary(replica, engine).name}" + (f".{sizes}" if sizes else "")
 
 
 def service_name(replica: ModelReplica, engine: PlacedEngine) -> str:
@@ -176,7 +161,7 @@ def _marks(replica: ModelReplica, engine: PlacedEngine, name: str) -> Marks:
         }
     pods: Mapping[str, str] = {labels.WORKLOAD: name}
     if is_gang(engine):
-        groups = _GROUPS if _heads(replica, engine) else _PREFILL_GROUPS
+        groups = _GROUPS if _primary(replica, engine) is engine else _PREFILL_GROUPS
         pods = {labels.LWS_NAME: service + groups}
     return Marks(pods, {labels.LWS_WORKER_INDEX: "0"}, _NO_LEADER, serving)
 
@@ -218,7 +203,10 @@ def _side(workload: Workload, claims: Claims) -> dict[str, Any]:
     part: dict[str, Any] = {"replicas": workload.engine.copies, "template": pod_spec(workload, leader, own)}
     if worker is not None:
         part["worker"] = pod_spec(workload, worker, pod_template(workload, worker, claims[Role.WORKER]))
-        part["parallelism"] = _parallelism(workload)
+        found = parallelism(leader.template.spec.engine)
+        is_former = workload.form <= Form.V0_8
+        nodes = sum(member.pods for member in workload.engine.members)
+        part["parallelism"] = block_until_0_8(found) if is_former else block(found, nodes)
         return part
     part["labels"] = own["metadata"]["labels"]
     if annotations := own["metadata"].get("annotations"):
@@ -226,21 +214,14 @@ def _side(workload: Workload, claims: Claims) -> dict[str, Any]:
     return part
 
 
-def _parallelism(workload: Workload) -> dict[str, Any]:
-    found = parallelism(workload.head.template.spec.engine)
-    if workload.form <= Form.V0_8:
-        return block_until_0_8(found)
-    return block(found, sum(member.pods for member in workload.engine.members))
-
-
 KSERVE = Backend(
     _key,
-    _any,
+    lambda _engine: True,
     _service,
     LLM_INFERENCE_SERVICE,
     "with the backend KServe",
     choice=ServingBackend.KSERVE,
-    heads=_heads,
+    heads=lambda replica, engine: _primary(replica, engine) is engine,
     marks=_marks,
     rejected=rejected,
 )

@@ -80,11 +80,14 @@ def _beside(container: dict[str, Any]) -> dict[str, Any]:
 def _engine(
     workload: Workload, member: PlacedMember, container: dict[str, Any], volumes: dict[str, Any]
 ) -> dict[str, Any]:
-    author = member.template.spec.engine
+    # The pause as a program: the presets have one, and a pod has one handler.
+    hook = container["lifecycle"]["preStop"]
+    if "sleep" in hook:
+        hook = {"exec": {"command": [_SLEEP, str(hook["sleep"]["seconds"])]}}
     engine = {
         **container,
         "name": ENGINE,
-        "command": list(entrypoint(author)),
+        "command": list(entrypoint(member.template.spec.engine)),
         # KServe itself mounts the volume of the cache, read-only and at the same path.
         "volumeMounts": [
             {**mount, "name": _VOLUME_PREFIX + mount["name"]}
@@ -97,20 +100,12 @@ def _engine(
             "runAsNonRoot": False,
             "readOnlyRootFilesystem": False,
         },
-        "lifecycle": _drain(container["lifecycle"]),
+        "lifecycle": {**container["lifecycle"], "preStop": hook},
     }
     if member.role is not Role.WORKER:
         engine |= {key: _plain(container[key]) for key in ("startupProbe", "readinessProbe", "livenessProbe")}
         engine["ports"] = [{"containerPort": workload.port, "protocol": "TCP"}]
     return engine
-
-
-def _drain(lifecycle: dict[str, Any]) -> dict[str, Any]:
-    """Return the pause as a program: the presets have one, and a pod has one handler."""
-    hook = lifecycle["preStop"]
-    if "sleep" in hook:
-        hook = {"exec": {"command": [_SLEEP, str(hook["sleep"]["seconds"])]}}
-    return {**lifecycle, "preStop": hook}
 
 
 def _plain(probe: dict[str, Any]) -> dict[str, Any]:
@@ -119,8 +114,6 @@ def _plain(probe: dict[str, Any]) -> dict[str, Any]:
 
 
 def _sidecar(container: dict[str, Any]) -> dict[str, Any]:
-    health = {"httpGet": {"path": HEALTH_PATH, "port": ENGINE_PORT, "scheme": "HTTP"}}
-    period = 10
     return {
         **container,
         "name": _SIDECAR,
@@ -129,10 +122,10 @@ def _sidecar(container: dict[str, Any]) -> dict[str, Any]:
         "readinessProbe": _plain(container["readinessProbe"]),
         # By HTTP as in the preset. The path answers once the engine does, which may take hours to load.
         "livenessProbe": {
-            **health,
-            "periodSeconds": period,
-            "timeoutSeconds": period,
-            "failureThreshold": STARTUP_TIMEOUT_S // period,
+            "httpGet": {"path": HEALTH_PATH, "port": ENGINE_PORT, "scheme": "HTTP"},
+            "periodSeconds": 10,
+            "timeoutSeconds": 10,
+            "failureThreshold": STARTUP_TIMEOUT_S // 10,
         },
     }
 
@@ -175,11 +168,7 @@ def _reject(subject: str, detail: str, remedy: str) -> Rejected:
 
 def rejections(engines: Sequence[_Engine]) -> Iterator[Rejected]:
     """Yield each setting of engines that KServe cannot express."""
-    if (
-        len(engines) > 1
-        and any(map(is_gang, engines))
-        and all(placed_engine.phase is None for placed_engine in engines)
-    ):
+    if len(engines) > 1 and any(map(is_gang, engines)) and all(engine.phase is None for engine in engines):
         yield _reject(
             "KServe",
             "gives the pods of gangs no labels, so one route cannot lead to several engines with a gang "
@@ -187,13 +176,8 @@ def rejections(engines: Sequence[_Engine]) -> Iterator[Rejected]:
             f"give each a deployment of its own, {_OTHERWISE}",
         )
     for engine in engines:
-        yield from _of_engine(engine)
-
-
-def _of_engine(engine: _Engine) -> Iterator[Rejected]:
-    named = f'engine "{engine.name}"'
-    for member in engine.members:
-        yield from _of_pods(named, engine, member)
+        for member in engine.members:
+            yield from _of_pods(f'engine "{engine.name}"', engine, member)
 
 
 def _of_pods(named: str, engine: _Engine, member: MemberPods) -> Iterator[Rejected]:

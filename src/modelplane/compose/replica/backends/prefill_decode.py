@@ -114,7 +114,9 @@ def refusal(replica: ModelReplica, engine: PlacedEngine) -> Rejected | None:
                 "write it there",
             )
         setting = row(replica).port_setting
-        if setting and _value(container, setting) not in (None, _BOOTSTRAP_PORT):
+        variables = {variable.name: variable.value or "" for variable in reversed(container.env)}
+        given = flag(container, setting) if setting.startswith("-") else variables.get(setting)
+        if given not in (None, _BOOTSTRAP_PORT):
             return Rejected(
                 Reason.UNSUPPORTED_TOPOLOGY,
                 f'engine "{engine.name}": the routing sidecar',
@@ -122,13 +124,6 @@ def refusal(replica: ModelReplica, engine: PlacedEngine) -> Rejected | None:
                 f"remove {setting}",
             )
     return None
-
-
-def _value(container: Container, setting: str) -> str | None:
-    """Return the value of a flag or of a variable."""
-    if setting.startswith("-"):
-        return flag(container, setting)
-    return next((variable.value or "" for variable in container.env if variable.name == setting), None)
 
 
 _DECODE_PORT = 8001
