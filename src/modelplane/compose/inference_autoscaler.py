@@ -35,7 +35,7 @@ def compose(request: AutoscalerRequest) -> Composition | Blocked:
     if unknown := request.unknown(_DEPLOYMENT):
         return Blocked(f"cannot read the ModelDeployment: {unknown.cause}")
     state = request.facts.autoscaling
-    if state is not None and state.reading and _decides(request):
+    if state is not None and state.reading and request.found(_DEPLOYMENT) and not request.owner.spec.paused:
         return _unchanged(request, state)
     active = _active(request)
     limited = _limited(request, state) if state and state.inert is not Inert.OTHER_WRITER else ()
@@ -45,11 +45,6 @@ def compose(request: AutoscalerRequest) -> Composition | Blocked:
 def _is_ready(active: Condition) -> bool:
     """Return True if an autoscaler does what the user asked for; every other reason needs action."""
     return active.holds or active.reason in {Reason.PAUSED, Reason.STANDBY}
-
-
-def _decides(request: AutoscalerRequest) -> bool:
-    """Return True if only the gateway's counts are missing for a decision."""
-    return bool(request.found(_DEPLOYMENT)) and not request.owner.spec.paused
 
 
 def _unchanged(request: AutoscalerRequest, state: State) -> Composition:

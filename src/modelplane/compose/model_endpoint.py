@@ -48,7 +48,13 @@ def compose(request: EndpointRequest) -> Composition | Blocked:
     elif fleet_gateway.reads_gateway_api(proxy) and not _needs_envoy(endpoint):
         objects = endpoint_backends.build_backend(endpoint, target)
     if isinstance(objects, Rejected):
-        return _refused(request, objects)
+        message = f'cannot use url "{endpoint.spec.url}": {objects.message}'
+        return Composition(
+            # What leads to a refused address must not stay, whoever wrote it.
+            children=() if objects.reason is Reason.DESTINATION_REFUSED else keep_all(request.observed),
+            conditions=(false(Type.ROUTING_READY, objects.reason, message),),
+            ready=False,
+        )
     children: tuple[Desired | Keep, ...] = tuple(
         Desired(key, manifest, exists) for key, manifest in objects.items()
     )
@@ -61,17 +67,6 @@ def compose(request: EndpointRequest) -> Composition | Blocked:
         else {},
         conditions=(routing, *accepted),
         ready=routing.holds and all(condition.holds for condition in accepted),
-    )
-
-
-def _refused(request: EndpointRequest, why: Rejected) -> Composition:
-    """Return the composition of an endpoint whose URL cannot be used."""
-    message = f'cannot use url "{request.owner.spec.url}": {why.message}'
-    return Composition(
-        # What leads to a refused address must not stay, whoever wrote it.
-        children=() if why.reason is Reason.DESTINATION_REFUSED else keep_all(request.observed),
-        conditions=(false(Type.ROUTING_READY, why.reason, message),),
-        ready=False,
     )
 
 

@@ -26,32 +26,6 @@ from modelplane.gateway.module_files.grants import (
 from modelplane.gateway.usage.spent_budgets import KeyBudgets, State, find_spent
 
 _INSTEAD = "so each gateway enforces its part of the limits"
-
-
-def limited_globally(
-    key: ModelKey, grant: KeyGrant | None, gateway: InferenceGateway | None
-) -> tuple[Condition, ...]:
-    """Return the condition of a key with global limits; none for another."""
-    asks = key.spec.rate_limit_type is RateLimitType.GLOBAL
-    if grant is None or gateway is None or not (asks or must_count_by_service(grant)):
-        return ()
-    if not is_counted_by_service(grant, asks):
-        message = (
-            f'the grant of namespace "{key.metadata.namespace}" allows only rateLimitType Local, {_INSTEAD}: '
-            "remove spec.rateLimitType, or ask your platform team"
-        )
-        return (false(Type.SETTINGS_SUPPORTED, Reason.TYPE_NOT_GRANTED, message),)
-    if gateway.spec.rate_limit_service is None:
-        message = (
-            f'InferenceGateway "{DEFAULT_NAME}" has no spec.rateLimitService, {_INSTEAD}: ask your platform '
-            "team to add one"
-        )
-        return (false(Type.SETTINGS_SUPPORTED, Reason.NO_RATE_LIMIT_SERVICE, message),)
-    service = gateway.spec.rate_limit_service
-    message = f"{service.host}:{service.port} counts requests and tokens a minute, for all gateways together"
-    return (true(Type.SETTINGS_SUPPORTED, Reason.RATE_LIMIT_SERVICE, message),)
-
-
 _NAMES = {
     BudgetLimit.TOKENS_PER_DAY: "tokens a day",
     BudgetLimit.TOKENS_PER_MONTH: "tokens a month",
@@ -60,51 +34,6 @@ _NAMES = {
 }
 IN_MONEY = (BudgetLimit.COST_PER_DAY, BudgetLimit.COST_PER_MONTH)
 """Limits in the currency of the prices."""
-
-
-def within_budget(own: Budget | None, granted: Budget | None, found: KeyBudgets | None) -> Condition | None:
-    """State whether a key may go on; None for one without a budget, and where nothing counts."""
-    if found is None or (own is None and granted is None):
-        return None
-    if found.problem:
-        message = f"requests are refused or served as before: {found.problem}"
-        return false(Type.WITHIN_BUDGET, Reason.NOT_MEASURED, message)
-    if last := find_spent(found.states):
-        is_own = last.scope is BudgetScope.KEY
-        whose = "the key" if is_own else "all keys of the namespace"
-        limit = amount_of_limit(last, found.currency)
-        message = f"the budget of {whose}, {limit}, is spent: requests are refused until {last.opens}"
-        return false(Type.WITHIN_BUDGET, Reason.SPENT, message)
-    if not found.currency and any(state.limit in IN_MONEY for state in found.states):
-        message = (
-            f'budgets in money have no effect: InferenceGateway "{DEFAULT_NAME}" has no '
-            "spec.pricing: ask your platform team to add it"
-        )
-        return false(Type.WITHIN_BUDGET, Reason.NO_PRICES, message)
-    return true(Type.WITHIN_BUDGET, Reason.AVAILABLE, "no budget of the key or its namespace is spent")
-
-
-def budget_status(found: KeyBudgets | None) -> dict[str, Any]:
-    """Return the status of the budgets, in wire form."""
-    if found is None or not found.states:
-        return {}
-    written = [
-        {
-            "of": state.scope.value,
-            "limit": state.limit.value,
-            "amount": state.amount,
-            "usedPercent": state.percent,
-        }
-        for state in found.states
-    ]
-    return {"budgets": written}
-
-
-def amount_of_limit(state: State, currency: str) -> str:
-    """Return a limit in words."""
-    if state.limit in IN_MONEY:
-        return f"{state.amount} {currency} {_NAMES[state.limit]}"
-    return f"{int(state.amount):,} {_NAMES[state.limit]}"
 
 
 def requirements(_key: ModelKey) -> tuple[Requirement, ...]:
@@ -129,31 +58,44 @@ def compose(request: KeyRequest) -> Composition | Blocked:
     grant = grant_of(grants, request.owner.metadata.namespace)
     budget = within_budget(request.owner.spec.budget, grant.budget if grant else None, request.facts.budgets)
     return Composition(
-        status={**budget_status(request.facts.budgets), **_hashes(request)},
+        status={**_budget_status(request.facts.budgets), **_hashes(request)},
         conditions=(
             granted,
             enforced,
             *((budget,) if budget else ()),
-            *limited_globally(request.owner, grant, gateway),
+            *_limited_globally(request.owner, grant, gateway),
         ),
         ready=is_ready,
     )
 
 
-def _hashes(request: KeyRequest) -> dict[str, Any]:
-    """Return the status of the hashes: the gateway decides by it which of several keys has a hash."""
-    known = {each.sha256: each for each in request.owner.status.hashes}
-    found = []
-    for sha256 in dict.fromkeys(hashed.sha256 for hashed in request.owner.spec.hashes):
-        seen = known.get(sha256)
-        since = seen.first_seen if seen else request.now
-        if since is None:
-            continue
-        entry: dict[str, Any] = {"sha256": sha256, "firstSeen": f"{since:%Y-%m-%dT%H:%M:%SZ}"}
-        if sha256 in request.facts.refused or (seen and seen.refused):
-            entry["refused"] = True
-        found.append(entry)
-    return {"hashes": found} if found else {}
+def within_budget(own: Budget | None, granted: Budget | None, found: KeyBudgets | None) -> Condition | None:
+    """State whether a key may go on; None for one without a budget, and where nothing counts."""
+    if found is None or (own is None and granted is None):
+        return None
+    if found.problem:
+        message = f"requests are refused or served as before: {found.problem}"
+        return false(Type.WITHIN_BUDGET, Reason.NOT_MEASURED, message)
+    if last := find_spent(found.states):
+        is_own = last.scope is BudgetScope.KEY
+        whose = "the key" if is_own else "all keys of the namespace"
+        limit = amount_of_limit(last, found.currency)
+        message = f"the budget of {whose}, {limit}, is spent: requests are refused until {last.opens}"
+        return false(Type.WITHIN_BUDGET, Reason.SPENT, message)
+    if not found.currency and any(state.limit in IN_MONEY for state in found.states):
+        message = (
+            f'budgets in money have no effect: InferenceGateway "{DEFAULT_NAME}" has no '
+            "spec.pricing: ask your platform team to add it"
+        )
+        return false(Type.WITHIN_BUDGET, Reason.NO_PRICES, message)
+    return true(Type.WITHIN_BUDGET, Reason.AVAILABLE, "no budget of the key or its namespace is spent")
+
+
+def amount_of_limit(state: State, currency: str) -> str:
+    """Return a limit in words."""
+    if state.limit in IN_MONEY:
+        return f"{state.amount} {currency} {_NAMES[state.limit]}"
+    return f"{int(state.amount):,} {_NAMES[state.limit]}"
 
 
 def _granted(key: ModelKey, grants: tuple[KeyGrant, ...]) -> Condition:
@@ -220,3 +162,59 @@ def _not_known(request: KeyRequest) -> Condition:
         )
     message = "the gateway asks for keys; whether it has this one is not reported under Crossplane"
     return false(Type.AUTHENTICATED, Reason.NOT_REPORTED, message)
+
+
+def _limited_globally(
+    key: ModelKey, grant: KeyGrant | None, gateway: InferenceGateway | None
+) -> tuple[Condition, ...]:
+    """Return the condition of a key with global limits; none for another."""
+    asks = key.spec.rate_limit_type is RateLimitType.GLOBAL
+    if grant is None or gateway is None or not (asks or must_count_by_service(grant)):
+        return ()
+    if not is_counted_by_service(grant, asks):
+        message = (
+            f'the grant of namespace "{key.metadata.namespace}" allows only rateLimitType Local, {_INSTEAD}: '
+            "remove spec.rateLimitType, or ask your platform team"
+        )
+        return (false(Type.SETTINGS_SUPPORTED, Reason.TYPE_NOT_GRANTED, message),)
+    if gateway.spec.rate_limit_service is None:
+        message = (
+            f'InferenceGateway "{DEFAULT_NAME}" has no spec.rateLimitService, {_INSTEAD}: ask your platform '
+            "team to add one"
+        )
+        return (false(Type.SETTINGS_SUPPORTED, Reason.NO_RATE_LIMIT_SERVICE, message),)
+    service = gateway.spec.rate_limit_service
+    message = f"{service.host}:{service.port} counts requests and tokens a minute, for all gateways together"
+    return (true(Type.SETTINGS_SUPPORTED, Reason.RATE_LIMIT_SERVICE, message),)
+
+
+def _budget_status(found: KeyBudgets | None) -> dict[str, Any]:
+    """Return the status of the budgets, in wire form."""
+    if found is None or not found.states:
+        return {}
+    written = [
+        {
+            "of": state.scope.value,
+            "limit": state.limit.value,
+            "amount": state.amount,
+            "usedPercent": state.percent,
+        }
+        for state in found.states
+    ]
+    return {"budgets": written}
+
+
+def _hashes(request: KeyRequest) -> dict[str, Any]:
+    """Return the status of the hashes: the gateway decides by it which of several keys has a hash."""
+    known = {each.sha256: each for each in request.owner.status.hashes}
+    found = []
+    for sha256 in dict.fromkeys(hashed.sha256 for hashed in request.owner.spec.hashes):
+        seen = known.get(sha256)
+        since = seen.first_seen if seen else request.now
+        if since is None:
+            continue
+        entry: dict[str, Any] = {"sha256": sha256, "firstSeen": f"{since:%Y-%m-%dT%H:%M:%SZ}"}
+        if sha256 in request.facts.refused or (seen and seen.refused):
+            entry["refused"] = True
+        found.append(entry)
+    return {"hashes": found} if found else {}

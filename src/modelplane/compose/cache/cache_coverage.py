@@ -40,19 +40,18 @@ def must_wait(request: CacheRequest, cluster: str) -> bool:
     metadata = request.owner.metadata
     created = metadata.creation_timestamp
     own = f"{created:%Y-%m-%dT%H:%M:%SZ}" if created else "", metadata.name
-    ahead = [item for item in request.found(_KEY) if _age(item) < own and _is_staged_on(item, cluster)]
+    ahead = [
+        item
+        for item in request.found(_KEY)
+        if (str(item["metadata"].get("creationTimestamp", "")), item["metadata"]["name"]) < own
+        and _is_staged_on(item, cluster)
+    ]
     return len(ahead) >= AT_A_TIME
-
-
-def _age(cache: Object) -> tuple[str, str]:
-    return str(cache["metadata"].get("creationTimestamp", "")), cache["metadata"]["name"]
 
 
 def _is_staged_on(cache: Object, cluster: str) -> bool:
     """Return True if a cache is to be staged on a cluster, and is not yet."""
-    if "deletionTimestamp" in cache["metadata"]:
-        return False
-    entries = get_list(cache, "status", "clusters")
+    entries = get_list(cache, "status", "clusters") if "deletionTimestamp" not in cache["metadata"] else ()
     return any(entry.get("name") == cluster and entry.get("phase") not in _ENDED for entry in entries)
 
 

@@ -6,11 +6,8 @@ only then replaces the old files. So engines keep the weights that they have, an
 again, does no harm.
 """
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-
-import msgspec
 
 from modelplane.api import labels
 from modelplane.api.meta import Object
@@ -19,7 +16,15 @@ from modelplane.api.names import MAX_LENGTH, child_name
 from modelplane.api.schema.untyped import get_map
 from modelplane.api.values import quantity
 from modelplane.compose.added_containers import HYDRATION
-from modelplane.compose.cache.source_jobs import HOPELESS, MEASURED, PATH, SOURCE_PATH, Source, claim_name
+from modelplane.compose.cache.source_jobs import (
+    HOPELESS,
+    MEASURED,
+    PATH,
+    SOURCE_PATH,
+    Source,
+    claim_name,
+    digest,
+)
 from modelplane.compose.replica import pod_problems
 
 _USER = 65532
@@ -88,7 +93,7 @@ def job(cache: ModelCache, source: Source, credentials: Credentials | None) -> O
     """
     spec = _job_spec(cache, source, credentials)
     values = ",".join(value for _, value in sorted(credentials.encoded.items())) if credentials else ""
-    attempt = _digest([spec, values, source.size_gib])[:8]
+    attempt = digest([spec, values, source.size_gib])[:8]
     name = child_name("modelcache", cache.metadata.namespace, cache.metadata.name, "hydrate", attempt)
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": _metadata(cache, name), "spec": spec}
 
@@ -198,7 +203,3 @@ def _metadata(cache: ModelCache, name: str) -> Object:
         "namespace": cache.metadata.namespace,
         "labels": {labels.MODEL_CACHE: cache_label(cache)},
     }
-
-
-def _digest(content: object) -> str:
-    return hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()

@@ -284,7 +284,9 @@ def _on_cluster(
     wanted = source.artifact
     job = request.observed.get(f"hydrate-{name}")
     # While there is a Job, only the Job counts: it may have replaced the recorded artifact.
-    there = wanted == entry.artifact if job is None else _has_staged(job, wanted)
+    there = (
+        wanted == entry.artifact if job is None else is_ready(job) and hydration.artifact_of(job) == wanted
+    )
     if there and claim is not None and is_ready(claim):
         return _Site(name, CachePhase.READY, wanted, children=tuple(children), larger=larger)
     current = job
@@ -324,10 +326,6 @@ def _volume(
     volume = hydration.volume(cache, source.size_gib, storage or "", claim)
     larger = claim is not None and hydration.shrinks(source.size_gib, claim)
     return [Desired(f"pvc-{name}", volume, is_ready, name)], larger
-
-
-def _has_staged(job: Object, artifact: str) -> bool:
-    return is_ready(job) and hydration.artifact_of(job) == artifact
 
 
 def _progress(

@@ -120,7 +120,7 @@ def source_of(spec: ModelCacheSpec) -> Source | None:
 def _hugging_face(source: HuggingFace) -> Source:
     only = [source.files] if source.files is CacheFiles.SAFETENSORS else []
     secret = source.auth_secret
-    artifact = _digest(["HuggingFace", source.repo, source.revision, *only])
+    artifact = digest(["HuggingFace", source.repo, source.revision, *only])[:16]
     program = MIRROR_PROGRAM if source.endpoint or source.mirrors else PROGRAM
     # The library's own transfer does not ask the program before it connects.
     mirror = {"HF_ENDPOINT": source.endpoint, "HF_HUB_DISABLE_XET": "1"} if source.endpoint else {}
@@ -251,7 +251,7 @@ def _other(
     claim: str = "",
 ) -> Source:
     """Return a source of the program that is not for the Hugging Face hub."""
-    artifact = _digest(content)
+    artifact = digest(content)[:16]
     return Source(
         name=name,
         size_gib=size_gib or 0,
@@ -273,8 +273,9 @@ def _text(described: Object | tuple[str, ...]) -> str:
     return msgspec.json.encode(described, order="sorted").decode()
 
 
-def _digest(content: object) -> str:
-    return hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()[:16]
+def digest(content: object) -> str:
+    """Return the hash of some content."""
+    return hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
 
 
 _REPORT = re.compile(r"(?P<bytes>[0-9]{1,18}) bytes in (?P<files>[0-9]{1,9}) files")

@@ -50,16 +50,13 @@ def link(request: ReplicaRequest, cluster: InferenceCluster, route: Object | Non
     if is_on_this_machine(address):
         return ReplicaLink(is_of_one_machine=True)
     keys = keys_of(request)
-    if isinstance(keys, Unknown) or (not keys.keys and _requires_token(route)):
+    rules = get_list(route, "spec", "rules") if route else ()
+    requires_token = any("headers" in match for rule in rules for match in rule.get("matches", ()))
+    # A route that needs a token stays without keys, and the gateway sends what it sent.
+    if isinstance(keys, Unknown) or (not keys.keys and requires_token):
         return ReplicaLink(is_unknown=True)
     metadata = request.owner.metadata
     return ReplicaLink(tokens.find_required(keys, f"{metadata.namespace}/{metadata.name}"))
-
-
-def _requires_token(route: Object | None) -> bool:
-    """Return True if a route needs a token: without keys it stays, and the gateway sends what it sent."""
-    rules = get_list(route, "spec", "rules") if route else ()
-    return any("headers" in match for rule in rules for match in rule.get("matches", ()))
 
 
 KEY = "gateway"

@@ -93,7 +93,12 @@ def compose(request: ServiceRequest) -> Composition | Blocked:
     if host and (waiting := fleet_gateway.unspoken(gateways)):
         routing = false(Type.ROUTING_READY, Reason.WAITING_FOR_GATEWAY, waiting)
     elif service.metadata.namespace == ONE_URL and request.facts.proxy is Backend.ENVOY:
-        routing = false(Type.ROUTING_READY, Reason.PATH_TAKEN, _path_taken(service))
+        message = (
+            f'paths below /{ONE_URL}/ are routed by the model of the request, so namespace "{ONE_URL}" has '
+            f'none: use another namespace, or name the model "{ONE_URL}/{service.metadata.name}" in requests '
+            f"to /{ONE_URL}/"
+        )
+        routing = false(Type.ROUTING_READY, Reason.PATH_TAKEN, message)
     else:
         wanted = {
             child.key for child in children if isinstance(child, Desired) and child.key.startswith(ROUTE)
@@ -238,14 +243,6 @@ def _routes(
         route = replace(route, unavailable=f'cannot serve ModelService "{route.name}": {hold.SPENT}')
     held = hold.settings(request, has_endpoints=bool(matched), left_out=left_out).hold
     return (replace(route, settings=msgspec.structs.replace(route.settings, hold=held)),)
-
-
-def _path_taken(service: ModelService) -> str:
-    name = f"{service.metadata.namespace}/{service.metadata.name}"
-    return (
-        f'paths below /{ONE_URL}/ are routed by the model of the request, so namespace "{ONE_URL}" has none: '
-        f'use another namespace, or name the model "{name}" in requests to /{ONE_URL}/'
-    )
 
 
 _REFUSING = frozenset({EndpointReason.UNSUPPORTED, EndpointReason.SECRET_REFUSED})

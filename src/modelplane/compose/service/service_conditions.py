@@ -21,11 +21,7 @@ from modelplane.compose.service import hold, region_rules
 from modelplane.gateway.services import Selected
 from modelplane.gateway.usage.spent_tiers import TierBudgets
 
-_ATTENTION = (
-    Reason.STANDBY_SERVES,
-    Reason.NO_VARIANT_SERVES,
-    Reason.PREFERRED_SERVES,
-)
+_ATTENTION = (Reason.STANDBY_SERVES, Reason.NO_VARIANT_SERVES, Reason.PREFERRED_SERVES)
 
 
 def variant_conditions(request: ServiceRequest, matched: Iterable[Selected]) -> tuple[Condition, ...]:
