@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from modelplane.api import labels
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import decode_as
-from modelplane.compose.deployment.rollout.rollout_order import is_surge, revision
+from modelplane.compose.deployment.rollout_order import is_surge, revision
 from modelplane.deciders.canary.decision import Decision, Limits, Outcome, decide
 from modelplane.deciders.canary.evidence import Answers, Evidence, Sample
 from modelplane.deciders.canary.state import Observed

@@ -2,8 +2,8 @@
 
 import pytest
 
-from modelplane.compose.cache.cache_volume import MARKER
-from modelplane.compose.cache.hydration_requirements import REQUIREMENTS
+from modelplane.compose.cache.hydration_program import REQUIREMENTS
+from modelplane.compose.cache.source_jobs import MARKER
 from modelplane.kubelet.engines import allowed
 from modelplane.kubelet.engines.allow_list import Place
 from modelplane.kubelet.engines.llama_cpp import flags

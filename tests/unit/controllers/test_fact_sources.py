@@ -10,8 +10,7 @@ from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.model_service import ModelService
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Blocked, Unknown
-from modelplane.compose.replica.replica_facts import ReplicaFacts
-from modelplane.compose.service.service_facts import ServiceFacts
+from modelplane.compose.facts import ReplicaFacts, ServiceFacts
 from modelplane.compose.serving_stack.component import StackFacts
 from modelplane.controllers.facts.cluster_sources import ClusterSource, StackSource
 from modelplane.controllers.facts.fact_source import FactSources

@@ -19,8 +19,8 @@ from modelplane.api.meta import kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
-from modelplane.compose.deployment.rollout.canary import has_revision, timestamp
-from modelplane.compose.readable import readable
+from modelplane.compose.deployment.canary import has_revision, timestamp
+from modelplane.compose.memo import readable
 from modelplane.controllers.interests import OwnerKey
 from modelplane.controllers.runnable import Runnable
 from modelplane.deciders.canary.decision import Limits, decide

@@ -11,7 +11,7 @@ from modelplane.api.meta import Model
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.compose.cluster.cluster_facts import ClusterFacts
 from modelplane.compose.composition import Blocked, Unknown
-from modelplane.compose.deployment.deployment_facts import DeploymentFacts
+from modelplane.compose.facts import DeploymentFacts
 from modelplane.compose.serving_stack.component import StackFacts
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.clusters.gateway_answers import GatewayAnswers

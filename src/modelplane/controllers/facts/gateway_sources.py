@@ -10,11 +10,7 @@ from modelplane.api.meta import Model, kind_name
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_key import ModelKey
 from modelplane.api.model_service import ModelService
-from modelplane.compose.gateway.gateway_facts import GatewayFacts
-from modelplane.compose.inference_autoscaler import AutoscalerFacts
-from modelplane.compose.key.key_facts import KeyFacts
-from modelplane.compose.model_endpoint import EndpointFacts
-from modelplane.compose.service.service_facts import ServiceFacts
+from modelplane.compose.facts import AutoscalerFacts, EndpointFacts, GatewayFacts, KeyFacts, ServiceFacts
 from modelplane.controllers.deciders.autoscaling_loop import Autoscaling
 from modelplane.controllers.gateway.budget_enforcement import Budgets
 from modelplane.controllers.gateway.gateway_controller import GatewayController

@@ -8,7 +8,7 @@ from itertools import chain
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
 from modelplane.api.schema.decode import InvalidObject, decode_as
-from modelplane.compose.readable import readable
+from modelplane.compose.memo import readable
 from modelplane.gateway.usage.costs import Tariff
 from modelplane.gateway.usage.ledger import Ledger
 from modelplane.gateway.usage.spent_tiers import ServiceUse, TierBudgets, has_budgets, measure_service_use

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from modelplane.api.meta import SYSTEM_NAMESPACE, kind_name
 from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.composition import Requirement, Unknown
-from modelplane.compose.gateway.gateway_keys import REQUIREMENT
+from modelplane.compose.gateway.fleet_gateway import KEYS
 from modelplane.controllers.clusters.kubeconfigs import Kubeconfigs
 from modelplane.controllers.runnable import Runnable
 from modelplane.gateway import tokens
@@ -70,7 +70,7 @@ class NamedKeys(Keys):
 
     def current(self) -> GatewayKeys | None:
         """Return the keys; the last known ones while their Secret is missing or cannot be read."""
-        found = self._find(REQUIREMENT)
+        found = self._find(KEYS)
         if isinstance(found, Unknown):
             return self.known if self.known.keys or found.forbidden else None
         if found:

@@ -17,8 +17,7 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.api.schema.decode import InvalidObject
 from modelplane.compose.composition import Blocked, Composition, NoFacts, Reference, Request, Requirement
 from modelplane.compose.conditions import Condition, false, true
-from modelplane.compose.deployment import fleet_snapshot
-from modelplane.compose.quota import scheduler_quotas
+from modelplane.compose.deployment import fleet_snapshot, scheduler_quotas
 from modelplane.compose.readiness import condition_of
 
 PRIORITY_CLASS: Final = ("scheduling.k8s.io/v1", "PriorityClass")
@@ -68,7 +67,7 @@ def compose(request: Request[DeviceQuota, NoFacts]) -> Composition | Blocked:
     except InvalidObject as error:
         return Blocked(str(error))
     there = scheduler.Fleet(tuple(map(fleet_snapshot.cluster, request.found(_CLUSTERS))), replicas)
-    uses = scheduler.measure_quota_usage(there, scheduler_quotas.described(quota))
+    uses = scheduler.measure_quota_usage(there, scheduler_quotas.describe_quota(quota))
     accepted, too_small = _accepted(request), _lack_of_capacity(uses)
     if accepted.holds and too_small:
         accepted = true(Type.ACCEPTED, Reason.FLEET_TOO_SMALL, f"{accepted.message}; {too_small}")
@@ -94,7 +93,7 @@ def _class(use: scheduler.QuotaUse) -> dict[str, Any]:
 
 def _accepted(request: Request[DeviceQuota, NoFacts]) -> Condition:
     own = request.owner
-    for other in map(scheduler_quotas.quota, request.found(_OTHERS)):
+    for other in map(scheduler_quotas.read_quota, request.found(_OTHERS)):
         shared = frozenset(own.spec.namespaces) & (other.namespaces or frozenset())
         if other.name != own.metadata.name and shared:
             message = (
@@ -113,7 +112,7 @@ def _to_refuse_too(request: Request[DeviceQuota, NoFacts]) -> tuple[Reference, .
         Reference(kind_name(DeviceQuota), "", item["metadata"]["name"])
         for item in request.found(_OTHERS)
         if item["metadata"]["name"] != own.metadata.name
-        and frozenset(own.spec.namespaces) & (scheduler_quotas.quota(item).namespaces or frozenset())
+        and frozenset(own.spec.namespaces) & (scheduler_quotas.read_quota(item).namespaces or frozenset())
         and condition_of(item, Type.ACCEPTED).get("status") != "False"
     )
 

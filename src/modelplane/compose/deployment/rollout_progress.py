@@ -1,4 +1,4 @@
-"""Progress of a rollout: the counts in a deployment's status, and its condition Progressing.
+"""Progress of a rollout or canary: the counts in a deployment's status, and its condition Progressing.
 
 A rollout progresses when a replica gets the current template, or serves with it. The time of the last
 progress is in the status. No clock is read: the time is that of the request, and offline there is none.
@@ -13,18 +13,89 @@ import msgspec
 from modelplane import scheduler
 from modelplane.api.conditions.reasons import ModelDeploymentCondition, ModelReplicaCondition
 from modelplane.api.conditions.reasons import ModelDeploymentReason as Reason
-from modelplane.api.fields.deployment.rollout_settings import RolloutSettings, RolloutStatus
+from modelplane.api.fields.deployment.rollout_settings import (
+    CanaryPhase,
+    CanaryStatus,
+    RolloutSettings,
+    RolloutStatus,
+)
 from modelplane.api.listing import number_of
-from modelplane.api.meta import Object
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.compose.conditions import Condition, false, true
-from modelplane.compose.deployment.deployment_facts import DeploymentRequest
-from modelplane.compose.deployment.plan_slots import Plans
-from modelplane.compose.deployment.rollout import canary_progress
-from modelplane.compose.deployment.rollout.canary import Canary
-from modelplane.compose.deployment.rollout.rollout_order import is_updating, revision, serves
+from modelplane.compose.deployment.canary import Canary, is_paused, timestamp
+from modelplane.compose.deployment.replica_lifecycle import Plans
+from modelplane.compose.deployment.rollout_order import is_updating, revision, serves
 from modelplane.compose.deployment.wanted_replicas import replica_key
+from modelplane.compose.facts import DeploymentRequest
 from modelplane.compose.readiness import condition_of
+
+
+def canary_condition(owner: ModelDeployment, trial: Canary, waits: str) -> Condition | None:
+    """Return the condition Progressing; None if it is that of any rollout.
+
+    ``waits`` is what the rollout waits for; empty if nothing.
+    """
+    if trial.unsupported:
+        return false(_TYPE, Reason.CANARY_UNSUPPORTED, trial.unsupported)
+    if trial.status.phase is CanaryPhase.ABORTED:
+        return false(_TYPE, Reason.CANARY_ABORTED, _aborted(owner, trial))
+    if not trial.has_begun or is_paused(owner):
+        return None
+    share = f"{trial.status.weight}% of the requests go to revision {trial.status.revision}"
+    said = f"{canary_step(owner, trial.status)}: {share}"
+    holds = trial.holds if trial.serves else f"it waits for {waits}" if waits else "it waits for a replica"
+    if holds:
+        return false(_TYPE, Reason.CANARY_HOLDS, f"{said}. The step is not decided: {holds}")
+    found = trial.status.message
+    return true(_TYPE, Reason.CANARY_RUNNING, f"{said}: {found}" if found else said)
+
+
+def with_unplaced(said: Condition, problem: str) -> Condition:
+    """Return the condition Progressing with why stable replicas are not placed, if there is a reason."""
+    if not problem:
+        return said
+    return false(_TYPE, Reason.STABLE_NOT_FOUND if said.holds else said.reason, f"{said.message}. {problem}")
+
+
+def canary_step(owner: ModelDeployment, status: CanaryStatus) -> str:
+    """Return the present step and the number of steps."""
+    settings = owner.spec.rollout.canary if owner.spec.rollout else None
+    steps = len(settings.steps) if settings else status.step
+    return f"canary step {status.step} of {steps}"
+
+
+def _aborted(owner: ModelDeployment, trial: Canary) -> str:
+    name, status = f"md/{owner.metadata.name} -n {owner.metadata.namespace}", trial.status
+    said = f"the canary of revision {status.revision} was aborted in step {status.step}: {status.message}"
+    if not trial.has_older:
+        return (
+            f"{said}. No replica has an earlier revision, so those of this one serve. Correct the template, "
+            f"or return to the one before with `modelplane rollout undo {name}`"
+        )
+    return (
+        f"{said}. Replicas of this revision get no requests, and no other replica is updated. Correct the "
+        f"template, return to the one before with `modelplane rollout undo {name}`, or try it again with "
+        f"`modelplane rollout resume {name}`"
+    )
+
+
+def canary_wire(status: CanaryStatus) -> dict[str, Any]:
+    """Return the state as a status has it."""
+    told: dict[str, Any] = {
+        "phase": str(status.phase),
+        "revision": status.revision,
+        "stableRevision": status.stable_revision,
+        "step": status.step,
+        "weight": status.weight,
+        "replicas": status.replicas,
+        "message": status.message,
+    }
+    if status.step_start_time is not None:
+        told["stepStartTime"] = timestamp(status.step_start_time)
+    if status.abort_time is not None:
+        told["abortTime"] = timestamp(status.abort_time)
+    return told
+
 
 _TYPE = ModelDeploymentCondition.PROGRESSING
 
@@ -76,11 +147,10 @@ def progress(
     left_s = _left_s(settings, since, request.now, complete=complete) if is_timed else None
     said = f"{counts.updated_replicas} of {owner.spec.replicas} replicas updated"
     if trial is not None and trial.is_running and not trial.has_begun:
-        said = f"{said} for {canary_progress.step(owner, trial.status)}"
-    of_canary = canary_progress.condition(owner, trial, waits) if trial else None
+        said = f"{said} for {canary_step(owner, trial.status)}"
+    of_canary = canary_condition(owner, trial, waits) if trial else None
     condition = of_canary or _condition(owner, said, waits, since, complete=complete, is_late=left_s == 0)
-    condition = canary_progress.with_unplaced(condition, blocked)
-    return Progress({"rollout": _wire(counts, since)}, (condition,), left_s or None)
+    return Progress({"rollout": _wire(counts, since)}, (with_unplaced(condition, blocked),), left_s or None)
 
 
 def _said_before(owner: ModelDeployment) -> str:
@@ -90,11 +160,8 @@ def _said_before(owner: ModelDeployment) -> str:
 def _was_complete(owner: ModelDeployment, counts: RolloutStatus) -> bool:
     """Return True if the rollout of the revision ended: a replica that fails later does not reopen it."""
     before = owner.status.rollout
-    return (
-        before is not None
-        and before.revision == counts.revision
-        and _said_before(owner) == Reason.ROLLOUT_COMPLETE
-    )
+    is_same = before is not None and before.revision == counts.revision
+    return is_same and _said_before(owner) == Reason.ROLLOUT_COMPLETE
 
 
 def _last_progress(
@@ -135,14 +202,10 @@ def _wire(counts: RolloutStatus, since: dt.datetime | None) -> dict[str, Any]:
         "surgeReplicas": counts.surge_replicas,
     }
     if since is not None:
-        wire["lastProgressTime"] = _time(since)
+        wire["lastProgressTime"] = timestamp(since)
     if counts.canary is not None:
-        wire["canary"] = canary_progress.wire(counts.canary)
+        wire["canary"] = canary_wire(counts.canary)
     return wire
-
-
-def _time(time: dt.datetime) -> str:
-    return time.astimezone(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _condition(
@@ -165,8 +228,8 @@ def _condition(
         return false(
             _TYPE,
             Reason.PROGRESS_DEADLINE_EXCEEDED,
-            f"{waiting}. No progress since {_time(since)}. Replicas that are not updated stay as they are. "
-            f"Correct the template, or return to the one before with `modelplane rollout undo {name}`",
+            f"{waiting}. No progress since {timestamp(since)}. Replicas that are not updated stay as they "
+            f"are. Correct the template, or return to the one before with `modelplane rollout undo {name}`",
         )
     return true(_TYPE, Reason.REPLICAS_UPDATING, waiting)
 
@@ -182,18 +245,14 @@ def _waits_for(
         replica = request.observed.get(replica_key(assignment.cluster, assignment.index))
         if replica is not None and (not serves(replica) or is_updating(replica)):
             kind = "surge replica" if assignment.surge else "replica"
-            cause = _trouble(replica)
+            said = (condition_of(replica, type_).get("message") for type_ in _OF_REPLICA)
+            cause = next(filter(None, said), "it has not reported yet")
             yield f'{kind} "{replica["metadata"]["name"]}" on cluster "{assignment.cluster}": {cause}'
     if placement.surge_problem:
         yield f"capacity for a surge replica, or a larger maxUnavailable: {placement.surge_problem}"
     missing = request.owner.spec.replicas - sum(not assignment.surge for assignment in staying)
     if missing > 0 and not blocked:
         yield f"capacity for {number_of(missing, 'replica')}"
-
-
-def _trouble(replica: Object) -> str:
-    said = [condition_of(replica, type_) for type_ in _OF_REPLICA]
-    return next((item["message"] for item in said if item.get("message")), "it has not reported yet")
 
 
 _OF_REPLICA = (ModelReplicaCondition.MODEL_READY, ModelReplicaCondition.MODEL_ACCEPTED)

@@ -18,10 +18,9 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.api.rejected import Rejected
 from modelplane.api.schema.untyped import get_map
 from modelplane.compose.composition import Desired, Keep, Requirement
+from modelplane.compose.facts import ReplicaRequest
 from modelplane.compose.readiness import exists
-from modelplane.compose.replica.backends.workload import part_name, reference_key
-from modelplane.compose.replica.pods.device_claims import content_hash
-from modelplane.compose.replica.replica_facts import ReplicaRequest
+from modelplane.compose.replica.backends.workload import content_hash, part_name, reference_key
 
 SECRET = "Secret"  # noqa: S105 - a kind, not a secret
 CONFIG_MAP = "ConfigMap"

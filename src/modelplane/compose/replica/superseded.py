@@ -23,13 +23,10 @@ def superseded(
     return tuple(
         Keep(key)
         for key in sorted(observed.keys() - set(desired))
-        if _is_immutable(observed[key]) and (rolls or observed[key]["metadata"]["name"] in named)
+        if (row := row_of(observed[key]))
+        and row.immutable
+        and (rolls or observed[key]["metadata"]["name"] in named)
     )
-
-
-def _is_immutable(child: Object) -> bool:
-    row = row_of(child)
-    return row is not None and row.immutable
 
 
 def _rolls(child: Object) -> bool:

@@ -1,6 +1,7 @@
-"""Images of the containers that Modelplane adds to inference clusters, beside those of engines."""
+"""Containers that Modelplane adds to inference clusters beside engines: images and security context."""
 
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,3 +22,12 @@ ROUTING_SIDECAR = Image(
 
 IMAGES = (HYDRATION, ENDPOINT_PICKER, ROUTING_SIDECAR)
 """Every such image."""
+
+RESTRICTED: dict[str, Any] = {
+    "runAsNonRoot": True,
+    "runAsUser": 65532,  # a number, so that the kubelet can verify that it is not root
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+"""The security context of the added containers: Kubernetes' Pod Security Standard "restricted"."""

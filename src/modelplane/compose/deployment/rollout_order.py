@@ -1,7 +1,7 @@
 """Rollout of an edit: the limits of ``spec.rollout``, and what is known of a replica."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from math import ceil
 
@@ -12,7 +12,7 @@ from modelplane.api.conditions.reasons import ModelReplicaCondition as Type
 from modelplane.api.conditions.reasons import ModelReplicaReason as Reason
 from modelplane.api.fields.deployment.rollout_settings import RolloutSettings
 from modelplane.api.fields.pods.engines import Serving
-from modelplane.api.meta import Object
+from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_deployment import Engine, ModelDeployment, ReplicaTemplate
 from modelplane.api.model_replica import ModelReplica, PlacedEngine
 from modelplane.api.schema.decode import decode_as
@@ -48,9 +48,14 @@ def limits(deployment: ModelDeployment) -> Limits:
 
 
 def _share(count: int | str, replicas: int) -> Fraction:
-    if isinstance(count, str):
-        return Fraction(int(count.removesuffix("%")) * replicas, 100)
-    return Fraction(count)
+    if isinstance(count, int):
+        return Fraction(count)
+    return Fraction(int(count.removesuffix("%")) * replicas, 100)
+
+
+def list_replicas(observed: Mapping[str, Object]) -> dict[str, Object]:
+    """Return the replicas among the children of a deployment, by key."""
+    return {key: child for key, child in observed.items() if child["kind"] == kind_name(ModelReplica)}
 
 
 def is_updating(replica: Object) -> bool:
@@ -79,8 +84,8 @@ def has_template(replica: Object, template: ReplicaTemplate) -> bool:
     spec = decode_as(ModelReplica, replica).spec
     serving = spec.serving or Serving()
     cache = spec.model_cache_ref.name if spec.model_cache_ref else ""
-    others = (template.engines, template.model_cache_name or "", template.serving_settings)
-    return (_shapes(spec.engines), cache, serving) == (_shapes(others[0]), *others[1:])
+    own = (_shapes(spec.engines), cache, serving)
+    return own == (_shapes(template.engines), template.model_cache_name or "", template.serving_settings)
 
 
 def _shapes(engines: Iterable[Engine | PlacedEngine]) -> list[tuple[object, ...]]:

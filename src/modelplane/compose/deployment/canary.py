@@ -7,19 +7,19 @@ while replicas of both revisions exist: without older ones there is nothing to c
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Sequence
 from math import ceil
 
 import msgspec
+from msgspec.structs import replace
 
 from modelplane.api import labels
 from modelplane.api.fields.deployment.rollout_settings import CanaryPhase, CanarySettings, CanaryStatus
-from modelplane.api.meta import Object, kind_name
+from modelplane.api.meta import Object
 from modelplane.api.model_deployment import ModelDeployment
-from modelplane.api.model_replica import ModelReplica
-from modelplane.compose.deployment.deployment_facts import DeploymentRequest
 from modelplane.compose.deployment.replica_lifecycle import Phase
-from modelplane.compose.deployment.rollout.rollout_order import is_updating, revision, serves
+from modelplane.compose.deployment.rollout_order import is_updating, list_replicas, revision, serves
+from modelplane.compose.facts import DeploymentRequest
 from modelplane.deciders.canary.decision import Decision, Outcome
 from modelplane.deciders.canary.state import Observed
 
@@ -67,27 +67,21 @@ def canary(request: DeploymentRequest) -> Canary | None:
     if settings is None:
         return None
     current = revision(owner.replica_template())
-    new, old = _by_revision(request.observed, current)
+    replicas = list_replicas(request.observed).values()
+    new = [replica for replica in replicas if has_revision(replica, current)]
+    old = [replica for replica in replicas if not has_revision(replica, current)]
     before = _before(owner, current)
     if not old:
-        is_aborted = before is not None and before.phase is CanaryPhase.ABORTED
-        return Canary(before, has_older=False) if is_aborted and before else None
+        is_aborted = before and before.phase is CanaryPhase.ABORTED
+        return Canary(before, has_older=False) if before and is_aborted else None
     status = before or _first(owner, settings, current, new, old)
-    if status.phase is CanaryPhase.PROMOTED or _is_promoted(owner, current, status):
+    # A revision needs no canary if it is promoted, or the stable one that returns.
+    is_promoted = current in (owner.metadata.annotations.get(labels.PROMOTED), status.stable_revision)
+    if status.phase is CanaryPhase.PROMOTED or is_promoted:
         return Canary(_changed(status, CanaryPhase.PROMOTED))
     if status.phase is CanaryPhase.ABORTED:
         return Canary(status)
     return _running(request, settings, status, new)
-
-
-def _by_revision(observed: Mapping[str, Object], current: str) -> tuple[dict[str, Object], dict[str, Object]]:
-    """Return the replicas of the current revision, and those of others."""
-    new: dict[str, Object] = {}
-    old: dict[str, Object] = {}
-    for key, child in observed.items():
-        if child["kind"] == kind_name(ModelReplica):
-            (new if has_revision(child, current) else old)[key] = child
-    return new, old
 
 
 def has_revision(replica: Object, current: str) -> bool:
@@ -114,8 +108,8 @@ def _first(
     owner: ModelDeployment,
     settings: CanarySettings,
     current: str,
-    new: Mapping[str, Object],
-    old: Mapping[str, Object],
+    new: Sequence[Object],
+    old: Sequence[Object],
 ) -> CanaryStatus:
     """Return the beginning of a canary; a revision that most replicas have already needs none.
 
@@ -124,7 +118,7 @@ def _first(
     if known := _known(owner):
         stable = known.stable_revision
     else:
-        counts = Counter(item["metadata"].get("labels", {}).get(labels.REVISION, "") for item in old.values())
+        counts = Counter(item["metadata"].get("labels", {}).get(labels.REVISION, "") for item in old)
         stable = min(counts, key=lambda count: (-counts[count], count))
     return CanaryStatus(
         phase=CanaryPhase.PROMOTED if len(new) > len(old) else CanaryPhase.RUNNING,
@@ -134,46 +128,40 @@ def _first(
     )
 
 
-def _is_promoted(owner: ModelDeployment, current: str, status: CanaryStatus) -> bool:
-    """Return True if a revision needs no canary: it is promoted, or the stable one that returns."""
-    return current in (owner.metadata.annotations.get(labels.PROMOTED), status.stable_revision)
-
-
 def _running(
     request: DeploymentRequest,
     settings: CanarySettings,
     before: CanaryStatus,
-    new: Mapping[str, Object],
+    new: Iterable[Object],
 ) -> Canary:
     """Return a canary after the last decision on its step."""
     owner, observed = request.owner, request.facts.canary
-    status = msgspec.structs.replace(before, step=min(before.step, len(settings.steps)))
+    status = replace(before, step=min(before.step, len(settings.steps)))
     status = _needing(owner, settings, status)
     if unsupported := _unsupported(owner, observed):
         return Canary(status, unsupported=unsupported)
-    serving = sum(serves(item) and not is_updating(item) for item in new.values())
+    serving = sum(serves(item) and not is_updating(item) for item in new)
     decision = _decision(status, observed)
     if decision is not None:
-        status = msgspec.structs.replace(status, message=decision.message[:_LONGEST])
+        status = replace(status, message=decision.message[:_LONGEST])
         if decision.outcome is Outcome.ABORTED:
             return Canary(_changed(status, CanaryPhase.ABORTED, abort_time=request.now))
         may_end = serving >= status.replicas and not is_paused(owner)
         if decision.outcome is Outcome.ENDED and may_end:
             if status.step == len(settings.steps):
                 return Canary(_changed(status, CanaryPhase.PROMOTED))
-            status = msgspec.structs.replace(status, step=status.step + 1, step_start_time=None, message="")
+            status = replace(status, step=status.step + 1, step_start_time=None, message="")
             status = _needing(owner, settings, status)
     is_there = serving >= status.replicas
     if status.step_start_time is None and is_there and request.now is not None and not is_paused(owner):
-        weight = settings.steps[status.step - 1].weight
-        status = msgspec.structs.replace(status, weight=weight, step_start_time=request.now)
-    holds = decision is not None and decision.outcome is Outcome.HOLDS
-    return Canary(status, serves=is_there, holds=decision.message if decision and holds else "")
+        status = replace(status, weight=settings.steps[status.step - 1].weight, step_start_time=request.now)
+    holds = decision.message if decision and decision.outcome is Outcome.HOLDS else ""
+    return Canary(status, serves=is_there, holds=holds)
 
 
 def _changed(status: CanaryStatus, phase: CanaryPhase, abort_time: dt.datetime | None = None) -> CanaryStatus:
     """Return the state after the last step."""
-    return msgspec.structs.replace(status, phase=phase, weight=0, step_start_time=None, abort_time=abort_time)
+    return replace(status, phase=phase, weight=0, step_start_time=None, abort_time=abort_time)
 
 
 def is_paused(owner: ModelDeployment) -> bool:
@@ -185,7 +173,7 @@ def _needing(owner: ModelDeployment, settings: CanarySettings, status: CanarySta
     """Return a state with the number of replicas that its step needs: at least one, and never all."""
     weight, replicas = settings.steps[status.step - 1].weight, owner.spec.replicas
     needed = max(1, min(ceil(weight * replicas / 100), replicas - 1))
-    return msgspec.structs.replace(status, replicas=needed)
+    return replace(status, replicas=needed)
 
 
 def _unsupported(owner: ModelDeployment, observed: Observed | None) -> str:
