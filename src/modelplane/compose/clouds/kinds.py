@@ -220,10 +220,19 @@ VULTR = CloudKinds(
 )
 """Source: provider-upjet-vultr v1.0.0, ``package/crds``."""
 
+_CLOUDS = (
+    GKE,
+    EKS,
+    AKS,
+    NEBIUS,
+    VULTR,
+)
+"""Every cloud: one row each."""
+
 MANAGED: dict[str, tuple[ManagedKind, ...]] = {
     f"Clusters on {cloud.title} consist of them.": tuple(
         kind for provider in cloud.providers for kind in provider.kinds
     )
-    for cloud in (GKE, EKS, AKS, NEBIUS, VULTR)
+    for cloud in _CLOUDS
 }
 """The kinds, by the reason for the permission to write them."""

@@ -9,7 +9,13 @@ from modelplane.compose.clouds.nebius import RECIPE as NEBIUS
 from modelplane.compose.clouds.recipe import Recipe
 from modelplane.compose.clouds.vultr import RECIPE as VULTR
 
-_ROWS = (GKE, EKS, AKS, NEBIUS, VULTR)
+_ROWS = (
+    GKE,
+    EKS,
+    AKS,
+    NEBIUS,
+    VULTR,
+)
 
 RECIPES: dict[Source, Recipe] = {recipe.source: recipe for recipe in _ROWS}
 """The recipe of each source."""
