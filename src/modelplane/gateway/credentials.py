@@ -19,7 +19,7 @@ from modelplane.api.model_endpoint import CredentialHeader, ModelEndpoint
 from modelplane.api.rejected import Rejected
 from modelplane.api.schema.untyped import get_map
 from modelplane.gateway.destinations import Destinations
-from modelplane.gateway.module_files.credential_file import SecretHeader
+from modelplane.gateway.module_files.route_files import SecretHeader
 from modelplane.gateway.route_table import Backend, CredentialReference, Route
 
 SECRET_TYPE = "modelplane.ai/provider-credential"  # noqa: S105  the type of a Secret, not a secret

@@ -1,8 +1,10 @@
 """Routes of the gateway, from services and endpoints.
 
-A service routes only to endpoints of its own namespace. An endpoint gets requests
-while its URL is valid and it is neither drained nor deleted. Its health is the
-matter of its writer, and of the proxy's retries.
+A service routes only to endpoints of its own namespace. An endpoint gets requests while its URL is valid and
+it is neither drained nor deleted. Its health is the matter of its writer, and of the proxy's retries.
+
+A route costs the controllers and the gateway work for each of its endpoints. The sum over the services of a
+namespace is therefore bounded, so that one team's services take nothing from another's.
 """
 
 import ipaddress
@@ -22,9 +24,23 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import EndpointEntry, ModelService
 from modelplane.api.rejected import Rejected
 from modelplane.gateway import balancing, credentials
+from modelplane.gateway.balancing import divide_for_canary, spread
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.route_table import Backend, Route
-from modelplane.gateway.weights import divide_for_canary, spread
+
+MOST_IN_NAMESPACE = 10_000
+"""Maximum of endpoints to which the services of a namespace route, summed over its services."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointShare:
+    """The endpoints that a service may route to."""
+
+    most: int
+    """Number of endpoints: those that the route has, and those that nobody in the namespace has."""
+    is_beyond: bool = False
+    """True if the service keeps endpoints that its namespace's maximum leaves to older services."""
+
 
 MOST_ENDPOINTS = 1024
 """Maximum of endpoints that the route of one service leads to."""

@@ -17,8 +17,8 @@ from modelplane.api import labels
 from modelplane.kube import errors, resources, timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.kubelet.devices import device_discovery
-from modelplane.kubelet.devices.local_device import format_mebibytes
+from modelplane.kubelet import device_discovery
+from modelplane.kubelet.device_discovery import format_mebibytes
 
 LEASE_NAMESPACE = "kube-node-lease"
 ADDRESS = "127.0.0.1"

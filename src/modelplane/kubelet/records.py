@@ -22,8 +22,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from modelplane.host import folders
-from modelplane.host.private_files import write_private
+from modelplane.host import file_system
+from modelplane.host.file_system import write_private
 from modelplane.kubelet.runtime.other_processes import Process
 from modelplane.kubelet.runtime.shim import write_record
 
@@ -284,7 +284,7 @@ class PodDirectory:
     def remove(self) -> None:
         """Forget the pod."""
         try:
-            folders.remove(self.path)
+            file_system.remove_folder(self.path)
         except OSError as error:
             # A container that ran as root may have left files of root's to an agent that is not root.
             _log.warning(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from modelplane.host.errors import LocalError
-from modelplane.host.private_files import write_private
+from modelplane.host.file_system import write_private
 from modelplane.local.home import Home
 from modelplane.local.kubernetes import ports
 from modelplane.local.kubernetes.ports import Ports

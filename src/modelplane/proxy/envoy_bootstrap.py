@@ -17,13 +17,12 @@ from typing import Any
 
 from modelplane.gateway.envoy.clusters import CA_BUNDLE
 from modelplane.gateway.envoy.envoy_files import render_files, select_listeners
-from modelplane.gateway.envoy.file_names import CLUSTERS
+from modelplane.gateway.envoy.envoy_names import CLUSTERS, RESOURCE_MONITORS
 from modelplane.gateway.envoy.listeners import MOST_STREAMS
-from modelplane.gateway.envoy.type_urls import RESOURCE_MONITORS
 from modelplane.gateway.route_table import Listener, Table
 from modelplane.host.errors import LocalError
-from modelplane.host.private_files import write_private
-from modelplane.proxy import module, usage_files
+from modelplane.host.file_system import write_private
+from modelplane.proxy import envoy_directory, module
 from modelplane.proxy.admin import ADMIN_SOCKET
 from modelplane.proxy.module import BOOTSTRAP
 
@@ -74,12 +73,12 @@ def prepare(
     bundle = ca_bundle or find_ca_bundle()
     if bundle:
         _bring(directory / CA_BUNDLE, bundle.read_bytes())
-    has_log = any(listener.usage_log == usage_files.USAGE_LOG for listener in listeners)
-    if has_log or (directory / usage_files.USAGE_LOG).exists():
+    has_log = any(listener.usage_log == envoy_directory.USAGE_LOG for listener in listeners)
+    if has_log or (directory / envoy_directory.USAGE_LOG).exists():
         # Envoy must be able to start on a full disk; without the file it refuses only a listener that logs.
         with suppress(OSError):
-            usage_files.prepare(directory)
-            usage_files.end_line(directory)
+            envoy_directory.prepare(directory)
+            envoy_directory.end_line(directory)
     problem = module.place(directory, library, find_binary() if library else None)
     listeners_file = module.choose_listeners_file(directory, has_module=not problem)
     if not (directory / listeners_file).exists():

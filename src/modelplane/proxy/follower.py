@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from modelplane.api.meta import GATEWAY_NAMESPACE, Object
-from modelplane.gateway.envoy.file_names import LISTENERS, WITH_MODULE, WITH_NEW_MODULE
+from modelplane.gateway.envoy.envoy_names import LISTENERS, WITH_MODULE, WITH_NEW_MODULE
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
-from modelplane.proxy.directory import Write
+from modelplane.proxy.interface import Write
 from modelplane.proxy.publication import SELECTOR, Channel, Incomplete, Read, read
 
 _log = logging.getLogger(__name__)

@@ -10,8 +10,8 @@ import re
 import subprocess
 from pathlib import Path
 
-from modelplane.gateway.envoy.file_names import LISTENERS, WITH_MODULE
-from modelplane.host.private_files import write_private
+from modelplane.gateway.envoy.envoy_names import LISTENERS, WITH_MODULE
+from modelplane.host.file_system import write_private
 
 BOOTSTRAP = "bootstrap.json"
 """Envoy's first configuration, which names the file of the listeners."""
@@ -35,7 +35,7 @@ def place(directory: Path, library: Path | None, envoy: Path | None) -> str:
 
     ``library`` is None if there is none. One that ``envoy`` cannot load is not kept.
     """
-    from modelplane.gateway.envoy.filters import module_filters  # noqa: PLC0415 - heavy, and only to start an Envoy
+    from modelplane.gateway.envoy import module_filters  # noqa: PLC0415 - heavy, and only to start an Envoy
 
     ours = directory / _FOLDER / f"lib{module_filters.NAME}.so"
     if library is None or envoy is None:
@@ -98,8 +98,8 @@ def find_missing(directory: Path) -> str:
 
 def _refused(directory: Path, envoy: Path) -> str:
     """Return why an Envoy cannot load the module of a directory; empty if it can."""
-    from modelplane.gateway.envoy import listeners  # noqa: PLC0415 - heavy, and only to start an Envoy
-    from modelplane.gateway.envoy.filters import module_filters  # noqa: PLC0415 - as above
+    # Heavy, and only to start an Envoy.
+    from modelplane.gateway.envoy import listeners, module_filters  # noqa: PLC0415 - as above
     from modelplane.gateway.route_table import Listener  # noqa: PLC0415 - as above
 
     tried = Listener("trial", "127.0.0.1", 0)

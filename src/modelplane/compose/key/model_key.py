@@ -14,7 +14,7 @@ from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.gateway import fleet_gateway
 from modelplane.compose.key import authentication, key_budgets, rate_limits
 from modelplane.compose.key.key_facts import KeyRequest
-from modelplane.gateway.module_files.grants import grant_of, list_not_granted, list_services
+from modelplane.gateway.module_files.key_rights import grant_of, list_not_granted, list_services
 
 
 def requirements(_key: ModelKey) -> tuple[Requirement, ...]:

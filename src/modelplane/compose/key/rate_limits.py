@@ -6,7 +6,7 @@ from modelplane.api.fields.requests.key_limits import RateLimitType
 from modelplane.api.inference_gateway import DEFAULT_NAME, InferenceGateway, KeyGrant
 from modelplane.api.model_key import ModelKey
 from modelplane.compose.conditions import Condition, false, true
-from modelplane.gateway.module_files.grants import is_counted_by_service, must_count_by_service
+from modelplane.gateway.module_files.key_rights import is_counted_by_service, must_count_by_service
 
 _INSTEAD = "so each gateway enforces its part of the limits"
 

@@ -24,7 +24,7 @@ from modelplane.compose.gateway import fleet_gateway
 from modelplane.compose.memo import per_version
 from modelplane.compose.service import region_rules, tier_budgets
 from modelplane.compose.service.service_facts import ServiceRequest
-from modelplane.gateway.module_files.service_file import HoldEntry, ServiceEntry
+from modelplane.gateway.module_files.route_files import HoldEntry, ServiceEntry
 from modelplane.gateway.region_routing import Admitted
 
 _BY_PLACEMENT = frozenset({labels.CLUSTER, labels.REPLICA_INDEX})

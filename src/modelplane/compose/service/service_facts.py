@@ -7,8 +7,8 @@ import msgspec
 from modelplane.api.inference_gateway import Backend
 from modelplane.api.model_service import ModelService
 from modelplane.compose.composition import Request
-from modelplane.gateway.endpoint_share import EndpointShare
-from modelplane.gateway.usage.spent_tiers import TierBudgets
+from modelplane.gateway.services import EndpointShare
+from modelplane.gateway.usage.spent_budgets import TierBudgets
 
 
 class ServiceFacts(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ from modelplane.api.listing import listing
 from modelplane.api.model_service import ModelService
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.key.key_budgets import IN_MONEY, amount_of_limit
-from modelplane.gateway.usage.spent_tiers import TierBudgets
+from modelplane.gateway.usage.spent_budgets import TierBudgets
 
 _TYPE = ModelServiceCondition.WITHIN_BUDGET
 

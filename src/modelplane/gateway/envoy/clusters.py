@@ -5,10 +5,14 @@ from dataclasses import replace
 from typing import Any
 
 from modelplane.api.fields.requests.rate_limit_service import RateLimitService
-from modelplane.gateway.envoy import rewrite
-from modelplane.gateway.envoy.certificates import upstream_tls
-from modelplane.gateway.envoy.filters import endpoint_pickers, rate_limit_filter, token_filters
-from modelplane.gateway.envoy.type_urls import ENVOY
+from modelplane.gateway.envoy import (
+    certificate_files,
+    endpoint_pickers,
+    rate_limit_filter,
+    rewrite,
+    token_filters,
+)
+from modelplane.gateway.envoy.envoy_names import ENVOY
 from modelplane.gateway.route_table import Backend, EndpointPicker, Listener
 
 CA_BUNDLE = "ca.pem"
@@ -159,7 +163,7 @@ def _assignment(name: str, hosts: tuple[tuple[str, int], ...]) -> dict[str, Any]
 
 def _transport_socket(backend: Backend) -> dict[str, Any]:
     if backend.server_name:
-        return {"transport_socket": upstream_tls.build_transport_socket(backend.server_name)}
+        return {"transport_socket": certificate_files.build_transport_socket(backend.server_name)}
     return {"transport_socket": _tls(backend.hosts[0][0])} if backend.tls else {}
 
 

@@ -12,14 +12,24 @@ from typing import Any
 
 import msgspec
 
-from modelplane.gateway.envoy import clusters, envoy_routes, holding
+from modelplane.gateway.envoy import (
+    certificate_files,
+    clusters,
+    envoy_routes,
+    module_filters,
+    rate_limit_filter,
+)
 from modelplane.gateway.envoy import listeners as envoy_listeners
-from modelplane.gateway.envoy.certificates import listener_tls, upstream_tls
+from modelplane.gateway.envoy.envoy_names import (
+    CLUSTERS,
+    CONFIG,
+    LISTENERS,
+    ROUTES,
+    WITH_MODULE,
+    WITH_NEW_MODULE,
+)
 from modelplane.gateway.envoy.envoy_routes import list_former_names, name_routes_file
-from modelplane.gateway.envoy.file_names import CLUSTERS, LISTENERS, ROUTES, WITH_MODULE, WITH_NEW_MODULE
-from modelplane.gateway.envoy.filters import module_filters, rate_limit_filter
-from modelplane.gateway.envoy.filters.upstream_addresses import build_policy, name_destinations_file
-from modelplane.gateway.envoy.type_urls import CONFIG
+from modelplane.gateway.envoy.upstream_addresses import build_policy, name_destinations_file
 from modelplane.gateway.route_table import Backend, EndpointPicker, Listener, Table, shared
 
 
@@ -56,11 +66,11 @@ def render_files(table: Table) -> dict[str, str]:
         **policies,
         **{
             path: _dump({"resources": [secret]})
-            for path, secret in listener_tls.build_secrets(table.listeners)
+            for path, secret in certificate_files.build_listener_secrets(table.listeners)
         },
         **{
             path: _dump({"resources": [secret]})
-            for path, secret in upstream_tls.build_secrets(table.identity)
+            for path, secret in certificate_files.build_identity_secrets(table.identity)
         },
         CLUSTERS: _response(
             f"{CONFIG}cluster.v3.Cluster",
@@ -150,7 +160,7 @@ def _backends(table: Table) -> Iterator[tuple[str, Backend]]:
     """Yield each distinct backend by the name of its cluster."""
     seen: dict[str, tuple[Any, ...]] = {}
     for listener in table.listeners:
-        yield from holding.list_clusters(listener)
+        yield from envoy_routes.list_held_clusters(listener)
         for backend in (candidate for route in listener.routes for candidate in route.backends):
             name = clusters.name_cluster(listener, backend)
             if name not in seen:

@@ -1,6 +1,17 @@
 """The routes of a listener: an Envoy ``RouteConfiguration``.
 
 Each listener has a file of its own for them, so that a change of routes does not change the listener.
+
+Of a route with one backend, Envoy itself rewrites the requests: no attempt differs from another. Such a route
+has no filter of attempts, which costs a twentieth of a bare Envoy's processor time. The gateway module takes
+the rest of its work from the route's metadata, if the listener says so. In a listener for the module of
+release 0.9, or without the module, the filter of attempts has another name. It is there for such a route too,
+and gives each attempt the form that Envoy has given it already.
+
+A held request waits for the first backend of its route, and keeps the routes of the moment at which it
+arrived. So a route without backends that holds requests already names the cluster in which they end. Envoy
+has this cluster as soon as the route has a backend, whose copy it is, and the gateway's module lets the
+requests go on when it is there. See ``docs/decisions/0037-hold.md``.
 """
 
 import json
@@ -10,26 +21,112 @@ from itertools import chain, combinations
 from typing import Any
 
 from modelplane.api.schema.untyped import get_list
-from modelplane.gateway import bound_routes
+from modelplane.gateway import balancing
 from modelplane.gateway.envoy import (
-    direct_routes,
-    holding,
-    loops,
+    endpoint_pickers,
+    module_filters,
     priority_groups,
     replies,
     retries,
     rewrite,
-)
-from modelplane.gateway.envoy.clusters import name_cluster
-from modelplane.gateway.envoy.file_names import ROUTES
-from modelplane.gateway.envoy.filters import (
-    endpoint_pickers,
-    module_filters,
     token_filters,
     upstream_addresses,
 )
+from modelplane.gateway.envoy.clusters import name_cluster
+from modelplane.gateway.envoy.envoy_names import ROUTES
 from modelplane.gateway.envoy.priority_groups import Shares, plan_attempts
-from modelplane.gateway.route_table import Listener, Route
+from modelplane.gateway.route_table import Backend, Listener, Route
+
+_STATE = "modelplane.held"
+"""Filter state that the module sets on a request that it holds."""
+
+
+def name_held_cluster(listener: Listener, route: Route) -> str:
+    """Return the name of the cluster of a route's held requests; no backend has such a name."""
+    return f"{listener.name}/held/{route.name}"
+
+
+def choose_backend(route: Route) -> Backend:
+    """Return the backend that gets the held requests of a route: the one with the largest share."""
+    return min(route.backends, key=lambda backend: (backend.priority, -backend.weight, backend.name))
+
+
+def list_held_clusters(listener: Listener) -> Iterator[tuple[str, Backend]]:
+    """Yield the backends of held requests, by the name of their cluster."""
+    for route in listener.routes:
+        if route.settings.hold is not None and route.backends:
+            yield name_held_cluster(listener, route), choose_backend(route)
+
+
+def may_hold(listener: Listener, route: Route) -> bool:
+    """Return True if requests of a route may have to wait."""
+    return listener.front is not None and route.settings.hold is not None and not route.backends
+
+
+def build_stand_in(route: Route) -> Route:
+    """Return a route to the cluster of held requests, from which the rest of an Envoy route is made."""
+    return replace(route, backends=(Backend(f"held/{route.name}", hosts=(("", 0),)),))
+
+
+def mark_held(refusal: dict[str, Any]) -> dict[str, Any]:
+    """Return an Envoy route that refuses requests, but for those that the module holds."""
+    return {**refusal, "metadata": {"filter_metadata": {rewrite.KEY: {"hold": "1"}}}}
+
+
+def match_held(matched: dict[str, Any]) -> dict[str, Any]:
+    """Return the match of an Envoy route for held requests alone."""
+    return {**matched, "filter_state": [{"key": _STATE, "string_match": {"exact": "1"}}]}
+
+
+_DISABLED = {"@type": "type.googleapis.com/envoy.config.route.v3.FilterConfig", "disabled": True}
+
+_LINES = ("name", "region", "served")
+"""The backend for the module, as lines of one text, because Envoy searches for each key."""
+
+
+def is_direct(listener: Listener, route: Route) -> bool:
+    """Return True if all attempts at a request of a route have one form, which Envoy itself can write.
+
+    A backend of several instances is not: its 503 is tried again, and only a filter of attempts counts that.
+    """
+    if listener.front is None or len(route.backends) != 1 or route.settings.balancing is not None:
+        return False
+    [backend] = route.backends
+    return len(backend.hosts) == 1 and not backend.needs_module and backend.picker is None
+
+
+def build_direct_routes(route: Route, rendered: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the Envoy routes of such a route: one for each form of the path, the most specific one first."""
+    [backend] = route.backends
+    action = {**rendered["route"], **({"host_rewrite_literal": backend.host} if backend.host else {})}
+    metadata = dict(rendered["metadata"]["filter_metadata"])
+    metadata[rewrite.KEY] = {**metadata[rewrite.KEY], "direct": _describe(backend)}
+    shared = {**rendered, **_without_filters(backend), "metadata": {"filter_metadata": metadata}}
+    if not backend.prefix:
+        yield {**shared, "route": action}
+        return
+    for path in _forms(route, backend):
+        yield {**shared, "match": path, "route": {**action, "prefix_rewrite": backend.prefix}}
+
+
+def _describe(backend: Backend) -> str:
+    return "\n".join(getattr(backend, line) for line in _LINES)
+
+
+def _without_filters(backend: Backend) -> dict[str, Any]:
+    """Return the part of an Envoy route without the filters of attempts that its backend does not need."""
+    of_others = [token_filters.HEADERS_OF_ATTEMPTS] if backend.tokens is None else []
+    return {"typed_per_filter_config": dict.fromkeys([module_filters.ATTEMPTS, *of_others], _DISABLED)}
+
+
+def _forms(route: Route, backend: Backend) -> Iterator[dict[str, str]]:
+    """Yield the matches of the paths of a route: each is what the backend's prefix takes the place of."""
+    overlap = [f"{route.prefix}{backend.overlap}"] if backend.overlap else []
+    for path in (*overlap, route.prefix.rstrip("/")):
+        yield {"prefix": f"{path}/"}
+        if path:
+            yield {"path": path}
+
 
 _BOUND = "modelplane.regions"
 """Filter state of the module with the regions of a request, each between commas."""
@@ -120,7 +217,7 @@ def route_configuration(listener: Listener) -> dict[str, Any]:
                 "routes": [
                     *_before_the_model_is_known(listener),
                     _ambiguous_path(),
-                    loops.refuse_loops(by_module=module_filters.is_required(listener)),
+                    rewrite.refuse_loops(by_module=module_filters.is_required(listener)),
                     *(rendered for route in routes for rendered in _routes(listener, route)),
                     _not_found("/"),
                 ],
@@ -152,19 +249,19 @@ def build_without_routes(listener: Listener, name: str) -> dict[str, Any]:
 
 def _routes(listener: Listener, route: Route) -> Iterator[dict[str, Any]]:
     """Yield the Envoy routes of a route: before its own, that of the requests that it holds."""
-    if holding.is_possible(listener, route):
-        held = _route(listener, holding.build_stand_in(route))
-        yield {**held, "match": holding.match_held(held["match"])}
-        yield holding.mark(_route(listener, route))
+    if may_hold(listener, route):
+        held = _route(listener, build_stand_in(route))
+        yield {**held, "match": match_held(held["match"])}
+        yield mark_held(_route(listener, route))
         return
     ordinary = _route(listener, route)
-    if bound_routes.is_needed(listener, route):
+    if balancing.must_have_bound_route(listener, route):
         yield {
-            **_route(listener, bound_routes.build_bound_route(route)),
+            **_route(listener, balancing.build_bound_route(route)),
             "match": _only_bound(ordinary["match"]),
         }
-    if direct_routes.is_direct(listener, route):
-        yield from direct_routes.build_direct_routes(route, ordinary)
+    if is_direct(listener, route):
+        yield from build_direct_routes(route, ordinary)
     else:
         yield ordinary
 

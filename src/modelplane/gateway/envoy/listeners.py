@@ -5,18 +5,20 @@ It names the file of its routes, and so does not change when they do.
 
 from typing import Any
 
-from modelplane.gateway.envoy import access_log, replies, rewrite
-from modelplane.gateway.envoy.certificates import listener_tls
-from modelplane.gateway.envoy.clusters import BUFFER_BYTES
-from modelplane.gateway.envoy.envoy_routes import name_routes, name_routes_file
-from modelplane.gateway.envoy.filters import (
+from modelplane.gateway.envoy import (
+    access_log,
+    certificate_files,
     endpoint_pickers,
     module_filters,
     rate_limit_filter,
+    replies,
+    rewrite,
     token_filters,
     upstream_addresses,
 )
-from modelplane.gateway.envoy.type_urls import ENVOY, HTTP_FILTERS
+from modelplane.gateway.envoy.clusters import BUFFER_BYTES
+from modelplane.gateway.envoy.envoy_names import ENVOY, HTTP_FILTERS
+from modelplane.gateway.envoy.envoy_routes import name_routes, name_routes_file
 from modelplane.gateway.route_table import Listener
 
 MOST_STREAMS = 4
@@ -53,7 +55,7 @@ def build_listener(listener: Listener, *, with_module: bool, is_former: bool = F
         # If enabled, a second Envoy could take a share of this port's requests unnoticed.
         "enable_reuse_port": False,
         "per_connection_buffer_limit_bytes": BUFFER_BYTES,
-        "filter_chains": [listener_tls.add_tls(http, listener.tls)],
+        "filter_chains": [certificate_files.add_tls(http, listener.tls)],
     }
 
 

@@ -7,11 +7,10 @@ reference, "Error codes"); an SDK shows the message to its user.
 import json
 from typing import Any
 
-from modelplane.gateway.envoy import retries
-from modelplane.gateway.envoy.filters import rate_limit_filter
-from modelplane.gateway.envoy.filters.module_filters import ERRORS
-from modelplane.gateway.envoy.filters.upstream_addresses import DENIED, DENIED_TO_OTHERS
-from modelplane.gateway.envoy.type_urls import ENVOY
+from modelplane.gateway.envoy import rate_limit_filter, retries
+from modelplane.gateway.envoy.envoy_names import ENVOY
+from modelplane.gateway.envoy.module_filters import ERRORS
+from modelplane.gateway.envoy.upstream_addresses import DENIED, DENIED_TO_OTHERS
 from modelplane.gateway.route_table import Listener
 
 NOT_FOUND = (

@@ -7,7 +7,7 @@ the fleet's gateway sends to another replica) from one that broke off a later on
 
 from typing import Any
 
-from modelplane.gateway.envoy.type_urls import ENVOY
+from modelplane.gateway.envoy.envoy_names import ENVOY
 from modelplane.gateway.route_table import Backend, Listener, Route
 from modelplane.gateway.services import find_ip_version
 

@@ -21,13 +21,15 @@ from modelplane.api.meta import Object
 from modelplane.api.model_key import ModelKey
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.api.schema.untyped import get_map
-from modelplane.gateway.module_files.grants import (
+from modelplane.gateway.module_files.key_rights import (
+    Claim,
+    Holders,
+    find_holders,
     grant_finder,
     is_counted_by_service,
     list_services,
     must_count_by_service,
 )
-from modelplane.gateway.module_files.key_holders import Claim, Holders, find_holders
 
 
 class _Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):

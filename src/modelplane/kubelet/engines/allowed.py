@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from modelplane.api.rejected import Rejected
+from modelplane.kubelet.engines import llama_cpp_flags
 from modelplane.kubelet.engines.allow_list import (
     AllowList,
     Check,
@@ -26,7 +27,6 @@ from modelplane.kubelet.engines.allow_list import (
     allow_word,
     refuse_value,
 )
-from modelplane.kubelet.engines.llama_cpp import flags
 from modelplane.user_error import UserError
 
 _HASH = re.compile("[0-9a-f]+")
@@ -74,7 +74,7 @@ _FORMATS = ("auto", "safetensors", "dummy", "gguf", "bitsandbytes", "mistral", "
 
 def _llama_cpp(arguments: Sequence[str], variables: Mapping[str, str], place: Place) -> Rejected | None:
     try:
-        settings = flags.parse(arguments, variables)
+        settings = llama_cpp_flags.parse(arguments, variables)
     except UserError:
         return None  # the engine itself refuses it, and its log has the reason
     files = {"api_key_file": "--api-key-file", "chat_template_file": "--chat-template-file"}
@@ -90,7 +90,12 @@ _NIXL = {"VLLM_NIXL_SIDE_CHANNEL_HOST": allow_address, "VLLM_NIXL_SIDE_CHANNEL_P
 
 LLAMA_CPP = AllowList(
     _llama_cpp,
-    {**_HUB, **_POD, **_NIXL, **{flag.variable: allow_text for flag in flags.FLAGS if flag.variable}},
+    {
+        **_HUB,
+        **_POD,
+        **_NIXL,
+        **{flag.variable: allow_text for flag in llama_cpp_flags.FLAGS if flag.variable},
+    },
 )
 
 _VLLM_FLAGS = Flags(

@@ -18,7 +18,7 @@ from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.kubelet import pod_refusals
-from modelplane.kubelet.pods import narrowing
+from modelplane.kubelet.pods import views
 
 _KINDS = {
     ("apps/v1", "Deployment"): resources.DEPLOYMENTS,
@@ -90,7 +90,7 @@ async def _workload(client: Client, pod: Mapping[str, Any]) -> Object | None:
 def _content(spec: Mapping[str, Any], name: str) -> object:
     """Return what one container of a pod runs, and with what."""
     container = next(
-        candidate for candidate in narrowing.list_containers({"spec": spec}) if candidate["name"] == name
+        candidate for candidate in views.list_containers({"spec": spec}) if candidate["name"] == name
     )
     mounts = list(pod_refusals.list_volume_mounts(container))
     named = {mount["name"] for mount in mounts}

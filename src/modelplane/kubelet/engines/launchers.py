@@ -114,7 +114,7 @@ LAUNCHERS: tuple[Launcher, ...] = (
     Launcher(
         engine="llama.cpp",
         images=("ghcr.io/ggml-org/llama.cpp:server*",),
-        programs={_LLAMA_SERVER: _module("modelplane.kubelet.engines.llama_cpp.server", "xllamacpp")},
+        programs={_LLAMA_SERVER: _module("modelplane.kubelet.engines.llama_cpp", "xllamacpp")},
         entry_point=lambda _: _LLAMA_SERVER,
         remedy="install it with: pip install 'modelplane[local]'",
         own_arguments=_none,
@@ -150,7 +150,7 @@ LAUNCHERS: tuple[Launcher, ...] = (
     Launcher(
         engine="the endpoint picker",
         images=("ghcr.io/llm-d/llm-d-router-endpoint-picker:*",),
-        programs={_PICKER: _module("modelplane.kubelet.engines.llm_d.endpoint_picker", "grpc")},
+        programs={_PICKER: _module("modelplane.kubelet.engines.endpoint_picker", "grpc")},
         entry_point=lambda _: _PICKER,
         remedy="install it with: pip install 'modelplane[local]'",
         own_arguments=_none,
@@ -161,7 +161,7 @@ LAUNCHERS: tuple[Launcher, ...] = (
     Launcher(
         engine="the routing sidecar",
         images=("ghcr.io/llm-d/llm-d-router-disagg-sidecar:*",),
-        programs={_ROUTING_SIDECAR: _module("modelplane.kubelet.engines.llm_d.routing_sidecar", "aiohttp")},
+        programs={_ROUTING_SIDECAR: _module("modelplane.kubelet.engines.routing_sidecar", "aiohttp")},
         entry_point=lambda _: _ROUTING_SIDECAR,
         remedy="install it with: pip install 'modelplane[local]'",
         own_arguments=_none,

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 
 from modelplane.api.rejected import Rejected
-from modelplane.host import folders
+from modelplane.host import file_system
 from modelplane.kube import errors, events, resources, timestamps
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object
@@ -117,7 +117,7 @@ class Provisioner:
                 if folder is not None:
                     if volumes.is_in_use(self._machine.directory, folder.name):
                         return False
-                    await asyncio.to_thread(folders.remove, folder)
+                    await asyncio.to_thread(file_system.remove_folder, folder)
                 left = [finalizer for finalizer in metadata["finalizers"] if finalizer != PROVISIONER]
                 body = {"metadata": {"finalizers": left, "resourceVersion": metadata["resourceVersion"]}}
                 await self._client.patch(_VOLUMES, name, body)

@@ -27,12 +27,11 @@ from modelplane.controllers.fleet_resources import resource_of
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource
-from modelplane.kubelet.devices.device_discovery import Share, discover
-from modelplane.kubelet.devices.local_device import CPU_DRIVER, DiscoveredDevice
+from modelplane.kubelet.device_discovery import CPU_DRIVER, DiscoveredDevice, Share, discover
 from modelplane.kubelet.volumes.provisioning import STORAGE_CLASS
 from modelplane.local.home import Home
-from modelplane.local.kubernetes import cluster_objects, machine_permissions
-from modelplane.local.kubernetes.bulk_apply import (
+from modelplane.local.kubernetes import cluster_objects
+from modelplane.local.kubernetes.cluster_objects import (
     apply_in_order,
     apply_together,
     gather_all,
@@ -87,7 +86,7 @@ async def _install_kinds(client: Client) -> None:
     first = [crd(kind) for kind in COMPOSED if kind.name in _CREATED_FIRST]
     others = [crd(kind) for kind in COMPOSED if kind.name not in _CREATED_FIRST]
     # The identities first: the controllers wait for their permissions, then for the kinds.
-    identities = apply_in_order(client, machine_permissions.build_fleet_roles())
+    identities = apply_in_order(client, cluster_objects.build_fleet_roles())
     await gather_all([identities, _install(client, first)])
     await _install(client, others)
 
@@ -99,7 +98,7 @@ async def _install(client: Client, kinds: Sequence[Object]) -> None:
 
 async def _prepare(plane: ControlPlane, devices: Iterable[DiscoveredDevice]) -> None:
     async with Client.from_kubeconfig(str(plane.home.kubeconfig), known=fleet_resources.known) as client:
-        await cluster_objects.install(client, plane.ports.workload_gateway, devices)
+        await cluster_objects.install_cluster(client, plane.ports.workload_gateway, devices)
 
 
 def build_kubeconfig_secret(cluster: str, kubeconfig: Path) -> Object:

@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
 
-from modelplane.kubelet.logs.log_files import find_tail
+from modelplane.kubelet.log_files import find_tail
 
 _BLOCK = 64 * 1024
 _POLL_S = 0.2

@@ -1,15 +1,20 @@
 """The table of every process of a local fleet: how it starts, when it is ready, how it stops.
 
-``after`` alone defines the order: a process starts after those that it names are
-ready, and stops after those that name it have stopped.
+``after`` alone defines the order: a process starts after those that it names are ready, and stops after those
+that name it have stopped.
+
+A readiness check answers at once or within half a second, and an answer of any other kind is "not yet". The
+TLS library is loaded only where it is needed: the standby never does.
 """
 
+import socket
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
-from modelplane.host import addresses
+from modelplane.host import addresses, file_system
 from modelplane.local.home import Home
 from modelplane.local.kubernetes.control_plane import (
     ControlPlane,
@@ -18,7 +23,88 @@ from modelplane.local.kubernetes.control_plane import (
     list_control_planes,
 )
 from modelplane.local.settings import Settings
-from modelplane.local.supervision.readiness_checks import Check, Healthy, HealthyOnSocket, Listens, Lived
+
+_TIMEOUT_S = 0.5
+
+
+class Check(Protocol):
+    """One way to see readiness."""
+
+    def is_ready(self, age_s: float) -> bool:
+        """Return True if a process that was started ``age_s`` seconds ago is ready."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lived:
+    """Ready once it has lived for a while: a bad command line ends sooner."""
+
+    seconds: float
+
+    def is_ready(self, age_s: float) -> bool:
+        """See ``Check``."""
+        return age_s >= self.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Listens:
+    """Ready once something accepts connections on a port of 127.0.0.1."""
+
+    port: int
+
+    def is_ready(self, age_s: float) -> bool:  # noqa: ARG002 - the protocol's
+        """See ``Check``."""
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), _TIMEOUT_S):
+                return True
+        except OSError:
+            return False
+
+
+@dataclass(frozen=True, slots=True)
+class HealthyOnSocket:
+    """Ready once ``path`` over HTTP on a Unix socket answers 200."""
+
+    address: Path
+    path: str
+
+    def is_ready(self, age_s: float) -> bool:  # noqa: ARG002 - the protocol's
+        """See ``Check``."""
+        try:
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.settimeout(_TIMEOUT_S)
+                file_system.connect(connection, self.address)
+                return _answers(connection, self.path)
+        except OSError:
+            return False
+
+
+@dataclass(frozen=True, slots=True)
+class Healthy:
+    """Ready once ``https://127.0.0.1:port/path`` answers 200 with a certificate of our authority."""
+
+    port: int
+    path: str
+    authority: Path
+
+    def is_ready(self, age_s: float) -> bool:  # noqa: ARG002 - the protocol's
+        """See ``Check``."""
+        import ssl  # noqa: PLC0415 - several megabytes that the standby does without
+
+        try:
+            context = ssl.create_default_context(cafile=str(self.authority))
+            with (
+                socket.create_connection(("127.0.0.1", self.port), _TIMEOUT_S) as plain,
+                context.wrap_socket(plain, server_hostname="localhost") as connection,
+            ):
+                return _answers(connection, self.path)
+        except OSError:
+            return False
+
+
+def _answers(connection: socket.socket, path: str) -> bool:
+    connection.sendall(f"GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
+    return connection.recv(64).split(b" ")[1:2] == [b"200"]
+
 
 POOL = "local"
 """The pool to which the Node of each local cluster belongs."""

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
-from modelplane.host import descriptors
+from modelplane.host import file_system
 from modelplane.local.home import Home
 from modelplane.local.supervision import locks
 from modelplane.local.supervision.processes import Process
@@ -57,7 +57,7 @@ def _become(home: Home, process: Process, environment: dict[str, str], output: i
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _HANDLED)
         os.setsid()
-        descriptors.keep_private()
+        file_system.keep_private()
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(output, 1)
         os.dup2(output, 2)

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.kubelet.pods.http_check import Answer
-from modelplane.kubelet.pods.probes import Probe, Verdict, observe_verdicts, probe
+from modelplane.kubelet.pods.probes import Answer, Probe, Verdict, observe_verdicts, probe
 
 GOOD, BAD = Answer(True), Answer(False, "HTTP status 503")
 
