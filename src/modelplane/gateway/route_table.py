@@ -121,10 +121,8 @@ class Backend:
         return bool(self.model) or self.credential is not None
 
 
-_OF_ROUTE = ("weight", "priority")
-
 shared: Callable[[Backend], tuple[Any, ...]] = attrgetter(
-    *(part.name for part in fields(Backend) if part.name not in _OF_ROUTE)
+    *(part.name for part in fields(Backend) if part.name not in ("weight", "priority"))
 )
 """Returns what routes that share a backend agree on: everything but what is the matter of one route."""
 

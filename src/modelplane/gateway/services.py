@@ -9,7 +9,7 @@ namespace is therefore bounded, so that one team's services take nothing from an
 
 import ipaddress
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain, groupby
@@ -242,6 +242,7 @@ def build_service_route(
 def _backend(selected: Selected) -> Backend:
     endpoint, target = selected.endpoint, selected.target
     prefix, overlap = find_rewriting(endpoint)
+    served = endpoint.metadata.annotations.get(labels.SERVED_MODEL, "")
     return Backend(
         name=f"{endpoint.metadata.namespace}/{endpoint.metadata.name}",
         hosts=((target.host, target.port),),
@@ -252,17 +253,12 @@ def _backend(selected: Selected) -> Backend:
         server_name=endpoint.spec.mutual_tls.server_name if endpoint.spec.mutual_tls else "",
         host=target.authority,
         model=endpoint.spec.model or "",
-        served=_served(endpoint),
+        served=served if _MODEL.fullmatch(served) else "",
         credential=credentials.find_reference(endpoint, target.authority),
         region=endpoint.spec.region or "",
         priority=selected.priority,
         tokens=() if target.is_of_replica else None,
     )
-
-
-def _served(endpoint: ModelEndpoint) -> str:
-    named = endpoint.metadata.annotations.get(labels.SERVED_MODEL, "")
-    return named if _MODEL.fullmatch(named) else ""
 
 
 def find_rewriting(endpoint: ModelEndpoint) -> tuple[str, str]:
@@ -271,9 +267,10 @@ def find_rewriting(endpoint: ModelEndpoint) -> tuple[str, str]:
     The overlap is its last segment, if that is an API version: a provider's base path usually ends in one,
     and clients begin their path with it.
     """
-    if not endpoint.spec.rewrite_path:
+    path = endpoint.spec.rewrite_path
+    if not path:
         return "", ""
-    prefix = _with_slash(endpoint.spec.rewrite_path)
+    prefix = path if path.endswith("/") else f"{path}/"
     last = prefix.rstrip("/").rpartition("/")[2]
     return prefix, last if _VERSION.fullmatch(last) else ""
 
@@ -304,14 +301,9 @@ def _candidates(service: ModelService, endpoints: Iterable[ModelEndpoint]) -> li
 
 def find_entry(service: ModelService, endpoint: ModelEndpoint) -> int | None:
     """Return the index of the first entry that an endpoint matches; None if none does."""
-    for index, entry in enumerate(service.spec.endpoints):
-        if _carries(endpoint.metadata.labels, entry.selector.match_labels):
-            return index
-    return None
-
-
-def _carries(labels: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
-    return all(labels.get(key) == value for key, value in wanted.items())
+    own = endpoint.metadata.labels.items()
+    entries = enumerate(service.spec.endpoints)
+    return next((index for index, entry in entries if entry.selector.match_labels.items() <= own), None)
 
 
 def _weighed(tier: Sequence[tuple[EndpointEntry, _Group]]) -> Iterator[Selected]:
@@ -326,10 +318,6 @@ def _weighed(tier: Sequence[tuple[EndpointEntry, _Group]]) -> Iterator[Selected]
         limits = balancing.Limits.read(entry)
         for endpoint, target in group:
             yield Selected(endpoint, target, next(divided), entry.priority, limits)
-
-
-def _with_slash(path: str) -> str:
-    return path if path.endswith("/") else f"{path}/"
 
 
 @lru_cache(maxsize=1 << 14)

@@ -1,7 +1,6 @@
-"""Files that only their owner can read, folders with contents of other programs, sockets, descriptors."""
+"""Files that only their owner can read, folders with contents of other programs, and descriptors."""
 
 import os
-import socket
 from contextlib import suppress
 from pathlib import Path
 
@@ -53,16 +52,3 @@ def keep_private() -> None:
             # The one that the listing itself used is closed by now.
             with suppress(OSError):
                 os.set_inheritable(descriptor, False)
-
-
-def connect(connection: socket.socket, path: Path) -> None:
-    """Connect to the Unix socket at a path of any length; raise ``OSError`` if nothing listens.
-
-    A socket's address holds 107 bytes (unix(7)), and a home's path may be longer. Servers listen under a
-    short name in their working directory, and clients connect through a descriptor of that directory.
-    """
-    directory = os.open(path.parent, os.O_PATH)
-    try:
-        connection.connect(f"/proc/self/fd/{directory}/{path.name}")
-    finally:
-        os.close(directory)

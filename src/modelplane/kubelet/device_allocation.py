@@ -17,12 +17,10 @@ from modelplane.kube.resources import Object
 from modelplane.kubelet.cannot_start import CannotStart, WaitingReason
 from modelplane.kubelet.device_discovery import CPU_DRIVER, NVIDIA_DRIVER, DiscoveredDevice
 
-_DRIVERS = (CPU_DRIVER, NVIDIA_DRIVER)
-
 
 async def publish(client: Client, node: Object, devices: Iterable[DiscoveredDevice]) -> None:
     """Make the slices of a node show its devices, and remove a slice whose devices are gone."""
-    by_driver: dict[str, list[DiscoveredDevice]] = {driver: [] for driver in _DRIVERS}
+    by_driver: dict[str, list[DiscoveredDevice]] = {driver: [] for driver in (CPU_DRIVER, NVIDIA_DRIVER)}
     for device in devices:
         by_driver[device.driver].append(device)
     # Listed, not asked for by name: a node may not ask for a slice that does not exist yet.

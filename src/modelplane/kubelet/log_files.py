@@ -13,7 +13,6 @@ from typing import BinaryIO
 from modelplane.kubelet.runtime.shim import TIMESTAMP_WIDTH
 
 _BLOCK = 64 * 1024
-_POLL_S = 0.2
 ENDING_LINES = 80
 """Number of lines at the end of a log that are read for its ending."""
 _ENDING_BYTES = 2048
@@ -67,11 +66,11 @@ async def _lines(
                 await asyncio.sleep(0)
             if over:
                 return
-            if _rotated(path, file):
+            if is_replaced(path, file):
                 file.close()
                 file = path.open("rb")
             else:
-                await asyncio.sleep(_POLL_S)
+                await asyncio.sleep(0.2)
     finally:
         file.close()
 
@@ -83,7 +82,7 @@ def _formatted(lines: list[bytes], selection: Selection) -> Iterator[bytes]:
             yield (line if selection.timestamps else line[TIMESTAMP_WIDTH + 1 :]) + b"\n"
 
 
-def _rotated(path: Path, file: BinaryIO) -> bool:
+def is_replaced(path: Path, file: BinaryIO) -> bool:
     """Return True if the path is another file by now; false while it is between the two."""
     try:
         return not path.samefile(f"/dev/fd/{file.fileno()}")

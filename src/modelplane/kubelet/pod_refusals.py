@@ -17,7 +17,6 @@ from modelplane.kubelet.volumes import volume_files
 Cause: TypeAlias = tuple[str, str]
 """A fault of a pod, and its remedy."""
 
-_ON_OTHER_NODES = "or run it on a cluster of its own nodes"
 
 ADDED_CAPABILITIES = frozenset(
     {
@@ -35,7 +34,7 @@ _DEFAULT_PROFILE = "RuntimeDefault"
 
 def find_container_refusals(pod: Mapping[str, Any]) -> tuple[Rejected, ...]:
     """Return everything that keeps a pod from running as a container here."""
-    return build_rejections(_container_causes(pod["spec"]), _ON_OTHER_NODES)
+    return build_rejections(_container_causes(pod["spec"]), "or run it on a cluster of its own nodes")
 
 
 def _container_causes(spec: Mapping[str, Any]) -> Iterator[Cause]:
@@ -93,15 +92,14 @@ def _ports(ports: Iterable[Mapping[str, Any]]) -> Iterator[Cause]:
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 """Path in a container of the files of its pod's service account."""
 
-_ELSEWHERE = "or run it on a cluster whose nodes have a container runtime"
-
 
 def find_host_refusals(pod: Mapping[str, Any]) -> tuple[Rejected, ...]:
     """Return everything that keeps a pod from running as a process of the host."""
     spec = pod["spec"]
     containers = (*(spec.get("initContainers") or ()), *spec["containers"])
     return build_rejections(
-        (cause for container in containers for cause in _causes(spec, container)), _ELSEWHERE
+        (cause for container in containers for cause in _causes(spec, container)),
+        "or run it on a cluster whose nodes have a container runtime",
     )
 
 

@@ -18,7 +18,6 @@ ENVIRONMENT_VARIABLE = "MODELPLANE_KUBERNETES_BINARY"
 
 _NAME = "modelplane-kubernetes"
 _PACKAGE = Path(modelplane.__file__).parent
-_SUFFIXES = frozenset({".go", ".mod", ".sum"})
 
 
 def find_sources() -> Path:
@@ -65,7 +64,7 @@ def build_kubectl_argv(binary: Path, arguments: Sequence[str]) -> list[str]:
 
 def compute_module_key(module: Path) -> str:
     """Return a name for the result of a build of the module on this machine."""
-    return compute_key(module, _SUFFIXES, build.FLAGS)
+    return compute_key(module, frozenset({".go", ".mod", ".sum"}), build.FLAGS)
 
 
 def _cached() -> Path:

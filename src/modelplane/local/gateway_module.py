@@ -30,7 +30,6 @@ _PACKAGE = Path(modelplane.__file__).parent
 SOURCES = _PACKAGE.parents[1] / "gateway-module"
 """The crate, in a checkout of the repository."""
 
-_SUFFIXES = frozenset({".rs", ".toml"})
 
 # The oldest C library that the Rust of today supports; `cargo-zigbuild` links against its symbols.
 _OLD_LIBC = "x86_64-unknown-linux-gnu.2.17"
@@ -84,7 +83,7 @@ def read_manifests() -> list[str]:
 
 
 def _cached() -> Path:
-    key = build.compute_key(SOURCES / "src", _SUFFIXES, [*read_manifests(), *_command()])
+    key = build.compute_key(SOURCES / "src", frozenset({".rs", ".toml"}), [*read_manifests(), *_command()])
     return build.find_cache() / "gateway-module" / key / LIBRARY
 
 

@@ -74,18 +74,15 @@ def name_cluster(number: int) -> str:
 def load(home: Home) -> Settings:
     """Return the saved settings; raise ``LocalError`` if there are none, or they cannot be read."""
     try:
-        return _decode(json.loads(home.settings.read_text()))
+        document = json.loads(home.settings.read_text())
+        clusters = {name: _ports(entry) for name, entry in document.pop("clusters", {}).items()}
+        return Settings(_ports(document.pop("ports")), clusters, **document)
     except FileNotFoundError:
         raise LocalError(f"nothing was ever started in {home.root}: run `modelplane up`") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise LocalError(
             f"cannot read {home.settings}: {error}: delete the file to have ports chosen again"
         ) from error
-
-
-def _decode(document: dict[str, Any]) -> Settings:
-    clusters = {name: _ports(entry) for name, entry in document.pop("clusters", {}).items()}
-    return Settings(_ports(document.pop("ports")), clusters, **document)
 
 
 def _ports(chosen: Mapping[str, int]) -> Ports:

@@ -74,7 +74,6 @@ MOST_BYTES = 64 << 20
 KEPT = 8
 """Number of rotated files that are kept."""
 
-_LOOK_EVERY_S = 5.0
 _DIGITS = 8
 
 
@@ -150,7 +149,7 @@ class Rotation:
         """Rotate the file whenever it is long, until cancelled."""
         while True:
             await asyncio.to_thread(self._try)
-            await asyncio.sleep(_LOOK_EVERY_S)
+            await asyncio.sleep(5.0)
 
     def _try(self) -> None:
         try:

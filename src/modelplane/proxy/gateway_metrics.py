@@ -36,8 +36,6 @@ _OF_THE_MODULE = {
     "envoy_modelplane_panics": ours.GATEWAY_PANICS,
 }
 _FIRST_BYTE = "envoy_modelplane_first_byte"
-_REQUESTS = "envoy_http_downstream_rq_xx"
-_IN_PROGRESS = "envoy_http_downstream_rq_active"
 _OF_ENDPOINTS = {
     "envoy_cluster_upstream_rq_active": ours.GATEWAY_ENDPOINT_IN_PROGRESS,
     "envoy_cluster_upstream_rq": ours.GATEWAY_ENDPOINT_REQUESTS,
@@ -50,7 +48,6 @@ _OF_ANSWERS = (
 )
 _OF_LISTENER = rf"http[.]{FLEET_LISTENER}[.]downstream_rq_([1-5]xx|active)$"
 _WANTED = rf"^(modelplane[.]|{_OF_LISTENER}|{_OF_CLUSTERS}|{_OF_ANSWERS})"
-_NAME = "envoy_cluster_name"
 _CLASS = "envoy_response_code_class"
 # An answer after which another endpoint is asked is counted apart.
 _ANSWERS = frozenset({"envoy_cluster_upstream_rq_xx", "envoy_cluster_retry_upstream_rq_xx"})
@@ -68,7 +65,6 @@ _ANSWERS_OF_THE_MODULE = {
     "envoy_modelplane_complete_answers": (ours.GATEWAY_ENDPOINT_TIMED, 1),
     "envoy_modelplane_complete_answers_ms": (ours.GATEWAY_ENDPOINT_SECONDS, 0.001),
 }
-_HAS_MODULE = "envoy_modelplane_panics"
 # Requests that reached no instance. Without the module, Envoy also counts them as answers with 503.
 _NOT_REACHED = frozenset(
     {"envoy_cluster_upstream_rq_pending_failure_eject", "envoy_cluster_upstream_cx_none_healthy"}
@@ -86,7 +82,7 @@ def read_samples(directory: Path) -> Iterator[Sample]:
 def read(directory: Path) -> Iterator[Sample]:
     """Yield the metrics of an Envoy. Raises ``LocalError`` without an answer."""
     text = admin.read_prometheus(directory, _WANTED)
-    cut_off = _CUT_OFF | _NOT_REACHED if _HAS_MODULE in text else _CUT_OFF
+    cut_off = _CUT_OFF | _NOT_REACHED if "envoy_modelplane_panics" in text else _CUT_OFF
     sums: dict[tuple[Metric, tuple[str, ...]], float] = {}
     # The buckets of histograms are not needed, and are most of the text.
     lines = (line for line in text.splitlines(keepends=True) if "_bucket{" not in line)
@@ -102,9 +98,9 @@ def read(directory: Path) -> Iterator[Sample]:
                 yield Sample(metric, tuple(labels[label] for label in metric.labels), value)
             elif metric := _OF_ENDPOINTS.get(stem):
                 yield Sample(metric, (_endpoint(labels),), value)
-            elif stem == _REQUESTS:
+            elif stem == "envoy_http_downstream_rq_xx":
                 yield Sample(ours.GATEWAY_REQUESTS, (f"{labels[_CLASS]}xx",), value)
-            elif stem == _IN_PROGRESS:
+            elif stem == "envoy_http_downstream_rq_active":
                 yield Sample(ours.GATEWAY_IN_PROGRESS, (), value)
             elif answer := _answer(stem, labels, cut_off):
                 metric, of, unit = answer
@@ -131,13 +127,12 @@ def _answer(
 
 
 def _endpoint(labels: Mapping[str, str]) -> str:
-    return labels[_NAME].removeprefix(f"{FLEET_LISTENER}/")
+    return labels["envoy_cluster_name"].removeprefix(f"{FLEET_LISTENER}/")
 
 
 _TIMEOUT_S = 3.0
 _MOST_BYTES = 32 << 20
 _COMPLETION = "completion"
-_ERROR = "5xx"
 
 _Counts = dict[str, dict[str, int]]
 
@@ -287,7 +282,7 @@ def _add(counts: _Counts, name: str, labels: Mapping[str, str], value: float) ->
     field, subject, unit = _FIELDS[name]
     count = max(0, round(value * unit))
     _count(counts[field], labels[subject], count)
-    if field == "answers" and labels["class"] == _ERROR:
+    if field == "answers" and labels["class"] == "5xx":
         _count(counts["errors"], labels[subject], count)
 
 

@@ -20,7 +20,6 @@ STATE = {"modelplane": {"module": 2}}
 """Metadata of an Envoy's node that say which module it runs; that of release 0.9 has none."""
 
 _FOLDER = "modules"
-_SEARCH_PATH = "ENVOY_DYNAMIC_MODULES_SEARCH_PATH"
 _TRIAL = (
     *("--mode", "validate"),
     *("--service-node", "trial", "--service-cluster", "trial"),
@@ -53,7 +52,7 @@ def place(directory: Path, library: Path | None, envoy: Path | None) -> str:
 
 def build_environment(directory: Path) -> dict[str, str]:
     """Return the environment in which Envoy finds the module."""
-    return {_SEARCH_PATH: str(directory / _FOLDER)}
+    return {"ENVOY_DYNAMIC_MODULES_SEARCH_PATH": str(directory / _FOLDER)}
 
 
 def choose_listeners_file(directory: Path, *, has_module: bool) -> str:

@@ -134,12 +134,7 @@ class GatewayDeployment:
     @property
     def gateways(self) -> int:
         """Return the number of pods that are ready; a pod with two addresses is in two EndpointSlices."""
-        ready = {
-            endpoint.get("targetRef", {}).get("uid", endpoint["addresses"][0])
-            for endpoint_slice in self._slices
-            for endpoint in endpoint_slice.get("endpoints") or ()
-            if endpoint.get("conditions", {}).get("ready", True)
-        }
+        ready = gateway_metrics.list_ready_pods(tuple(self._slices))
         # Without any, they are about to be ready again.
         self._gateways = len(ready) or self._gateways
         return self._gateways

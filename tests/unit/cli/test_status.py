@@ -131,11 +131,11 @@ def test_what_counting_does_not_need_is_not_imported(home):
     )
     script = (
         "import sys, json\nfrom modelplane.cli.main import main\n"
-        "from modelplane.local.supervision import process_status\n"
+        "from modelplane.local.supervision import lifecycle\n"
         "from modelplane.local.supervision.lifecycle import ProcessStatus\n"
         "names = ('control-plane', 'envoy')\n"
         "running = tuple(ProcessStatus(name, 'Running', 7, 0.0, 0, 0, '') for name in names)\n"
-        "process_status.list_statuses = lambda _home: running\n"
+        "lifecycle.list_statuses = lambda _home: running\n"
         "try:\n"
         f"    main(['status', '--home', {str(home)!r}], standalone_mode=False)\n"
         "except Exception:\n    pass\n"

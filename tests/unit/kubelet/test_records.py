@@ -60,7 +60,7 @@ def test_what_cannot_be_removed_is_named(
     def refused(path: Path) -> None:
         raise PermissionError(13, "Permission denied", str(path / "weights.bin"))
 
-    monkeypatch.setattr(file_system, "remove", refused)
+    monkeypatch.setattr(file_system, "remove_folder", refused)
     pod = AgentDirectory(tmp_path).get_pod("uid")
     pod.remove()
     [said] = caplog.messages

@@ -73,7 +73,7 @@ def test_data_that_cannot_be_deleted_is_named_and_the_home_stays_a_fleet(home, m
     def refused(path):
         raise PermissionError(13, "Permission denied", str(path / "weights.bin"))
 
-    monkeypatch.setattr(file_system, "remove", refused)
+    monkeypatch.setattr(file_system, "remove_folder", refused)
     with pytest.raises(LocalError, match=r'^cannot delete ".*weights\.bin": Permission denied: delete it'):
         lifecycle.purge(home)
     assert home.settings.exists()

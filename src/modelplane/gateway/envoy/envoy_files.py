@@ -30,7 +30,7 @@ from modelplane.gateway.envoy.envoy_names import (
 )
 from modelplane.gateway.envoy.envoy_routes import list_former_names, name_routes_file
 from modelplane.gateway.envoy.upstream_addresses import build_policy, name_destinations_file
-from modelplane.gateway.route_table import Backend, EndpointPicker, Listener, Table, shared
+from modelplane.gateway.route_table import Backend, Listener, Table, shared
 
 
 def render_files(table: Table) -> dict[str, str]:
@@ -41,6 +41,13 @@ def render_files(table: Table) -> dict[str, str]:
     backends = dict(sorted(_backends(table)))
     listeners = sorted(table.listeners, key=lambda listener: listener.name)
     services = [service for service in map(rate_limit_filter.find_service, listeners) if service is not None]
+    pickers = {
+        (listener.name, backend.picker)
+        for listener in listeners
+        for route in listener.routes
+        for backend in route.backends
+        if backend.picker is not None
+    }
     configurations = [
         *(envoy_routes.route_configuration(listener) for listener in listeners),
         *(
@@ -66,11 +73,10 @@ def render_files(table: Table) -> dict[str, str]:
         **policies,
         **{
             path: _dump({"resources": [secret]})
-            for path, secret in certificate_files.build_listener_secrets(table.listeners)
-        },
-        **{
-            path: _dump({"resources": [secret]})
-            for path, secret in certificate_files.build_identity_secrets(table.identity)
+            for path, secret in (
+                *certificate_files.build_listener_secrets(table.listeners),
+                *certificate_files.build_identity_secrets(table.identity),
+            )
         },
         CLUSTERS: _response(
             f"{CONFIG}cluster.v3.Cluster",
@@ -80,7 +86,7 @@ def render_files(table: Table) -> dict[str, str]:
                     for name, backend in backends.items()
                 ),
                 *(clusters.build_rate_limit_service(service) for service in services[:1]),
-                *(clusters.build_endpoint_picker(*picker) for picker in sorted(_pickers(listeners))),
+                *(clusters.build_endpoint_picker(*picker) for picker in sorted(pickers)),
             ],
         ),
         **routes,
@@ -170,17 +176,6 @@ def _backends(table: Table) -> Iterator[tuple[str, Backend]]:
                 raise ValueError(
                     f'two different backends of listener "{listener.name}" are named "{backend.name}"'
                 )
-
-
-def _pickers(listeners: Iterable[Listener]) -> set[tuple[str, EndpointPicker]]:
-    """Return the pickers of each listener, with the listener's name."""
-    return {
-        (listener.name, backend.picker)
-        for listener in listeners
-        for route in listener.routes
-        for backend in route.backends
-        if backend.picker is not None
-    }
 
 
 def _response(type_url: str, resources: Iterable[dict[str, Any]]) -> str:

@@ -37,51 +37,22 @@ from modelplane.gateway.envoy.envoy_names import ROUTES
 from modelplane.gateway.envoy.priority_groups import Shares, plan_attempts
 from modelplane.gateway.route_table import Backend, Listener, Route
 
-_STATE = "modelplane.held"
+_HELD = "modelplane.held"
 """Filter state that the module sets on a request that it holds."""
 
 
-def name_held_cluster(listener: Listener, route: Route) -> str:
-    """Return the name of the cluster of a route's held requests; no backend has such a name."""
-    return f"{listener.name}/held/{route.name}"
-
-
-def choose_backend(route: Route) -> Backend:
-    """Return the backend that gets the held requests of a route: the one with the largest share."""
-    return min(route.backends, key=lambda backend: (backend.priority, -backend.weight, backend.name))
-
-
 def list_held_clusters(listener: Listener) -> Iterator[tuple[str, Backend]]:
-    """Yield the backends of held requests, by the name of their cluster."""
+    """Yield the backends of held requests, those with the largest share, by the name of their cluster.
+
+    No backend has such a name.
+    """
     for route in listener.routes:
         if route.settings.hold is not None and route.backends:
-            yield name_held_cluster(listener, route), choose_backend(route)
-
-
-def may_hold(listener: Listener, route: Route) -> bool:
-    """Return True if requests of a route may have to wait."""
-    return listener.front is not None and route.settings.hold is not None and not route.backends
-
-
-def build_stand_in(route: Route) -> Route:
-    """Return a route to the cluster of held requests, from which the rest of an Envoy route is made."""
-    return replace(route, backends=(Backend(f"held/{route.name}", hosts=(("", 0),)),))
-
-
-def mark_held(refusal: dict[str, Any]) -> dict[str, Any]:
-    """Return an Envoy route that refuses requests, but for those that the module holds."""
-    return {**refusal, "metadata": {"filter_metadata": {rewrite.KEY: {"hold": "1"}}}}
-
-
-def match_held(matched: dict[str, Any]) -> dict[str, Any]:
-    """Return the match of an Envoy route for held requests alone."""
-    return {**matched, "filter_state": [{"key": _STATE, "string_match": {"exact": "1"}}]}
+            backend = min(route.backends, key=lambda one: (one.priority, -one.weight, one.name))
+            yield f"{listener.name}/held/{route.name}", backend
 
 
 _DISABLED = {"@type": "type.googleapis.com/envoy.config.route.v3.FilterConfig", "disabled": True}
-
-_LINES = ("name", "region", "served")
-"""The backend for the module, as lines of one text, because Envoy searches for each key."""
 
 
 def is_direct(listener: Listener, route: Route) -> bool:
@@ -100,23 +71,23 @@ def build_direct_routes(route: Route, rendered: dict[str, Any]) -> Iterator[dict
     [backend] = route.backends
     action = {**rendered["route"], **({"host_rewrite_literal": backend.host} if backend.host else {})}
     metadata = dict(rendered["metadata"]["filter_metadata"])
-    metadata[rewrite.KEY] = {**metadata[rewrite.KEY], "direct": _describe(backend)}
-    shared = {**rendered, **_without_filters(backend), "metadata": {"filter_metadata": metadata}}
+    # The backend for the module, as lines of one text, because Envoy searches for each key.
+    described = "\n".join((backend.name, backend.region, backend.served))
+    metadata[rewrite.KEY] = {**metadata[rewrite.KEY], "direct": described}
+    # The filters of attempts that the backend does not need.
+    filters = [module_filters.ATTEMPTS]
+    if backend.tokens is None:
+        filters.append(token_filters.HEADERS_OF_ATTEMPTS)
+    shared = {
+        **rendered,
+        "typed_per_filter_config": dict.fromkeys(filters, _DISABLED),
+        "metadata": {"filter_metadata": metadata},
+    }
     if not backend.prefix:
         yield {**shared, "route": action}
         return
     for path in _forms(route, backend):
         yield {**shared, "match": path, "route": {**action, "prefix_rewrite": backend.prefix}}
-
-
-def _describe(backend: Backend) -> str:
-    return "\n".join(getattr(backend, line) for line in _LINES)
-
-
-def _without_filters(backend: Backend) -> dict[str, Any]:
-    """Return the part of an Envoy route without the filters of attempts that its backend does not need."""
-    of_others = [token_filters.HEADERS_OF_ATTEMPTS] if backend.tokens is None else []
-    return {"typed_per_filter_config": dict.fromkeys([module_filters.ATTEMPTS, *of_others], _DISABLED)}
 
 
 def _forms(route: Route, backend: Backend) -> Iterator[dict[str, str]]:
@@ -138,9 +109,6 @@ _AMBIGUOUS = r".*(\\|%5[cC]|%2[eEfF]|/\.\.?(/|;|%3[bB]|$)).*"
 """Paths that servers read differently: a backslash is a slash to some, and some ignore the part of a segment
 after a semicolon. A proxy in front of the gateway may decide by the path who may send a request, so such a
 request could reach another service than the one that was allowed."""
-
-_RETRIED_IN_TIERS = [429, 503]
-_RETRIED_BYTES = 1 << 20
 
 
 def name_routes_file(name: str) -> str:
@@ -216,7 +184,11 @@ def route_configuration(listener: Listener) -> dict[str, Any]:
                 "domains": ["*"],
                 "routes": [
                     *_before_the_model_is_known(listener),
-                    _ambiguous_path(),
+                    {
+                        "name": "ambiguous-path",
+                        "match": {"safe_regex": {"regex": _AMBIGUOUS}},
+                        **replies.build_ambiguous_path(),
+                    },
                     rewrite.refuse_loops(by_module=module_filters.is_required(listener)),
                     *(rendered for route in routes for rendered in _routes(listener, route)),
                     _not_found("/"),
@@ -249,26 +221,26 @@ def build_without_routes(listener: Listener, name: str) -> dict[str, Any]:
 
 def _routes(listener: Listener, route: Route) -> Iterator[dict[str, Any]]:
     """Yield the Envoy routes of a route: before its own, that of the requests that it holds."""
-    if may_hold(listener, route):
-        held = _route(listener, build_stand_in(route))
-        yield {**held, "match": match_held(held["match"])}
-        yield mark_held(_route(listener, route))
+    if listener.front is not None and route.settings.hold is not None and not route.backends:
+        # To the cluster of held requests, for those that the module holds; it refuses all others.
+        stand_in = Backend(f"held/{route.name}", hosts=(("", 0),))
+        held = _route(listener, replace(route, backends=(stand_in,)))
+        state = {"key": _HELD, "string_match": {"exact": "1"}}
+        yield {**held, "match": {**held["match"], "filter_state": [state]}}
+        refusal = _route(listener, route)
+        yield {**refusal, "metadata": {"filter_metadata": {rewrite.KEY: {"hold": "1"}}}}
         return
     ordinary = _route(listener, route)
     if balancing.must_have_bound_route(listener, route):
+        state = {"key": _BOUND, "string_match": {"prefix": ","}}
         yield {
             **_route(listener, balancing.build_bound_route(route)),
-            "match": _only_bound(ordinary["match"]),
+            "match": {**ordinary["match"], "filter_state": [state]},
         }
     if is_direct(listener, route):
         yield from build_direct_routes(route, ordinary)
     else:
         yield ordinary
-
-
-def _only_bound(matched: dict[str, Any]) -> dict[str, Any]:
-    """Return the match of an Envoy route for requests that the module binds to regions."""
-    return {**matched, "filter_state": [{"key": _BOUND, "string_match": {"prefix": ","}}]}
 
 
 def _route(listener: Listener, route: Route) -> dict[str, Any]:
@@ -283,7 +255,7 @@ def _route(listener: Listener, route: Route) -> dict[str, Any]:
     matched |= token_filters.remove_token(listener)
     matched["metadata"] = rewrite.build_route_metadata(route)
     matched["metadata"]["filter_metadata"] |= upstream_addresses.build_route_metadata(route)
-    matched["request_body_buffer_limit"] = _RETRIED_BYTES
+    matched["request_body_buffer_limit"] = 1 << 20
     is_ordered = route.settings.balancing is not None
     if groups := plan_attempts(route.backends, is_ordered=is_ordered):
         return _with_tiers(matched, listener, route, groups)
@@ -292,13 +264,9 @@ def _route(listener: Listener, route: Route) -> dict[str, Any]:
         "timeout": "0s",
         "retry_policy": retries.build_policy(listener, route),
     }
-    return {**matched, **_picked(listener, route), "route": action}
-
-
-def _picked(listener: Listener, route: Route) -> dict[str, Any]:
-    """Return the part of an Envoy route that has the picker of its backend asked, if it has one."""
     picker = route.backends[0].picker
-    return endpoint_pickers.build_route_part(listener.name, picker) if picker else {}
+    asked = endpoint_pickers.build_route_part(listener.name, picker) if picker else {}
+    return {**matched, **asked, "route": action}
 
 
 def _clusters(listener: Listener, route: Route) -> dict[str, Any]:
@@ -322,7 +290,7 @@ def _with_tiers(
     waits = {"base_interval": "0.001s", "max_interval": "0.01s"}
     policy = {
         **retries.build_policy(listener, route, len(groups)),
-        "retriable_status_codes": _RETRIED_IN_TIERS,
+        "retriable_status_codes": [429, 503],
         "retry_back_off": waits,
     }
     specifier = priority_groups.build_specifier(listener, groups)
@@ -341,9 +309,3 @@ def list_clusters(route: Mapping[str, Any]) -> Iterator[str]:
         yield cluster["name"]
     yield from priority_groups.list_clusters(action)
     yield from endpoint_pickers.list_clusters(route)
-
-
-def _ambiguous_path() -> dict[str, Any]:
-    """Return the route that refuses paths that servers read differently; it comes before all others."""
-    match = {"safe_regex": {"regex": _AMBIGUOUS}}
-    return {"name": "ambiguous-path", "match": match, **replies.build_ambiguous_path()}

@@ -33,7 +33,6 @@ _HTTP = {
 
 # A prompt may be long and a model slow: only a stream without data for an hour is closed.
 _STREAM_IDLE = "3600s"
-_HEADERS_TIMEOUT = "30s"
 
 
 def build_listener(listener: Listener, *, with_module: bool, is_former: bool = False) -> dict[str, Any]:
@@ -92,7 +91,7 @@ def _connection_manager(listener: Listener, *, with_module: bool, is_former: boo
         "preserve_external_request_id": True,
         "always_set_request_id_in_response": True,
         "stream_idle_timeout": _STREAM_IDLE,
-        "request_headers_timeout": _HEADERS_TIMEOUT,
+        "request_headers_timeout": "30s",
         **_limit_request(listener, with_module=with_module, is_former=is_former),
         "upgrade_configs": [{"upgrade_type": "websocket"}],
     }

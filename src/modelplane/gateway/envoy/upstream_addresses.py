@@ -13,7 +13,6 @@ from modelplane.gateway.envoy.envoy_names import ENVOY, HTTP_FILTERS
 from modelplane.gateway.route_table import Listener, Route
 from modelplane.gateway.services import find_ip_version
 
-_FOLDER = "destinations/"
 _FILTER = "envoy.filters.http.upstream_rbac"
 _NAMES = "modelplane.names"
 _RESOLVED = "resolved"
@@ -28,7 +27,7 @@ DENIED_TO_OTHERS = "refused-destination-of-no-replica"
 
 def name_destinations_file(listener: str) -> str:
     """Return the file of a listener's policy."""
-    return f"{_FOLDER}{listener}.json"
+    return f"destinations/{listener}.json"
 
 
 def build_below_router(listener: Listener) -> list[dict[str, Any]]:

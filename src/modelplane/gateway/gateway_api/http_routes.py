@@ -16,7 +16,6 @@ from modelplane.api.schema.untyped import get_list, get_map
 from modelplane.gateway.route_table import Backend, EndpointPicker, Route, Token
 from modelplane.gateway.tokens import HEADERS
 
-GROUP = "inference.networking.k8s.io"
 KIND = "InferencePool"
 
 Hosts = tuple[tuple[str, int], ...]
@@ -24,7 +23,7 @@ Hosts = tuple[tuple[str, int], ...]
 
 def is_pool_reference(reference: Object) -> bool:
     """Return True if a backend of an HTTPRoute is an InferencePool."""
-    return reference.get("kind") == KIND and reference.get("group") == GROUP
+    return reference.get("kind") == KIND and reference.get("group") == "inference.networking.k8s.io"
 
 
 def list_members(pool: Object, pods: Iterable[Object], address_of: Callable[[str], str]) -> Hosts:
@@ -73,8 +72,6 @@ def is_fail_open(pool: Object) -> bool:
 SERVICE_NAME = "kubernetes.io/service-name"
 """Label of an EndpointSlice that names its Service (KEP-752)."""
 
-_RULE_FIELDS = frozenset({"name", "matches", "filters", "backendRefs", "timeouts"})
-
 
 class _Cluster:
     """Services, InferencePools and the addresses behind them, found by name."""
@@ -116,7 +113,8 @@ class _Cluster:
             for slice_port in get_list(endpoint_slice, "ports")
             if (slice_port.get("name") or "") in names and "port" in slice_port
             for endpoint in get_list(endpoint_slice, "endpoints")
-            if _ready(endpoint)
+            # Absent means ready (discovery/v1, EndpointConditions).
+            if get_map(endpoint, "conditions").get("ready") is not False
         }
         return tuple(sorted(hosts))
 
@@ -186,7 +184,7 @@ def check_supported(http_route: Object) -> Rejected | None:
 
 def _find_faults(rule: Object, namespace: str) -> Iterator[tuple[str, str]]:
     """Yield each field of a rule that is not supported, and why."""
-    for field in sorted(rule.keys() - _RULE_FIELDS):
+    for field in sorted(rule.keys() - {"name", "matches", "filters", "backendRefs", "timeouts"}):
         yield field, "is not supported"
     if not all(map(_is_supported, get_list(rule, "matches"))):
         yield "matches", "has more than a path of type PathPrefix, which alone is supported"
@@ -267,11 +265,6 @@ def _backend(reference: Object, route: str, namespace: str, cluster: _Cluster) -
         return Backend(f"{route}/{name}", hosts, weight, picker=picker)
     port = reference["port"]
     return Backend(f"{route}/{name}:{port}", cluster.list_hosts(namespace, name, port), weight)
-
-
-def _ready(endpoint: Object) -> bool:
-    """Return True if an endpoint takes requests; absent means ready (discovery/v1, EndpointConditions)."""
-    return get_map(endpoint, "conditions").get("ready") is not False
 
 
 def _key(item: Object) -> tuple[str, str]:

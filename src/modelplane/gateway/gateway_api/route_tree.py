@@ -73,12 +73,10 @@ OTHER: Final = Implementation(
 
 IMPLEMENTATIONS: Final = (TRAEFIK, ENVOY_GATEWAY, OTHER)
 
-_BY_BACKEND = {str(Backend.TRAEFIK): TRAEFIK, str(Backend.ENVOY_GATEWAY): ENVOY_GATEWAY}
-
 
 def find_implementation(backend: str, routes: Iterable[Mapping[str, Any]]) -> Implementation:
     """Return the implementation of a backend; if unknown, that of the controller that reports on routes."""
-    if named := _BY_BACKEND.get(backend):
+    if named := {str(Backend.TRAEFIK): TRAEFIK, str(Backend.ENVOY_GATEWAY): ENVOY_GATEWAY}.get(backend):
         return named
     reporting = {
         parent.get("controllerName", "")

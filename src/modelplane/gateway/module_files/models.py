@@ -21,8 +21,6 @@ from modelplane.gateway.module_files.keys import parse_seconds
 ONE_URL = "v1"
 """First segment of the paths that are routed by the model of the body, so that no namespace has them."""
 
-_Names = tuple[ModelName, ...]
-
 
 class ServiceEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One service."""
@@ -107,7 +105,7 @@ def _names(item: Object, former: tuple[str, ...]) -> tuple[str, ...]:
     if not written:
         return ()
     try:
-        return convert(written, _Names)
+        return convert(written, tuple[ModelName, ...])
     except msgspec.ValidationError:
         return former  # the conditions of the service say why
 

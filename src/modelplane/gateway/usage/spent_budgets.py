@@ -76,7 +76,7 @@ class Spending:
             (BudgetLimit.COST_PER_MONTH, budget.cost_per_month, month.cost, self.month),
         )
         return tuple(
-            State(scope, limit, str(amount), _percent(used, amount), _written(end_of(period)))
+            State(scope, limit, str(amount), _percent(used, amount), f"{end_of(period):%Y-%m-%dT%H:%M:%SZ}")
             for limit, amount, used, period in limits
             if amount is not None
         )
@@ -187,10 +187,6 @@ def find_spent(states: Iterable[State]) -> State | None:
 def _percent(used: int, amount: int | str) -> int:
     limit = parse_units(amount) if isinstance(amount, str) else amount
     return 100 if used >= limit else used * 100 // limit
-
-
-def _written(moment: dt.datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,6 @@ _KINDS = {
 _LEVELS = 2
 """Owners above a pod at most: a ReplicaSet is between a Deployment and its pods."""
 
-_FIELDS = ("image", "command", "args", "env", "envFrom")
-
 
 @dataclass(frozen=True, slots=True)
 class Composed:
@@ -95,7 +93,7 @@ def _content(spec: Mapping[str, Any], name: str) -> object:
     mounts = list(pod_refusals.list_volume_mounts(container))
     named = {mount["name"] for mount in mounts}
     return (
-        [container.get(field) for field in _FIELDS],
+        [container.get(field) for field in ("image", "command", "args", "env", "envFrom")],
         mounts,
         [volume for volume in spec.get("volumes") or () if volume["name"] in named],
         spec.get("serviceAccountName", "default"),

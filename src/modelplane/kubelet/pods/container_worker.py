@@ -36,10 +36,6 @@ from modelplane.kubelet.runtime.container_cli import ContainerRuntimeError
 from modelplane.kubelet.runtime.pod_network import PodNetwork
 from modelplane.kubelet.runtime.runtime_choice import Runtimes
 
-_FIRST_S = 10.0
-_LAST_S = 300.0
-_FORGIVEN_AFTER_S = 600.0
-
 
 def may_start(view: PodView, name: str) -> bool:
     """Return True if the next attempt of a container may start."""
@@ -73,12 +69,12 @@ def must_restart(policy: str, exit_code: int) -> bool:
 
 def count_ends_in_row(before: int, ran_s: float) -> int:
     """Return how many ends in a row count, the one of an attempt that ran so long included."""
-    return 1 if ran_s >= _FORGIVEN_AFTER_S else before + 1
+    return 1 if ran_s >= 600.0 else before + 1
 
 
 def compute_delay_s(ends: int) -> float:
     """Return how long after the last of so many ends the next attempt starts."""
-    return 0.0 if ends <= 1 else float(min(_FIRST_S * 2.0 ** min(ends - 2, 10), _LAST_S))
+    return 0.0 if ends <= 1 else float(min(10.0 * 2.0 ** min(ends - 2, 10), 300.0))
 
 
 class Prober:

@@ -37,8 +37,6 @@ from modelplane.kubelet.runtime import garbage_collection, host_processes, pod_n
 from modelplane.kubelet.runtime.container_cli import ContainerRuntimeError
 from modelplane.kubelet.volumes import volumes
 
-_ENDED = frozenset({"Succeeded", "Failed"})
-
 
 class PodWorker:
     """Runs one pod, by uid; a later pod of the same name has a worker of its own."""
@@ -97,7 +95,8 @@ class PodWorker:
         directory.write(self.record)
         self._wake()
         has_attempt = any(worker.directory.find_latest() for worker in self._containers.values())
-        ended = not has_attempt and self.pod.get("status", {}).get("phase") in _ENDED
+        phase = self.pod.get("status", {}).get("phase")
+        ended = not has_attempt and phase in {"Succeeded", "Failed"}
         await self._take_in()
         async with asyncio.TaskGroup() as tasks:
             # A pod that was terminated before this worker started has nothing to run or to report.
@@ -288,15 +287,16 @@ class Pods:
 
     async def _sweep(self) -> None:
         """Remove containers without a pod directory."""
+
+        def is_known(uid: str) -> bool:
+            # A pod's directory exists before its container and outlives it.
+            return self._machine.directory.get_pod(uid).path.exists()
+
         try:
             if runtime := await self._machine.container_runtimes.find_answering():
-                await garbage_collection.sweep(runtime, self._machine.directory.id, self._is_known)
+                await garbage_collection.sweep(runtime, self._machine.directory.id, is_known)
         except ContainerRuntimeError as error:
             _log.warning("cannot look for containers that were left behind: %s", error)
-
-    def _is_known(self, uid: str) -> bool:
-        # A pod's directory exists before its container and outlives it.
-        return self._machine.directory.get_pod(uid).path.exists()
 
 
 def _end(orphans: list[PodDirectory]) -> list[PodDirectory]:

@@ -19,12 +19,9 @@ from h2.connection import H2Connection
 from h2.events import DataReceived, Event, StreamEnded, StreamReset, TrailersReceived
 from h2.exceptions import ProtocolError
 
-_STATUS_LINE_BYTES = 1024
 _HANG_UP_S = 0.2
 
-_GRPC_HEALTH = "/grpc.health.v1.Health/Check"
 _SERVING = b"\x08\x01"
-_READ_BYTES = 65536
 _MOST_BYTES = 127
 
 
@@ -102,7 +99,7 @@ async def _http(action: Mapping[str, Any], container: Mapping[str, Any], address
     try:
         writer.write(_request(action, f"{host}:{port}"))
         await writer.drain()
-        line = (await reader.readline())[:_STATUS_LINE_BYTES].decode("latin-1").strip()
+        line = (await reader.readline())[:1024].decode("latin-1").strip()
     finally:
         await _close(writer)
     version, _, rest = line.partition(" ")
@@ -168,7 +165,7 @@ async def _ask_grpc(
         [
             (":method", "POST"),
             (":scheme", "http"),
-            (":path", _GRPC_HEALTH),
+            (":path", "/grpc.health.v1.Health/Check"),
             (":authority", authority),
             ("content-type", "application/grpc"),
             ("te", "trailers"),
@@ -182,7 +179,7 @@ async def _ask_grpc(
     while True:
         writer.write(connection.data_to_send())
         await writer.drain()
-        received = await reader.read(_READ_BYTES)
+        received = await reader.read(65536)
         if not received:
             return "the server closed the connection"
         for event in connection.receive_data(received):

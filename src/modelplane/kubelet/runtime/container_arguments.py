@@ -38,7 +38,6 @@ ATTEMPT_LABEL = "modelplane.ai/attempt"
 
 _NOBODY = "65534:65534"
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the path that a pod mounts, not a file of ours
-_HOSTNAME_CHARACTERS = 63
 
 # What the files of Docker and of every Podman hold alike: some versions of Podman interpret the rest.
 _PLAIN_NAME = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)
@@ -56,9 +55,6 @@ _READ_PREFIXES = (
     *("ROOTLESS", "SSH_", "SSL_CERT_", "STORAGE_", "SYSTEMD_", "XDG_", "_"),
 )
 _READ_SUFFIXES = ("_PROXY",)
-_LINE_ENDS = "\n\r"
-_NANO = 10**9
-_MICRO = 10**6
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +199,7 @@ def _check_variable(variable: str, value: str) -> Rejected | None:
     what, remedy = f'cannot set variable "{variable}": its value has', "rename it"
     if "\0" in value:
         fault, remedy = f"{what} a null character", "remove it"
-    elif _is_for_file(variable, value) and any(character in value for character in _LINE_ENDS):
+    elif _is_for_file(variable, value) and any(character in value for character in "\n\r"):
         # An environment file cannot hold a value of several lines.
         fault = f"{what} several lines, and container runtimes read a variable of that name themselves"
     else:
@@ -250,7 +246,7 @@ def _asked(container: Mapping[str, Any]) -> Iterator[int]:
 
 def _hostname(pod: Mapping[str, Any]) -> str:
     hostname: str = pod["spec"].get("hostname") or pod["metadata"]["name"]
-    return hostname[:_HOSTNAME_CHARACTERS].rstrip("-.")
+    return hostname[:63].rstrip("-.")
 
 
 def _mount(mount: Mount, memory_bytes: int) -> tuple[str, ...]:
@@ -301,11 +297,11 @@ def _security(pod: Mapping[str, Any], container: Mapping[str, Any], inputs: Cont
 
 def _limits(limits: Mapping[str, str]) -> Iterator[str]:
     if "memory" in limits:
-        size = str(_round_up(limits["memory"], _NANO))
+        size = str(_round_up(limits["memory"], 10**9))
         # --memory alone allows as much swap again.
         yield from ("--memory", size, "--memory-swap", size)
     if "cpu" in limits:
-        yield from ("--cpus", f"{_round_up(limits['cpu'], _MICRO) / 1000:.3f}")
+        yield from ("--cpus", f"{_round_up(limits['cpu'], 10**6) / 1000:.3f}")
 
 
 def _round_up(amount: str, unit_nano: int) -> int:

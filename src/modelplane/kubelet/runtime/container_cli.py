@@ -25,9 +25,6 @@ NEVER = "0001-"
 ENDED = frozenset({"dead", "exited", "stopped"})
 """The statuses of a container that has run and runs no more."""
 
-_ANSWER_S = 10.0
-_COMMAND_S = 120.0
-_REMEMBERED_S = 10.0
 _LONGEST_WAIT_S = 600
 _TIMEOUT = "timeout"
 _MISSING = re.compile(
@@ -124,7 +121,7 @@ class ContainerRuntime:
         if shutil.which(self.name) is None:
             return False
         try:
-            return bool((await self.do(*self.kind.question, timeout_s=_ANSWER_S)).strip())
+            return bool((await self.do(*self.kind.question, timeout_s=10.0)).strip())
         except ContainerRuntimeError:
             return False
 
@@ -132,7 +129,7 @@ class ContainerRuntime:
         self,
         *arguments: str,
         variables: Mapping[str, str] | None = None,
-        timeout_s: float = _COMMAND_S,
+        timeout_s: float = 120.0,
     ) -> str:
         """Run a command and return its output; raise ``ContainerRuntimeError`` with its message if it fails.
 
@@ -239,7 +236,7 @@ def find_runtime(name: str) -> ContainerRuntime:
 class ContainerRuntimes:
     """The container runtime for new pods, looked up again and again because one may start later."""
 
-    def __init__(self, choice: Choice = Choice.NONE, remembered_s: float = _REMEMBERED_S) -> None:
+    def __init__(self, choice: Choice = Choice.NONE, remembered_s: float = 10.0) -> None:
         """Remember the runtime that was found for ``remembered_s`` seconds."""
         self.choice = choice
         self._remembered_s = remembered_s

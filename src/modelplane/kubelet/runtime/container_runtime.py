@@ -46,7 +46,6 @@ from modelplane.kubelet.volumes import volumes
 
 _START_FAILED = 128
 _KILLED = 137
-_NOTHING_VISIBLE = "void"
 
 _log = logging.getLogger(__name__)
 
@@ -88,7 +87,10 @@ class PodContainers:
                 name = expand_name(pod["spec"]["containers"][0]["image"])
                 inputs = replace(inputs, joins=await self.network.hold(self.runtime, name))
             attempt = unfinished or directory.make_attempt()
-            await self._run(attempt, pod, self._identity(directory, attempt), inputs, image)
+            identity = container_arguments.build_identity(
+                self.machine.directory.id, self.record, directory.path.name, attempt.number
+            )
+            await self._run(attempt, pod, identity, inputs, image)
         except ContainerRuntimeError as error:
             raise CannotStart(Rejected(WaitingReason.CREATE_ERROR, detail=str(error))) from error
         return attempt
@@ -121,7 +123,7 @@ class PodContainers:
         )
         nvidia = [device for device in allocated if device.driver == NVIDIA_DRIVER]
         # CUDA images ask for every device, which a container runtime may be configured to give.
-        hidden = {} if nvidia else {"NVIDIA_VISIBLE_DEVICES": _NOTHING_VISIBLE}
+        hidden = {} if nvidia else {"NVIDIA_VISIBLE_DEVICES": "void"}
         user = str((image.get("Config") or {}).get("User") or "")
         raise_rejected(_check_user(pod["spec"], container, user))
         return ContainerInputs(
@@ -133,10 +135,6 @@ class PodContainers:
             image_user=user,
             expanded=variables,
         )
-
-    def _identity(self, directory: ContainerDirectory, attempt: Attempt) -> ContainerIdentity:
-        agent = self.machine.directory.id
-        return container_arguments.build_identity(agent, self.record, directory.path.name, attempt.number)
 
     async def _make_network(self) -> None:
         if container_arguments.NETWORK in await self._networks():
@@ -178,7 +176,8 @@ class PodContainers:
             created = await self.runtime.do(*create.arguments, variables=create.variables)
         finally:
             file.unlink(missing_ok=True)
-        await self._start(attempt, created.split()[-1], _image_id(image))
+        image_id = str(next(iter(image.get("RepoDigests") or ()), image["Id"]))
+        await self._start(attempt, created.split()[-1], image_id)
 
     async def _start(self, attempt: Attempt, created: str, image_id: str) -> None:
         problem = ""
@@ -211,7 +210,8 @@ class PodContainers:
                     attempt.record_exit(ended)
                     break
                 silent = ""
-                lost = await self._has_lost_network(attempt)
+                network = self.network
+                lost = network is not None and await network.is_lost(self.runtime, attempt.started_at)
                 if lost:
                     await self._send(attempt, "KILL")
                 await self._wait_for_change(attempt, lost=lost)
@@ -224,9 +224,6 @@ class PodContainers:
             await asyncio.sleep(max(self.least_wait_s - (time.monotonic() - began), 0.0))
         attempt.settle()
         return ended
-
-    async def _has_lost_network(self, attempt: Attempt) -> bool:
-        return self.network is not None and await self.network.is_lost(self.runtime, attempt.started_at)
 
     async def _wait_for_change(self, attempt: Attempt, *, lost: bool) -> None:
         """Wait until a container has ended, or what holds its network, or for some minutes."""
@@ -360,10 +357,6 @@ def _started(container: Mapping[str, Any]) -> Started | None:
 
 def _exit(code: int, *, message: str, reason: str = "", supervised: bool = True) -> Exit:
     return Exit(code, 0, format_timestamp(time.time_ns()), supervised, reason, message)
-
-
-def _image_id(image: Mapping[str, Any]) -> str:
-    return str(next(iter(image.get("RepoDigests") or ()), image["Id"]))
 
 
 def _remedy(pod: Mapping[str, Any]) -> str:

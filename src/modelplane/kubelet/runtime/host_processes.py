@@ -30,8 +30,6 @@ from modelplane.kubelet.runtime.protocol import Tell
 
 _KILLED = 128 + signal.SIGKILL
 _START_S = 30.0
-_RECORD_S = 5.0
-_POLL_S = 0.01
 
 
 async def start_attempt(container: ContainerDirectory, launch: Launch) -> Attempt:
@@ -45,7 +43,7 @@ async def start_attempt(container: ContainerDirectory, launch: Launch) -> Attemp
     while not attempt.started_at and supervisor.alive:
         if time.monotonic() > deadline:
             supervisor.send(signal.SIGKILL)
-        await asyncio.sleep(_POLL_S)
+        await asyncio.sleep(0.01)
     return attempt
 
 
@@ -111,7 +109,7 @@ def kill_attempt(attempt: Attempt) -> None:
         other_processes.kill_session(supervisor)
 
 
-async def kill_for_certain(attempt: Attempt, record_s: float = _RECORD_S) -> None:
+async def kill_for_certain(attempt: Attempt, record_s: float = 5.0) -> None:
     """Kill an engine, and its supervisor too if that does not record the end in time."""
     kill_attempt(attempt)
     try:

@@ -30,7 +30,6 @@ _LAST_BACK_OFF_S = 300.0
 _SECRET_KEYS = (".dockerconfigjson", ".dockercfg")
 _LAYER = re.compile(r"([0-9a-f]{12}): (.*)")
 """A line about a layer, as Docker writes it; other container runtimes print less."""
-_DONE = frozenset({"Pull complete", "Already exists"})
 
 
 def expand_name(image: str) -> str:
@@ -114,7 +113,7 @@ async def _pull(runtime: ContainerRuntime, image: str, variables: Mapping[str, s
         for line in lines:
             if match := _LAYER.match(line):
                 layers.add(match[1])
-                if match[2] in _DONE:
+                if match[2] in {"Pull complete", "Already exists"}:
                     done.add(match[1])
         if len(done) != before:
             progress = f"{len(done)} of {len(layers)} layers"

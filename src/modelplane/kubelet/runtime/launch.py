@@ -8,13 +8,13 @@ import contextlib
 import errno
 import os
 import site
-import socket
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from modelplane.api.rejected import Rejected
+from modelplane.host.sockets import find_listen_problem
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
@@ -103,7 +103,7 @@ def find_obstacles(machine: Machine, pod: Mapping[str, Any]) -> Iterator[Rejecte
         of_tenants = [
             container
             for container in views.list_containers(pod)
-            if launchers.find_composed(container["image"]) is None
+            if (launcher := launchers.find_launcher(container["image"])) is None or launcher.composed is None
         ]
         yield from mounts.find_refusals(of_tenants, machine.closed)
 
@@ -169,7 +169,8 @@ async def find_account(machine: Machine, pod: Object, record: PodRecord, image: 
     A pod that declines the token gets none, such as that of an engine, whose author chooses the image.
     """
     declined = pod["spec"].get("automountServiceAccountToken") is False
-    if machine.api_server is None or declined or not launchers.has_service_account(image):
+    launcher = launchers.find_launcher(image)
+    if machine.api_server is None or declined or launcher is None or not launcher.reads_api:
         return Account()
     folder = volumes.find_folder(machine.directory.get_pod(record.uid)).account
     return await service_account.write_account(machine.client, machine.api_server, pod, folder)
@@ -270,19 +271,16 @@ def _check_ports(container: Mapping[str, Any], address: str) -> Rejected | None:
     for declared in container.get("ports", ()):
         if declared.get("protocol", "TCP") != "TCP":
             continue
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            port = declared["containerPort"]
-            try:
-                probe.bind((address, port))
-            except OSError as error:
-                if error.errno != errno.EADDRINUSE:
-                    fault = f"cannot use port {port} of {address}: {error.strerror}"
-                    return Rejected(WaitingReason.CREATE_ERROR, detail=fault)
-                return Rejected(
-                    WaitingReason.PORT_IN_USE,
-                    "another program of this machine",
-                    f"listens on port {port} of {address} or of every address",
-                    "stop it, or have the pod use another port",
-                )
+        port = declared["containerPort"]
+        error = find_listen_problem(address, port)
+        if error is not None and error.errno != errno.EADDRINUSE:
+            fault = f"cannot use port {port} of {address}: {error.strerror}"
+            return Rejected(WaitingReason.CREATE_ERROR, detail=fault)
+        if error is not None:
+            return Rejected(
+                WaitingReason.PORT_IN_USE,
+                "another program of this machine",
+                f"listens on port {port} of {address} or of every address",
+                "stop it, or have the pod use another port",
+            )
     return None

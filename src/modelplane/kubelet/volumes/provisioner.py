@@ -25,7 +25,6 @@ from modelplane.kubelet.volumes.provisioning import (
 
 _CLAIMS = resources.PERSISTENT_VOLUME_CLAIMS
 _VOLUMES = resources.PERSISTENT_VOLUMES
-_RETRY_S = 2.0
 
 _log = logging.getLogger(__name__)
 
@@ -61,7 +60,7 @@ class Provisioner:
                 self._forget_deleted()
                 done = [await self._try(item, step) for item, step in self._steps()]
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(None if all(done) else _RETRY_S):
+                    async with asyncio.timeout(None if all(done) else 2.0):
                         await self._changed.wait()
 
     def _forget_deleted(self) -> None:

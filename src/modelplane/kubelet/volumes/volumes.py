@@ -33,8 +33,6 @@ from modelplane.kubelet.volumes.mounts import SHARED_MEMORY, Mount
 from modelplane.kubelet.volumes.provisioning import STORAGE_CLASS
 from modelplane.kubelet.volumes.volume_files import File
 
-_NANO = 10**9
-
 
 @dataclass(frozen=True, slots=True)
 class PodVolumes:
@@ -164,7 +162,7 @@ async def _prepare(
 def _size_bytes(volume: Mapping[str, Any]) -> int:
     """Return the most bytes that an emptyDir may have; 0 if it has no limit."""
     limit = volume["emptyDir"].get("sizeLimit")
-    return -(-quantity.parse(limit).nano // _NANO) if limit else 0
+    return -(-quantity.parse(limit).nano // 10**9) if limit else 0
 
 
 def _write(folder: Path, files: Mapping[str, File]) -> None:

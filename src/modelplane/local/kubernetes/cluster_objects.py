@@ -30,9 +30,6 @@ from modelplane.kube.resources import Object
 from modelplane.kubelet.device_discovery import DiscoveredDevice
 from modelplane.kubelet.volumes import provisioning
 
-_ESTABLISHED_S = 30.0
-_TOGETHER = 4
-
 
 async def apply_in_order(client: Client, manifests: Iterable[Mapping[str, Any]]) -> None:
     """Apply manifests one after the other."""
@@ -42,7 +39,7 @@ async def apply_in_order(client: Client, manifests: Iterable[Mapping[str, Any]])
 
 async def apply_together(client: Client, manifests: Iterable[Mapping[str, Any]]) -> None:
     """Apply manifests that do not need one another."""
-    room = asyncio.Semaphore(_TOGETHER)
+    room = asyncio.Semaphore(4)
 
     async def apply(manifest: Mapping[str, Any]) -> None:
         async with room:
@@ -61,7 +58,7 @@ async def gather_all(work: Iterable[Coroutine[Any, Any, None]]) -> None:
 
 async def wait_until_established(client: Client, names: list[str]) -> None:
     """Return once the API server serves every named CustomResourceDefinition."""
-    async with asyncio.timeout(_ESTABLISHED_S):
+    async with asyncio.timeout(30.0):
         # One by one: a list of all has megabytes of schemas, each time.
         for name in names:
             while not await _established(client, name):

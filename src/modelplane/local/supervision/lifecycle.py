@@ -74,10 +74,8 @@ def measure_memory(pid: int) -> int:
     return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
 
 
-_START_S = 10.0
 _POLL_S = 0.05
 _HOPELESS_RESTARTS = 4
-_TAIL_LINES = 8
 
 
 def find_leader(home: Home) -> int | None:
@@ -98,7 +96,7 @@ def start(home: Home, binary: Path, only: Collection[str] = ()) -> bool:
         return False
     home.down.unlink(missing_ok=True)
     pid = _spawn_supervisor(home, binary, only)
-    deadline = time.monotonic() + _START_S
+    deadline = time.monotonic() + 10.0
     while find_leader(home) is None:
         ended, _ = os.waitpid(pid, os.WNOHANG)
         if ended or time.monotonic() > deadline:
@@ -209,18 +207,14 @@ def hold(home: Home, cluster: str, timeout_s: float = 90.0) -> tuple[str, ...]:
         home.find_hold(cluster).touch()
         if not _tell_leader(home):
             raise LocalError(f"nothing runs in {home.root}: run `modelplane up` first")
-        _until_stopped(home, cluster, processes_held, timeout_s)
+        deadline = time.monotonic() + timeout_s
+        while not all(_stopped(home, name) for name in processes_held):
+            if time.monotonic() > deadline:
+                raise LocalError(
+                    f'cluster "{cluster}" does not end within {timeout_s:g} s: see {home.log(LEADER)}'
+                )
+            time.sleep(_POLL_S)
     return ran
-
-
-def _until_stopped(home: Home, cluster: str, names: Iterable[str], timeout_s: float) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not all(_stopped(home, name) for name in names):
-        if time.monotonic() > deadline:
-            raise LocalError(
-                f'cluster "{cluster}" does not end within {timeout_s:g} s: see {home.log(LEADER)}'
-            )
-        time.sleep(_POLL_S)
 
 
 def find_busy(home: Home) -> str | None:
@@ -298,7 +292,7 @@ def _log_tail(home: Home, name: str) -> str:
     """Return the path of a process' log, and its last lines."""
     log = home.log(name)
     try:
-        lines = log.read_text(errors="replace").splitlines()[-_TAIL_LINES:]
+        lines = log.read_text(errors="replace").splitlines()[-8:]
     except OSError:
         lines = []
     return "".join([f"; the end of {log}:", *(f"\n  {line}" for line in lines)])

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from modelplane.host import addresses, file_system
+from modelplane.host import addresses, sockets
 from modelplane.local.home import Home
 from modelplane.local.kubernetes.control_plane import (
     ControlPlane,
@@ -72,7 +72,7 @@ class HealthyOnSocket:
         try:
             with socket.socket(socket.AF_UNIX) as connection:
                 connection.settimeout(_TIMEOUT_S)
-                file_system.connect(connection, self.address)
+                sockets.connect(connection, self.address)
                 return _answers(connection, self.path)
         except OSError:
             return False
@@ -115,7 +115,6 @@ LEADER = "supervisor"
 STANDBY = "standby"
 """The supervisor that takes over."""
 
-_POD_GRACE_S = 10.0
 
 CONTROL_PLANE = ("etcd", "control-plane")
 
@@ -161,7 +160,7 @@ def build_table(
         _controller(front),
         *(_agent(plane, settings, len(serving)) for plane in serving),
         _envoy(front, serving if settings.register else ()),
-        _standby(front, only),
+        Process(STANDBY, build_supervisor_argv(home, binary, only), home.root, Lived(0.0)),
     )
     return tuple(process for process in everything if not only or process.name in only)
 
@@ -242,11 +241,6 @@ def _envoy(plane: ControlPlane, serving: Iterable[ControlPlane]) -> Process:
     return Process("envoy", argv, directory, Listens(plane.ports.gateway))
 
 
-def _standby(plane: ControlPlane, only: Collection[str]) -> Process:
-    argv = build_supervisor_argv(plane.home, plane.binary, only)
-    return Process(STANDBY, argv, plane.home.root, Lived(0.0))
-
-
 def build_supervisor_argv(home: Home, binary: Path, only: Collection[str] = ()) -> tuple[str, ...]:
     """Return the command line of a supervisor: leader and standby have the same."""
     names = (f"--process={name}" for name in only)
@@ -256,4 +250,4 @@ def build_supervisor_argv(home: Home, binary: Path, only: Collection[str] = ()) 
 def _stop_pods(home: Home) -> None:
     from modelplane.kubelet.pods.pods import stop_all  # noqa: PLC0415 - large, and wanted only at the end
 
-    stop_all(home.agent, grace_s=_POD_GRACE_S)
+    stop_all(home.agent, grace_s=10.0)
