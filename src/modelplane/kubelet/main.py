@@ -67,12 +67,8 @@ def run(settings: Settings) -> None:
                 f'cannot run the node agent: another one uses the directory "{settings.directory}": '
                 "stop that one, or choose another --dir"
             ) from error
-        asyncio.run(_run(settings))
-
-
-async def _run(settings: Settings) -> None:
-    if await run_until_signalled(_serve(settings)):
-        _log.info("the agent ends; its pods run on")
+        if asyncio.run(run_until_signalled(_serve(settings))):
+            _log.info("the agent ends; its pods run on")
 
 
 async def _serve(settings: Settings) -> None:

@@ -215,7 +215,12 @@ class _Publisher:
         names = {manifest["metadata"]["name"] for manifest in desired}
         for old in self.informer:
             if old["metadata"]["name"].startswith(f"{INDEX}-") and old["metadata"]["name"] not in names:
-                await self._delete(old)
+                await self._client.delete(
+                    self._channel.resource,
+                    old["metadata"]["name"],
+                    self._namespace,
+                    uid=old["metadata"]["uid"],
+                )
         return bool(written)
 
     async def _write(self, manifest: Object) -> bool:
@@ -226,12 +231,6 @@ class _Publisher:
             return False
         self.informer.remember(await self._client.apply(manifest))
         return True
-
-    async def _delete(self, item: Object) -> None:
-        metadata = item["metadata"]
-        await self._client.delete(
-            self._channel.resource, metadata["name"], self._namespace, uid=metadata["uid"]
-        )
 
 
 def find_address(service: Mapping[str, Any], *, tls: bool = False) -> GatewayAddress:

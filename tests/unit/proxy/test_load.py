@@ -94,8 +94,8 @@ def test_an_envoy_that_does_not_answer_is_a_problem(tmp_path: Path) -> None:
 def test_a_gateway_that_began_again_or_is_new_has_no_negative_and_no_old_requests() -> None:
     before = Load({"a": Reading(requests={"x": 50})})
     now = Load({"a": Reading(requests={"x": 3}), "b": Reading(requests={"x": 1000})})
-    assert now.count_requests_since(before, "x") == 3
-    assert now.count_requests_since(now, "x") == 0
+    assert now.count_since(before, "requests", "x") == 3
+    assert now.count_since(now, "requests", "x") == 0
 
 
 def test_streams_are_counted_by_bucket_since_the_last_reading() -> None:
@@ -116,5 +116,7 @@ def test_streams_are_counted_by_bucket_since_the_last_reading() -> None:
 def test_a_gateway_that_did_not_answer_for_a_while_is_compared_with_its_last_counts() -> None:
     before = Load({"a": Reading(requests={"x": 5})})
     silent = Load(problem="no answer")
-    assert Load({"a": Reading(requests={"x": 6})}).count_requests_since(silent.keep_missing(before), "x") == 1
+    assert (
+        Load({"a": Reading(requests={"x": 6})}).count_since(silent.keep_missing(before), "requests", "x") == 1
+    )
     assert Load({"b": Reading()}).keep_missing(before).readings == {"b": Reading()}

@@ -92,16 +92,14 @@ def _connection_manager(listener: Listener, *, with_module: bool, is_former: boo
         "always_set_request_id_in_response": True,
         "stream_idle_timeout": _STREAM_IDLE,
         "request_headers_timeout": "30s",
-        **_limit_request(listener, with_module=with_module, is_former=is_former),
+        # The module has the limit without a timer for each request.
+        **(
+            {}
+            if with_module and listener.front and not is_former
+            else {"request_timeout": f"{module_filters.REQUEST_TIMEOUT_S}s"}
+        ),
         "upgrade_configs": [{"upgrade_type": "websocket"}],
     }
-
-
-def _limit_request(listener: Listener, *, with_module: bool, is_former: bool) -> dict[str, Any]:
-    """Return the time limit of requests, but where the module has it without a timer for each request."""
-    if with_module and listener.front and not is_former:
-        return {}
-    return {"request_timeout": f"{module_filters.REQUEST_TIMEOUT_S}s"}
 
 
 def _before_router(listener: Listener, *, with_module: bool, is_former: bool) -> list[dict[str, Any]]:

@@ -26,16 +26,6 @@ def is_pool_reference(reference: Object) -> bool:
     return reference.get("kind") == KIND and reference.get("group") == "inference.networking.k8s.io"
 
 
-def list_members(pool: Object, pods: Iterable[Object], address_of: Callable[[str], str]) -> Hosts:
-    """Return the addresses and ports of a pool's ready pods, sorted. ``pods`` are those of its namespace."""
-    hosts = {
-        (address_of(pod["status"]["podIP"]), port["number"])
-        for pod in list_ready(pool, pods)
-        for port in pool["spec"]["targetPorts"]
-    }
-    return tuple(sorted(hosts))
-
-
 def list_ready(pool: Object, pods: Iterable[Object]) -> tuple[Object, ...]:
     """Return the pods of a pool that take requests, by their names."""
     labels = get_map(pool, "spec", "selector", "matchLabels").items()
@@ -62,11 +52,6 @@ def check_pool(pool: Object) -> Rejected | None:
     if "port" not in reference:
         return Rejected(subject="spec.endpointPickerRef.port", detail="is missing")
     return None
-
-
-def is_fail_open(pool: Object) -> bool:
-    """Return True if requests go to any pod while no picker answers."""
-    return bool(pool["spec"]["endpointPickerRef"].get("failureMode") == "FailOpen")
 
 
 SERVICE_NAME = "kubernetes.io/service-name"
@@ -128,9 +113,14 @@ class _Cluster:
         picker = EndpointPicker(
             f"{namespace}/{name}/picker",
             self.list_hosts(namespace, reference["name"], port),
-            is_fail_open(pool),
+            fails_open=reference.get("failureMode") == "FailOpen",
         )
-        return list_members(pool, self._pods[namespace], self._address_of), picker
+        hosts = {
+            (self._address_of(pod["status"]["podIP"]), target["number"])
+            for pod in list_ready(pool, self._pods[namespace])
+            for target in pool["spec"]["targetPorts"]
+        }
+        return tuple(sorted(hosts)), picker
 
 
 def build_workload_routes(

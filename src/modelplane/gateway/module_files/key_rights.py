@@ -9,6 +9,7 @@ the requests of the clients that use it.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import NamedTuple
 
 from modelplane.api.fields.requests.key_limits import RateLimitType
@@ -74,20 +75,16 @@ def find_holders(claims: Iterable[Claim], former: Holders) -> Holders:
             if not (candidate.is_refused or (candidate.id, sha256) in former.refused)
         ]
         if owner is None and free:
-            owner = min(free, key=_rank).namespace
+            owner = min(free, key=attrgetter("rank")).namespace
         of_owner = [candidate for candidate in free if candidate.namespace == owner]
         if of_owner:
             ids[sha256] = next(
                 (candidate.id for candidate in of_owner if candidate.id == before),
-                min(of_owner, key=_rank).id,
+                min(of_owner, key=attrgetter("rank")).id,
             )
         if len(of_owner) < len(named):
             refused.update((candidate.id, sha256) for candidate in named if candidate not in of_owner)
     return Holders(ids, frozenset(refused), _left(ids, former))
-
-
-def _rank(claim: Claim) -> _Rank:
-    return claim.rank
 
 
 def _left(ids: Mapping[str, str], former: Holders) -> Mapping[str, str]:

@@ -151,8 +151,6 @@ _GRACE_S = 5.0
 DIVIDING_PLUGIN = "disagg-profile-handler"
 """Plugin of a configuration that has prompts computed by prefill pods."""
 
-_PREFILL, _DECODE = "prefill", "decode"
-
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -182,14 +180,13 @@ class Turns:
         turn = next(self._turns)
         if not self._is_divided:
             return Choice(_address(ready, turn, port)) if ready else None
-        decode, prefill = (_pods_of_role(role, ready) for role in (_DECODE, _PREFILL))
+        decode, prefill = (
+            [pod for pod in ready if pod["metadata"]["labels"].get(labels.LLM_D_ROLE) == role]
+            for role in ("decode", "prefill")
+        )
         if not decode:
             return None
         return Choice(_address(decode, turn, port), _address(prefill, turn, port) if prefill else "")
-
-
-def _pods_of_role(role: str, pods: Sequence[Object]) -> list[Object]:
-    return [pod for pod in pods if pod["metadata"]["labels"].get(labels.LLM_D_ROLE) == role]
 
 
 def _address(pods: Sequence[Object], turn: int, port: int) -> str:
@@ -307,17 +304,13 @@ def _say(sentence: str) -> None:
     sys.stderr.flush()
 
 
-def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
+def main(arguments: Sequence[str]) -> None:
+    """Be the endpoint picker until SIGTERM."""
     parser = argparse.ArgumentParser(prog="endpoint-picker", allow_abbrev=False)
     for flag in ("--pool-name", "--pool-namespace", "--pool-group", "--config-file"):
         parser.add_argument(flag, required=True)
     parser.add_argument("--grpc-port", type=int, required=True)
-    return parser.parse_args(arguments)
-
-
-def main(arguments: Sequence[str]) -> None:
-    """Be the endpoint picker until SIGTERM."""
-    parsed = _parsed(arguments)
+    parsed = parser.parse_args(arguments)
     turns = Turns(is_divided=is_divided(yaml.safe_load(Path(parsed.config_file).read_text(encoding="utf-8"))))
 
     async def run() -> None:

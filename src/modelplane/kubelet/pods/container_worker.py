@@ -17,7 +17,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any
 
@@ -100,30 +100,25 @@ class Prober:
                 tasks.create_task(self._watch_liveness(liveness, attempt))
 
     async def _started_up(self, startup: probes.Probe, attempt: Attempt) -> bool:
-        ask = partial(self._ask, attempt)
-        async for verdict in probes.observe_verdicts(startup, ask, _running_s(attempt)):
+        async for verdict in self._observe(startup, attempt):
             if not verdict.ok:
                 await self._end_failed(attempt, startup, "startup", verdict)
             return verdict.ok
         return False
 
     async def _watch_readiness(self, readiness: probes.Probe, attempt: Attempt) -> None:
-        ask = partial(self._ask, attempt)
-        async for verdict in probes.observe_verdicts(readiness, ask, _running_s(attempt)):
+        async for verdict in self._observe(readiness, attempt):
             self._report.set(ready=verdict.ok)
             if not verdict.ok:
                 self._report.record_event(Reason.UNHEALTHY, f"the readiness probe failed: {verdict.problem}")
 
     async def _watch_liveness(self, liveness: probes.Probe, attempt: Attempt) -> None:
-        ask = partial(self._ask, attempt)
-        async for verdict in probes.observe_verdicts(liveness, ask, _running_s(attempt)):
+        async for verdict in self._observe(liveness, attempt):
             if not verdict.ok:
                 await self._end_failed(attempt, liveness, "liveness", verdict)
                 return
 
-    async def _end_failed(
-        self, attempt: Attempt, asked: probes.Probe, kind: str, verdict: probes.Verdict
-    ) -> None:
+    async def _end_failed(self, attempt: Attempt, asked: probes.Probe, kind: str, verdict: Answer) -> None:
         name = self._report.spec["name"]
         self._report.record_event(Reason.UNHEALTHY, f"the {kind} probe failed: {verdict.problem}")
         self._report.record_event(
@@ -134,14 +129,13 @@ class Prober:
         most_s = float(find_grace_s(self._report.pod) if asked.grace_s is None else asked.grace_s)
         await self._termination.end(attempt, start_countdown(most_s))
 
-    async def _ask(self, attempt: Attempt, handler: Mapping[str, Any], timeout_s: float) -> Answer:
-        return await self._runtimes.find(attempt).ask(attempt, handler, self._report.spec, timeout_s)
+    def _observe(self, asked: probes.Probe, attempt: Attempt) -> AsyncIterator[Answer]:
+        async def ask(handler: Mapping[str, Any], timeout_s: float) -> Answer:
+            return await self._runtimes.find(attempt).ask(attempt, handler, self._report.spec, timeout_s)
 
-
-def _running_s(attempt: Attempt) -> float:
-    if not attempt.started_at:
-        return 0.0
-    return max(time.time() - timestamps.parse(attempt.started_at).timestamp(), 0.0)
+        started_at = attempt.started_at
+        running_s = time.time() - timestamps.parse(started_at).timestamp() if started_at else 0.0
+        return probes.observe_verdicts(asked, ask, max(running_s, 0.0))
 
 
 FIRST_RETRY_S = 0.5

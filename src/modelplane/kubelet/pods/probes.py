@@ -149,9 +149,7 @@ async def find_grpc_problem(action: Mapping[str, Any], address: str) -> str | No
     except ProtocolError:
         return "the answer is not gRPC"
     finally:
-        writer.close()
-        with contextlib.suppress(OSError):
-            await writer.wait_closed()
+        await _close(writer)
 
 
 async def _ask_grpc(
@@ -221,14 +219,6 @@ class Probe:
     """Termination grace period after this probe fails; None means the pod's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """The verdict of a probe; ``problem`` is that of the last answer if it failed."""
-
-    ok: bool
-    problem: str = ""
-
-
 def probe(container: Mapping[str, Any], field: str) -> Probe | None:
     """Return one of a container's probes; None if it has none."""
     spec = container.get(field)
@@ -246,8 +236,8 @@ def probe(container: Mapping[str, Any], field: str) -> Probe | None:
     )
 
 
-async def observe_verdicts(asked: Probe, ask: Ask, running_s: float) -> AsyncIterator[Verdict]:
-    """Probe without end; yield each verdict that differs from the previous one.
+async def observe_verdicts(asked: Probe, ask: Ask, running_s: float) -> AsyncIterator[Answer]:
+    """Probe without end; yield each verdict that differs from the previous one, as an answer.
 
     ``running_s`` is the time since the container started, from which the initial delay counts.
     """
@@ -263,5 +253,5 @@ async def observe_verdicts(asked: Probe, ask: Ask, running_s: float) -> AsyncIte
         needed = asked.success_threshold if answer.ok else asked.failure_threshold
         if streak >= needed and answer.ok is not last:
             last = answer.ok
-            yield Verdict(answer.ok, "" if answer.ok else answer.problem)
+            yield Answer(answer.ok, "" if answer.ok else answer.problem)
         await asyncio.sleep(max(asked.period_s - (loop.time() - began), 0.0))

@@ -1,6 +1,6 @@
 """The containers of a pod, and the agent's knowledge of them; a pod narrowed to one container. Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
@@ -178,15 +178,11 @@ def select_container(pod: Object, name: str) -> Object:
     if len(every) == 1:
         return pod
     spec = {key: value for key, value in pod["spec"].items() if key != "initContainers"}
-    shared = set(_shared(every))
+    mounted = [{mount["name"] for mount in container.get("volumeMounts", ())} for container in every]
+    shared = {name for name in set().union(*mounted) if sum(name in names for names in mounted) > 1}
     volumes = [_on_disk(volume) if volume["name"] in shared else volume for volume in spec.get("volumes", ())]
     chosen = [container for container in every if container["name"] == name]
     return {**pod, "spec": {**spec, "containers": chosen, "volumes": volumes}}
-
-
-def _shared(every: tuple[Mapping[str, Any], ...]) -> Iterator[str]:
-    mounted = [{mount["name"] for mount in container.get("volumeMounts", ())} for container in every]
-    return (name for name in set().union(*mounted) if sum(name in names for names in mounted) > 1)
 
 
 def _on_disk(volume: Mapping[str, Any]) -> Mapping[str, Any]:

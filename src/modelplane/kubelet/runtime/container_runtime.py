@@ -15,6 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
+
 from modelplane.api.rejected import Rejected
 from modelplane.host import addresses
 from modelplane.host.file_system import write_private
@@ -206,7 +208,9 @@ class PodContainers:
                 ended = await self._end(attempt)
                 if ended is not None:
                     if lost:
-                        ended = replace(ended, reason=pod_network.LOST, message=pod_network.LOST_MESSAGE)
+                        ended = msgspec.structs.replace(
+                            ended, reason=pod_network.LOST, message=pod_network.LOST_MESSAGE
+                        )
                     attempt.record_exit(ended)
                     break
                 silent = ""

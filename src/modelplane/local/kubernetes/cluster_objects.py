@@ -61,13 +61,11 @@ async def wait_until_established(client: Client, names: list[str]) -> None:
     async with asyncio.timeout(30.0):
         # One by one: a list of all has megabytes of schemas, each time.
         for name in names:
-            while not await _established(client, name):
+            while not (
+                (kind := await client.get(resources.CUSTOM_RESOURCE_DEFINITIONS, name))
+                and is_true(kind, "Established")
+            ):
                 await asyncio.sleep(0.05)
-
-
-async def _established(client: Client, name: str) -> bool:
-    definition = await client.get(resources.CUSTOM_RESOURCE_DEFINITIONS, name)
-    return definition is not None and is_true(definition, "Established")
 
 
 CONTROLLERS = "modelplane:controllers"
