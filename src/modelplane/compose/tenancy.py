@@ -6,7 +6,7 @@ import msgspec
 from msgspec.structs import replace
 
 from modelplane.api.conditions.reasons import AdmittedReason, CommonCondition
-from modelplane.api.namespaces import check_reserved
+from modelplane.api.names import check_reserved
 from modelplane.compose.composition import Blocked, Composition, Request, keep_all
 from modelplane.compose.conditions import Condition, false
 

@@ -7,7 +7,7 @@ gets a tenth more than the source reports, because file systems and partial down
 import re
 from collections.abc import Iterable
 
-from modelplane.api.fields.caches.cache_sources import LARGEST_GIB
+from modelplane.api.fields.cache_sources import LARGEST_GIB
 from modelplane.api.meta import Object
 from modelplane.api.model_cache import CacheEstimate, ModelCache
 from modelplane.api.schema.untyped import get_list, get_map

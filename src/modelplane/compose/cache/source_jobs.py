@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from modelplane.api.fields.caches.cache_sources import (
+from modelplane.api.fields.cache_sources import (
     HTTP,
     NGC,
     OCI,

@@ -7,9 +7,8 @@ import msgspec
 from modelplane import scheduler
 from modelplane.api import labels
 from modelplane.api.fields.cluster.devices import DeviceSelector
-from modelplane.api.fields.pods.engines import Serving
+from modelplane.api.fields.pods.engines import Serving, ServingBackend
 from modelplane.api.fields.pods.pod_scheduler import PodScheduler
-from modelplane.api.fields.pods.serving_backend import ServingBackend
 from modelplane.api.meta import LocalReference, ObjectMeta
 from modelplane.api.model_deployment import Engine, ModelDeployment, ReplicaTemplate
 from modelplane.api.model_replica import (

@@ -4,7 +4,7 @@ from typing import Any
 
 from modelplane.api.conditions.reasons import ModelKeyCondition
 from modelplane.api.conditions.reasons import ModelKeyReason as Reason
-from modelplane.api.fields.requests.budgets import Budget
+from modelplane.api.fields.requests.pricing import Budget
 from modelplane.api.inference_gateway import DEFAULT_NAME
 from modelplane.api.model_key import BudgetLimit, BudgetScope
 from modelplane.compose.conditions import Condition, false, true

@@ -16,7 +16,7 @@ from modelplane.api.conditions.reasons import CommonCondition, SyncedReason
 from modelplane.api.meta import API_VERSION, Object, kind_name
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import ModelDeployment
-from modelplane.api.namespaces import check_reserved
+from modelplane.api.names import check_reserved
 from modelplane.api.schema.decode import InvalidObject
 from modelplane.compose.composition import Requirement, Unknown
 from modelplane.compose.deployment import fleet_snapshot, preferred

@@ -11,7 +11,7 @@ import msgspec
 
 from modelplane.api.conditions.reasons import ModelReplicaCondition as Type
 from modelplane.api.conditions.reasons import ModelReplicaReason as Reason
-from modelplane.api.fields.cluster.eviction_notices import ReplicaEviction
+from modelplane.api.fields.cluster.node_pools import ReplicaEviction
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import Object
 from modelplane.api.model_replica import ModelReplica

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from modelplane.api.fields.requests.key_limits import RateLimitType
 from modelplane.api.inference_gateway import EVERY_NAMESPACE, KeyGrant
-from modelplane.api.namespaces import check_reserved
+from modelplane.api.names import check_reserved
 
 MOST_LEFT = 10_000
 """Hashes whose last namespace is remembered although no ModelKey has them."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from modelplane.api.fields.requests.budgets import Budget
+from modelplane.api.fields.requests.pricing import Budget
 from modelplane.api.meta import Object
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_key import BudgetLimit, BudgetScope

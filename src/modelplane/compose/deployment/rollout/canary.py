@@ -13,7 +13,7 @@ from math import ceil
 import msgspec
 
 from modelplane.api import labels
-from modelplane.api.fields.deployment.canary_settings import CanaryPhase, CanarySettings, CanaryStatus
+from modelplane.api.fields.deployment.rollout_settings import CanaryPhase, CanarySettings, CanaryStatus
 from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica

@@ -4,7 +4,7 @@ from typing import Any
 
 from modelplane.api.conditions.reasons import ModelDeploymentCondition
 from modelplane.api.conditions.reasons import ModelDeploymentReason as Reason
-from modelplane.api.fields.deployment.canary_settings import CanaryPhase, CanaryStatus
+from modelplane.api.fields.deployment.rollout_settings import CanaryPhase, CanaryStatus
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.deployment.rollout.canary import Canary, is_paused, timestamp

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from modelplane.api import labels
-from modelplane.api.fields.pods.engines import Role
-from modelplane.api.fields.pods.serving_backend import ServingBackend
+from modelplane.api.fields.pods.engines import Role, ServingBackend
 from modelplane.api.meta import Object
 from modelplane.api.model_replica import ModelReplica, PlacedEngine
 from modelplane.api.names import DIGITS, child_name

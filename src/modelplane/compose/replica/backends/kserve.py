@@ -14,8 +14,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from modelplane.api import labels
-from modelplane.api.fields.pods.engines import ENGINE_PORT, Phase, Role
-from modelplane.api.fields.pods.serving_backend import ServingBackend
+from modelplane.api.fields.pods.engines import ENGINE_PORT, Phase, Role, ServingBackend
 from modelplane.api.meta import Object
 from modelplane.api.model_replica import ModelReplica, PlacedEngine
 from modelplane.api.names import child_name
