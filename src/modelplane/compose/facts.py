@@ -23,10 +23,9 @@ from modelplane.compose.composition import Request, Silence
 from modelplane.deciders.autoscaling.state import State
 from modelplane.deciders.canary.state import Observed
 from modelplane.deciders.cluster_health import Watched
-from modelplane.gateway.endpoint_share import EndpointShare
+from modelplane.gateway.services import EndpointShare
 from modelplane.gateway.tokens import GatewayKeys
-from modelplane.gateway.usage.spent_budgets import KeyBudgets
-from modelplane.gateway.usage.spent_tiers import TierBudgets
+from modelplane.gateway.usage.spent_budgets import KeyBudgets, TierBudgets
 
 
 class AutoscalerFacts(msgspec.Struct, frozen=True):

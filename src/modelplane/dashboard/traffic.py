@@ -11,7 +11,7 @@ from typing import BinaryIO, Final
 
 from modelplane.gateway.usage.costs import UNIT
 from modelplane.gateway.usage.usage_sums import MOST_LINE_BYTES, By, Usage, UsageRecord, record_of
-from modelplane.proxy.usage_files import USAGE_LOG
+from modelplane.proxy.envoy_directory import USAGE_LOG
 
 WINDOW: Final = timedelta(minutes=5)
 

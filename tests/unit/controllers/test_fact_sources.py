@@ -15,8 +15,8 @@ from modelplane.compose.serving_stack.component import StackFacts
 from modelplane.controllers.facts.cluster_sources import ClusterSource, StackSource
 from modelplane.controllers.facts.fact_source import FactSources
 from modelplane.controllers.facts.gateway_sources import ServiceSource
-from modelplane.gateway.endpoint_share import EndpointShare
 from modelplane.gateway.mutual_tls import Link
+from modelplane.gateway.services import EndpointShare
 from modelplane.proxy.interface import GatewayAddress
 from support.replicas import replica
 

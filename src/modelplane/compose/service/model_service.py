@@ -37,15 +37,14 @@ from modelplane.compose.readiness import accepted, exists, refusal
 from modelplane.compose.service import hold, region_rules, service_conditions
 from modelplane.gateway import balancing, region_routing
 from modelplane.gateway.destinations import Destinations
-from modelplane.gateway.endpoint_share import MOST_IN_NAMESPACE
 from modelplane.gateway.gateway_api import endpoint_backends, route_tree
-from modelplane.gateway.gateway_api.implementations import OTHER, find_implementation
-from modelplane.gateway.gateway_api.route_tree import ROUTE
+from modelplane.gateway.gateway_api.route_tree import OTHER, ROUTE, find_implementation
 from modelplane.gateway.module_files.models import ONE_URL
 from modelplane.gateway.region_routing import Admitted
 from modelplane.gateway.route_table import Route
 from modelplane.gateway.services import (
     MOST_ENDPOINTS,
+    MOST_IN_NAMESPACE,
     Selected,
     build_service_route,
     list_without_target,

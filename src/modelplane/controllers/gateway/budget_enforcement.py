@@ -18,7 +18,7 @@ from modelplane.api.model_service import ModelService
 from modelplane.compose.composition import Blocked
 from modelplane.controllers.gateway.closed_tiers import Tiers
 from modelplane.controllers.runnable import Runnable
-from modelplane.gateway.envoy.filters.module_filters import KEYS
+from modelplane.gateway.envoy.module_filters import KEYS
 from modelplane.gateway.module_files.keys import KeyFile, KeyTable
 from modelplane.gateway.route_table import Front
 from modelplane.gateway.usage.costs import Tariff
@@ -26,12 +26,12 @@ from modelplane.gateway.usage.ledger import Ledger, format_day
 from modelplane.gateway.usage.spent_budgets import (
     BudgetTable,
     KeyBudgets,
+    TierBudgets,
     budget_table,
     has_budgets,
     list_blocked,
     refuse_spent,
 )
-from modelplane.gateway.usage.spent_tiers import TierBudgets
 from modelplane.kube import errors
 from modelplane.proxy.interface import Proxy
 from modelplane.proxy.ledger_file import get_now

@@ -11,7 +11,12 @@ from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.memo import readable
 from modelplane.gateway.usage.costs import Tariff
 from modelplane.gateway.usage.ledger import Ledger
-from modelplane.gateway.usage.spent_tiers import ServiceUse, TierBudgets, has_budgets, measure_service_use
+from modelplane.gateway.usage.spent_budgets import (
+    ServiceUse,
+    TierBudgets,
+    has_tier_budgets,
+    measure_service_use,
+)
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object
 
@@ -32,7 +37,7 @@ class Tiers:
     @property
     def with_budgets(self) -> list[Object]:
         """The ModelServices of which an entry has a budget."""
-        return [item for item in self._services if has_budgets(item)]
+        return [item for item in self._services if has_tier_budgets(item)]
 
     def state(self, service: ModelService, problem: str) -> TierBudgets:
         """Return the state of a service's budgets; ``problem`` says why it is not known, if it is not."""

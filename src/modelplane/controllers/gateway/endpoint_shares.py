@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 
 from modelplane.controllers.interests import OwnerKey
-from modelplane.gateway.endpoint_share import MOST_IN_NAMESPACE, EndpointShare
+from modelplane.gateway.services import MOST_IN_NAMESPACE, EndpointShare
 
 
 class EndpointShares:

@@ -21,8 +21,8 @@ from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers.fair_queue import Turns
 from modelplane.controllers.gateway.endpoint_shares import EndpointShares
 from modelplane.controllers.interests import Interests, OwnerKey
-from modelplane.gateway.endpoint_share import EndpointShare
 from modelplane.gateway.route_table import Route, shared
+from modelplane.gateway.services import EndpointShare
 from modelplane.kube.informer import build_key
 from modelplane.kube.resources import Object
 

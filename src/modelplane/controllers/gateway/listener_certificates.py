@@ -15,8 +15,8 @@ from modelplane.api.inference_gateway import Backend, GatewayTLS, InferenceGatew
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.api.rejected import Rejected
 from modelplane.api.schema.decode import InvalidObject, decode_as
-from modelplane.gateway.envoy.certificates.listener_tls import name_certificate_file, parse_certificate
-from modelplane.gateway.tls import Certificate, Tls
+from modelplane.gateway.envoy.certificate_files import name_certificate_file, parse_certificate
+from modelplane.gateway.route_table import Certificate, Tls
 from modelplane.host import certificates
 from modelplane.kube.resources import Object
 from modelplane.proxy.interface import GatewayAddress

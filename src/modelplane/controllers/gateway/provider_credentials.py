@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from modelplane.compose.composition import Requirement, Unknown
 from modelplane.compose.model_endpoint import secret_requirement
 from modelplane.gateway.credentials import build_header, list_references
-from modelplane.gateway.envoy.filters.module_filters import CREDENTIALS
-from modelplane.gateway.module_files.credential_file import CredentialFile, SecretHeader
+from modelplane.gateway.envoy.module_filters import CREDENTIALS
+from modelplane.gateway.module_files.route_files import CredentialFile, SecretHeader
 from modelplane.gateway.route_table import Route
 from modelplane.kube.informer import Key, build_key
 from modelplane.kube.resources import Object

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from modelplane.controllers.helm import die_with_parent
-from modelplane.host.private_files import write_private
+from modelplane.host.file_system import write_private
 
 AT_A_TIME: Final = 8
 """Processes of Helm in one controller; one takes up to 100 MB of memory."""
