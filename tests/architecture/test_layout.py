@@ -30,7 +30,6 @@ TWICE = {
     "the same part of the cluster of each cloud": (
         "cluster fabric identity inside kinds network nodes pools recipe storage"
     ),
-    "the same part of each decider": "decision evidence state",
     "the errors of a package": "errors",
     "where a process begins": "main",
     "what answers requests": "server",

@@ -7,7 +7,7 @@ import msgspec
 
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.compose.composition import Request
-from modelplane.deciders.canary.state import Observed
+from modelplane.deciders.canary import Observed
 from modelplane.deciders.cluster_health import Watched
 
 

@@ -38,7 +38,7 @@ from modelplane.compose.deployment.deployment_facts import DeploymentFacts, Depl
 from modelplane.compose.deployment.standby import standby
 from modelplane.compose.quota import device_quota, priorities
 from modelplane.compose.readiness import is_true
-from modelplane.deciders.canary.state import UNDECIDED
+from modelplane.deciders.canary import UNDECIDED
 from modelplane.offline.files.edits import merge_edits
 from modelplane.offline.files.identities import add_uids, add_version
 from modelplane.offline.files.store import Store
