@@ -20,8 +20,8 @@ from modelplane.api.model_key import ModelKey
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
 from modelplane.compose.composition import Request, Silence
-from modelplane.deciders.autoscaling.state import State
-from modelplane.deciders.canary.state import Observed
+from modelplane.deciders.autoscaling.decision import State
+from modelplane.deciders.canary import Observed
 from modelplane.deciders.cluster_health import Watched
 from modelplane.gateway.services import EndpointShare
 from modelplane.gateway.tokens import GatewayKeys

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from modelplane.gateway.module_files.service_file import ServiceEntry
 
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService

@@ -45,7 +45,7 @@ def status(*, name: str, namespace: str, target: Target) -> None:
     """
     from modelplane.api.conditions.reasons import ModelDeploymentCondition, ModelDeploymentReason
     from modelplane.compose.readiness import condition_of, observed_generation
-    from modelplane.deciders.canary.state import COUNTS_EVERY_S
+    from modelplane.deciders.canary import COUNTS_EVERY_S
 
     async def do(client: "Client") -> "Object":
         return await _find(client, name, namespace, target)

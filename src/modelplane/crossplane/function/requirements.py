@@ -44,7 +44,7 @@ from modelplane.crossplane.function.observation import Observation
 from modelplane.crossplane.function.structs import Decoder, metadata_of
 from modelplane.gateway.gateway_api import endpoint_backends
 from modelplane.kube import kubeconfig_secret, timestamps
-from modelplane.kube.token_claims import decode_claims
+from modelplane.kube.kubeconfig_secret import decode_claims
 
 _DEFINITION = "definition"
 _REVISION = "revision"

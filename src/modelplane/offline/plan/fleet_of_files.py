@@ -37,7 +37,7 @@ from modelplane.compose.deployment import fleet_snapshot, lost_replicas, model_d
 from modelplane.compose.deployment.standby import standby
 from modelplane.compose.facts import DeploymentFacts, DeploymentRequest
 from modelplane.compose.readiness import is_true
-from modelplane.deciders.canary.state import UNDECIDED
+from modelplane.deciders.canary import UNDECIDED
 from modelplane.offline.files.edits import merge_edits
 from modelplane.offline.files.identities import add_uids, add_version
 from modelplane.offline.files.store import Store
