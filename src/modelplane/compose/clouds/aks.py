@@ -3,7 +3,7 @@
 AKS scales pools itself.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Network
 from typing import Any
 
@@ -13,7 +13,7 @@ from modelplane.api.clouds.cloud_cluster import PoolRole
 from modelplane.api.clouds.cloud_rows import Cloud
 from modelplane.api.clouds.cluster_origin import Source
 from modelplane.api.clouds.serving_stack import VolumeBinding
-from modelplane.api.fields.cluster.node_pools import SPOT_TAINT, FabricType, NodePool, NodeTaint
+from modelplane.api.fields.cluster.node_pools import SPOT_TAINT, FabricType, NodePool
 from modelplane.api.fields.cluster.stack_components import ComponentName
 from modelplane.api.inference_class import Provisioning
 from modelplane.compose.clouds import address_ranges
@@ -26,10 +26,10 @@ from modelplane.compose.clouds.kinds import (
     AKS_VIRTUAL_NETWORK,
 )
 from modelplane.compose.clouds.nodes import (
-    GPU_TAINT,
     SYSTEM,
     WITHOUT_LATE_INITIALIZATION,
     at_first,
+    label_and_taint,
     others,
     system_pool,
     system_problems,
@@ -254,17 +254,14 @@ def compose_nodes(site: Site[AKSCluster]) -> Parts:
 
 
 def _node(site: Site[AKSCluster], pool: AKSNodePool) -> dict[str, Any]:
-    node_labels = {labels.POOL: pool.name}
-    tainted: Iterable[NodeTaint] = pool.taints
+    node_labels, tainted = label_and_taint(pool)
     node: dict[str, Any] = {"nodeLabels": node_labels}
-    if pool.role is PoolRole.GPU and pool.gpu is not None:
-        node_labels[labels.GPU] = pool.gpu.accelerator_type
-        tainted = (GPU_TAINT, *pool.taints)
+    if labels.GPU in node_labels:
         node["gpuDriver"] = str(site.owner.spec.gpu_driver)
     if pool.spot:
         # AKS adds both; without them here, the provider would take them away.
         node_labels[SPOT_TAINT.key] = SPOT_TAINT.value
-        tainted = (*tainted, *(() if SPOT_TAINT in pool.taints else (SPOT_TAINT,)))
+        tainted += () if SPOT_TAINT in pool.taints else (SPOT_TAINT,)
         node |= SPOT
     if tainted:
         node["nodeTaints"] = [f"{taint.key}={taint.value}:{taint.effect}" for taint in tainted]

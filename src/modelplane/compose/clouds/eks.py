@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from modelplane.api import labels
-from modelplane.api.clouds.cloud_cluster import PoolRole
 from modelplane.api.clouds.cloud_rows import Cloud
 from modelplane.api.clouds.cluster_origin import Source
 from modelplane.api.clouds.eks_cluster import EKSCluster, EKSFabric, EKSNodePool
@@ -31,8 +30,8 @@ from modelplane.compose.clouds.kinds import (
     EKS_SECURITY_GROUP,
 )
 from modelplane.compose.clouds.nodes import (
-    GPU_TAINT,
     WITHOUT_LATE_INITIALIZATION,
+    label_and_taint,
     system_pool,
     system_problems,
     taints,
@@ -160,7 +159,7 @@ def compose_nodes(site: Site[EKSCluster]) -> Parts:
     """Compose every pool."""
     for pool in list_pools(site.owner):
         key = f"nodegroup-{pool.name}"
-        if not _has_template(pool):
+        if pool.capacity_block is None and pool.fabric is not EKSFabric.EFA:
             machine = {"instanceTypes": [pool.instance_type], "diskSize": pool.disk_size_gb}
             yield _group(site, pool, key, machine | _capacity(pool))
             continue
@@ -184,10 +183,6 @@ def _capacity(pool: EKSNodePool) -> dict[str, str]:
     if pool.capacity_block is not None:
         return FROM_BLOCK
     return FROM_SPOT if pool.spot else {}
-
-
-def _has_template(pool: EKSNodePool) -> bool:
-    return pool.capacity_block is not None or pool.fabric is EKSFabric.EFA
 
 
 def _template_name(site: Site[EKSCluster], pool: EKSNodePool) -> str:
@@ -217,11 +212,7 @@ def _template(site: Site[EKSCluster], pool: EKSNodePool, key: str, groups: list[
 
 def _group(site: Site[EKSCluster], pool: EKSNodePool, key: str, machine: dict[str, Any]) -> Any:
     spec = site.owner.spec
-    is_gpu = pool.role is PoolRole.GPU and pool.gpu is not None
-    node_labels = {labels.POOL: pool.name}
-    if pool.gpu is not None and is_gpu:
-        node_labels[labels.GPU] = pool.gpu.accelerator_type
-    tainted = taints((GPU_TAINT, *pool.taints) if is_gpu else pool.taints)
+    node_labels, tainted = label_and_taint(pool)
     places = [zone.name for zone in zones(site) if zone.name in pool.zones or not pool.zones]
     return site.managed(
         key,
@@ -231,10 +222,10 @@ def _group(site: Site[EKSCluster], pool: EKSNodePool, key: str, machine: dict[st
             "clusterNameRef": {"name": cluster_name(site)},
             "nodeRoleArnRef": {"name": site.name(NODE_ROLE)},
             "subnetIdRefs": [{"name": private_subnet(site, place)} for place in places],
-            "amiType": spec.gpu_ami_type if is_gpu else spec.ami_type,
+            "amiType": spec.gpu_ami_type if labels.GPU in node_labels else spec.ami_type,
             **machine,
             "labels": node_labels,
-            **({"taint": tainted} if tainted else {}),
+            **({"taint": taints(tainted)} if tainted else {}),
             "scalingConfig": {
                 "minSize": pool.min_node_count,
                 "maxSize": max(pool.max_node_count, SMALLEST_MAXIMUM),

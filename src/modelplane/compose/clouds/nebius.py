@@ -4,16 +4,15 @@ A resource has the same name in Nebius and in Kubernetes. Nebius scales pools it
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from modelplane.api import labels
 from modelplane.api.clouds.cloud_cluster import PoolRole, SecretType
 from modelplane.api.clouds.cloud_rows import Cloud
 from modelplane.api.clouds.cluster_origin import Source
 from modelplane.api.clouds.nebius_cluster import NebiusCluster, NebiusFabricType, NebiusNodePool
 from modelplane.api.clouds.serving_stack import VolumeBinding
-from modelplane.api.fields.cluster.node_pools import FabricType, NodePool, NodeTaint
+from modelplane.api.fields.cluster.node_pools import FabricType, NodePool
 from modelplane.api.fields.cluster.stack_components import ComponentName
 from modelplane.api.inference_class import Provisioning
 from modelplane.api.schema.fields import DNS_LABEL
@@ -29,9 +28,9 @@ from modelplane.compose.clouds.kinds import (
     ManagedKind,
 )
 from modelplane.compose.clouds.nodes import (
-    GPU_TAINT,
     WITHOUT_LATE_INITIALIZATION,
     first_size_problems,
+    label_and_taint,
     system_pool,
     system_problems,
     taints,
@@ -223,12 +222,9 @@ def _size(pool: NebiusNodePool) -> dict[str, Any]:
 
 
 def _node(pool: NebiusNodePool) -> dict[str, Any]:
-    node_labels = {labels.POOL: pool.name}
-    tainted: Iterable[NodeTaint] = pool.taints
+    node_labels, tainted = label_and_taint(pool)
     node: dict[str, Any] = {"metadata": {"labels": node_labels}}
     if pool.role is PoolRole.GPU and pool.gpu is not None:
-        node_labels[labels.GPU] = pool.gpu.accelerator_type
-        tainted = (GPU_TAINT, *pool.taints)
         node["gpuSettings"] = {"driversPreset": pool.gpu.drivers_preset}
     if pool.spot:
         node["preemptible"] = PREEMPTIBLE

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Protocol, TypeVar
 
+from modelplane.api import labels
 from modelplane.api.clouds.cloud_cluster import PoolRole
 from modelplane.api.fields.cluster.node_pools import NodePool, NodeTaint, NodeTaintEffect
 
@@ -24,6 +25,36 @@ EFFECTS: Final = {
 """Effects of taints, as clouds write them. Source: GKE API, ``NodeTaint.Effect``; EKS API, ``Taint``."""
 
 
+class _Pool(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def role(self) -> PoolRole: ...
+
+    @property
+    def gpu(self) -> Any: ...
+
+    @property
+    def taints(self) -> tuple[NodeTaint, ...]: ...
+
+    @property
+    def node_count(self) -> int: ...
+
+    @property
+    def min_node_count(self) -> int | None: ...
+
+    @property
+    def max_node_count(self) -> int | None: ...
+
+
+def label_and_taint(pool: _Pool) -> tuple[dict[str, str], tuple[NodeTaint, ...]]:
+    """Return the labels and the taints of the nodes of a pool."""
+    if pool.role is not PoolRole.GPU or pool.gpu is None:
+        return {labels.POOL: pool.name}, pool.taints
+    return {labels.POOL: pool.name, labels.GPU: pool.gpu.accelerator_type}, (GPU_TAINT, *pool.taints)
+
+
 def at_first(for_provider: Mapping[str, Any]) -> dict[str, Any]:
     """Return the field for values that only the first version of a resource has; none if there are none."""
     return {"initProvider": for_provider} if for_provider else {}
@@ -34,12 +65,7 @@ def taints(listed: Iterable[NodeTaint]) -> list[dict[str, str]]:
     return [{"key": taint.key, "value": taint.value, "effect": EFFECTS[taint.effect]} for taint in listed]
 
 
-class _NamedPool(Protocol):
-    @property
-    def name(self) -> str: ...
-
-
-Pool = TypeVar("Pool", bound=_NamedPool)
+Pool = TypeVar("Pool", bound=_Pool)
 
 
 class _SystemPool(Protocol):
@@ -81,21 +107,7 @@ def system_problems(pool: _SystemPool) -> Iterator[str]:
         yield "systemPool: minNodeCount is greater than maxNodeCount"
 
 
-class _BoundedPool(Protocol):
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def node_count(self) -> int: ...
-
-    @property
-    def min_node_count(self) -> int | None: ...
-
-    @property
-    def max_node_count(self) -> int | None: ...
-
-
-def first_size_problems(pools: Iterable[_BoundedPool]) -> Iterator[str]:
+def first_size_problems(pools: Iterable[_Pool]) -> Iterator[str]:
     """Yield the pools whose first size is their minimum, and greater than their maximum."""
     for pool in pools:
         most = pool.max_node_count

@@ -1,21 +1,20 @@
 """Clusters on Vultr Kubernetes Engine: the cluster with its system pool, and its other pools."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from modelplane.api import labels
 from modelplane.api.clouds.cloud_cluster import PoolRole
 from modelplane.api.clouds.cluster_origin import Source
 from modelplane.api.clouds.vultr_cluster import VultrCluster, VultrNodePool
-from modelplane.api.fields.cluster.node_pools import NodePool, NodeTaint
+from modelplane.api.fields.cluster.node_pools import NodePool
 from modelplane.api.inference_class import Provisioning
 from modelplane.compose.clouds.kinds import VULTR, VULTR_CLUSTER, VULTR_NODE_POOL
 from modelplane.compose.clouds.nodes import (
-    GPU_TAINT,
     SYSTEM,
     WITHOUT_LATE_INITIALIZATION,
     at_first,
     first_size_problems,
+    label_and_taint,
     others,
     system_pool,
     system_problems,
@@ -104,11 +103,7 @@ def size(pool: VultrNodePool) -> tuple[dict[str, Any], Spec]:
 
 def nodes_of(pool: VultrNodePool) -> dict[str, Any]:
     """Return the name of a pool, and the machines, labels and taints of its nodes."""
-    node_labels = {labels.POOL: pool.name}
-    tainted: Iterable[NodeTaint] = pool.taints
-    if pool.role is PoolRole.GPU and pool.gpu is not None:
-        node_labels[labels.GPU] = pool.gpu.accelerator_type
-        tainted = (GPU_TAINT, *pool.taints)
+    node_labels, tainted = label_and_taint(pool)
     listed = [{"key": key, "value": value} for key, value in node_labels.items()]
     node: dict[str, Any] = {"label": pool.name, "plan": pool.plan, "labels": listed}
     if tainted:
