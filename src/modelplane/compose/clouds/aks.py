@@ -15,7 +15,7 @@ from modelplane.api.clouds.cluster_origin import Source
 from modelplane.api.clouds.serving_stack import VolumeBinding
 from modelplane.api.fields.cluster.node_pools import SPOT_TAINT, FabricType, NodePool
 from modelplane.api.fields.cluster.stack_components import ComponentName
-from modelplane.api.inference_class import Provisioning
+from modelplane.api.inference_class import AKSRecipe
 from modelplane.compose.clouds import address_ranges
 from modelplane.compose.clouds.kinds import (
     AKS,
@@ -116,11 +116,8 @@ def _range_problems(site: Site[AKSCluster]) -> Iterator[str]:
         yield f"serviceCidr {ranges.service_cidr} has no room for cluster DNS: /{smallest} or larger has"
 
 
-def describe_pool(asked: NodePool, provisioning: Provisioning) -> Mapping[str, Any] | None:
+def describe_pool(asked: NodePool, recipe: AKSRecipe) -> Mapping[str, Any]:
     """Return the fields of a pool that follow from its class and its fabric."""
-    recipe = provisioning.aks
-    if recipe is None:
-        return None
     fields: dict[str, Any] = {
         "vmSize": recipe.vm_size,
         "diskSizeGb": recipe.disk_size_gb,
@@ -169,7 +166,7 @@ def in_subnet(site: Site[AKSCluster]) -> dict[str, Any]:
 def compose_cluster(site: Site[AKSCluster]) -> Parts:
     """Compose the cluster with its system pool."""
     spec = site.owner.spec
-    pool = system_of(site.owner)
+    pool = system_pool(spec.node_pools, AKSNodePool, spec.system_pool)
     pool_size, first_size = size(pool)
     name = group_name(site)
     yield site.managed(
@@ -201,18 +198,6 @@ def compose_cluster(site: Site[AKSCluster]) -> Parts:
         managementPolicies=WITHOUT_LATE_INITIALIZATION,
         **at_first({"defaultNodePool": first_size} if first_size else {}),
         writeConnectionSecretToRef={"name": site.kubeconfig_secret},
-    )
-
-
-def system_of(cluster: AKSCluster) -> AKSNodePool:
-    """Return the system pool, which is part of the cluster."""
-    settings = cluster.spec.system_pool
-    return system_pool(
-        cluster.spec.node_pools,
-        AKSNodePool,
-        settings,
-        vm_size=settings.vm_size,
-        disk_size_gb=settings.disk_size_gb,
     )
 
 

@@ -13,7 +13,7 @@ from modelplane.api.clouds.eks_cluster import EKSCluster, EKSFabric, EKSNodePool
 from modelplane.api.clouds.serving_stack import VolumeBinding
 from modelplane.api.fields.cluster.node_pools import FabricType, NodePool
 from modelplane.api.fields.cluster.stack_components import ComponentName
-from modelplane.api.inference_class import Provisioning
+from modelplane.api.inference_class import EKSRecipe
 from modelplane.compose.clouds import eks_identity, eks_network
 from modelplane.compose.clouds.eks_identity import CLUSTER_ROLE, NODE_ROLE, cluster_name
 from modelplane.compose.clouds.eks_network import private_subnet, public_subnet, zones
@@ -32,7 +32,6 @@ from modelplane.compose.clouds.kinds import (
 from modelplane.compose.clouds.nodes import (
     WITHOUT_LATE_INITIALIZATION,
     label_and_taint,
-    system_pool,
     system_problems,
     taints,
     with_system,
@@ -90,7 +89,7 @@ def find_problems(site: Site[EKSCluster]) -> Iterator[str]:
     yield from wrong
     yield from system_problems(spec.system_pool)
     known = {zone.name for zone in eks_network.zones(site)} if not wrong else set()
-    for pool in list_pools(site.owner):
+    for pool in with_system(spec.node_pools, EKSNodePool, spec.system_pool):
         for zone in pool.zones:
             if not eks_network.is_in(zone, spec.region):
                 yield f'pool "{pool.name}": zone {zone} is not in region {spec.region}'
@@ -101,11 +100,8 @@ def find_problems(site: Site[EKSCluster]) -> Iterator[str]:
                 )
 
 
-def describe_pool(asked: NodePool, provisioning: Provisioning) -> Mapping[str, Any] | None:
+def describe_pool(asked: NodePool, recipe: EKSRecipe) -> Mapping[str, Any]:
     """Return the fields of a pool that follow from its class, its capacity block and its fabric."""
-    recipe = provisioning.eks
-    if recipe is None:
-        return None
     fields: dict[str, Any] = {
         "instanceType": recipe.instance_type,
         "diskSizeGb": recipe.disk_size_gb,
@@ -146,18 +142,10 @@ def compose_cluster(site: Site[EKSCluster]) -> Parts:
         yield site.managed(f"addon-{addon}", EKS_ADDON, {**in_cluster, "addonName": addon})
 
 
-def list_pools(cluster: EKSCluster) -> tuple[EKSNodePool, ...]:
-    """Return the pools of a cluster, with the system pool."""
-    given, settings = cluster.spec.node_pools, cluster.spec.system_pool
-    system = system_pool(
-        given, EKSNodePool, settings, instance_type=settings.instance_type, disk_size_gb=settings.disk_size_gb
-    )
-    return with_system(system, given)
-
-
 def compose_nodes(site: Site[EKSCluster]) -> Parts:
     """Compose every pool."""
-    for pool in list_pools(site.owner):
+    spec = site.owner.spec
+    for pool in with_system(spec.node_pools, EKSNodePool, spec.system_pool):
         key = f"nodegroup-{pool.name}"
         if pool.capacity_block is None and pool.fabric is not EKSFabric.EFA:
             machine = {"instanceTypes": [pool.instance_type], "diskSize": pool.disk_size_gb}

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Protocol, TypeVar
 
+import msgspec
+
 from modelplane.api import labels
 from modelplane.api.clouds.cloud_cluster import PoolRole
 from modelplane.api.fields.cluster.node_pools import NodePool, NodeTaint, NodeTaintEffect
@@ -68,31 +70,19 @@ def taints(listed: Iterable[NodeTaint]) -> list[dict[str, str]]:
 Pool = TypeVar("Pool", bound=_Pool)
 
 
-class _SystemPool(Protocol):
-    @property
-    def min_node_count(self) -> int: ...
-
-    @property
-    def max_node_count(self) -> int: ...
-
-
-def system_pool(
-    given: Iterable[Pool], make: Callable[..., Pool], settings: _SystemPool, **machine: Any
-) -> Pool:
+def system_pool(given: Iterable[Pool], make: Callable[..., Pool], settings: Any) -> Pool:
     """Return the system pool: the given one of that name, or else that of the settings.
 
-    ``make`` is the type of the pools, and ``machine`` has its fields for the machines.
+    ``make`` is the type of the pools, which have every field of the settings.
     """
-    for pool in given:
-        if pool.name == SYSTEM:
-            return pool
-    fewest, most = settings.min_node_count, settings.max_node_count
-    sizes = {"node_count": fewest, "min_node_count": fewest, "max_node_count": most}
-    return make(name=SYSTEM, role=PoolRole.SYSTEM, **sizes, **machine)
+    from_settings = {"node_count": settings.min_node_count, **msgspec.structs.asdict(settings)}
+    made = make(name=SYSTEM, role=PoolRole.SYSTEM, **from_settings)
+    return next((pool for pool in given if pool.name == SYSTEM), made)
 
 
-def with_system(system: Pool, given: tuple[Pool, ...]) -> tuple[Pool, ...]:
+def with_system(given: tuple[Pool, ...], make: Callable[..., Pool], settings: Any) -> tuple[Pool, ...]:
     """Return the pools of a cluster, with the system pool first unless it is one of them."""
+    system = system_pool(given, make, settings)
     return given if system in given else (system, *given)
 
 
@@ -101,7 +91,7 @@ def others(given: Iterable[Pool]) -> tuple[Pool, ...]:
     return tuple(pool for pool in given if pool.name != SYSTEM)
 
 
-def system_problems(pool: _SystemPool) -> Iterator[str]:
+def system_problems(pool: Any) -> Iterator[str]:
     """Yield what is wrong with the settings of a system pool."""
     if pool.min_node_count > pool.max_node_count:
         yield "systemPool: minNodeCount is greater than maxNodeCount"

@@ -7,7 +7,7 @@ from modelplane.api.clouds.cloud_cluster import PoolRole
 from modelplane.api.clouds.cluster_origin import Source
 from modelplane.api.clouds.vultr_cluster import VultrCluster, VultrNodePool
 from modelplane.api.fields.cluster.node_pools import NodePool
-from modelplane.api.inference_class import Provisioning
+from modelplane.api.inference_class import VultrRecipe
 from modelplane.compose.clouds.kinds import VULTR, VULTR_CLUSTER, VULTR_NODE_POOL
 from modelplane.compose.clouds.nodes import (
     SYSTEM,
@@ -33,11 +33,8 @@ def find_problems(site: Site[VultrCluster]) -> Iterator[str]:
         yield f'pool "{SYSTEM}" is for everything but models: give a GPU pool another name'
 
 
-def describe_pool(_asked: NodePool, provisioning: Provisioning) -> Mapping[str, Any] | None:
+def describe_pool(_asked: NodePool, recipe: VultrRecipe) -> Mapping[str, Any]:
     """Return the fields of a pool that follow from its class."""
-    recipe = provisioning.vultr
-    if recipe is None:
-        return None
     return {"plan": recipe.plan, "gpu": {"acceleratorType": recipe.accelerator.type}}
 
 
@@ -49,7 +46,7 @@ def find_pool_problems(asked: NodePool) -> Iterator[str]:
 def compose_cluster(site: Site[VultrCluster]) -> Parts:
     """Compose the cluster with its system pool."""
     spec = site.owner.spec
-    pool = system_of(site.owner)
+    pool = system_pool(spec.node_pools, VultrNodePool, spec.system_pool)
     pool_size, first_size = size(pool)
     yield site.managed(
         "cluster",
@@ -82,12 +79,6 @@ def compose_nodes(site: Site[VultrCluster]) -> Parts:
             managementPolicies=WITHOUT_LATE_INITIALIZATION,
             **at_first(first_size),
         )
-
-
-def system_of(cluster: VultrCluster) -> VultrNodePool:
-    """Return the system pool, which is part of the cluster."""
-    settings = cluster.spec.system_pool
-    return system_pool(cluster.spec.node_pools, VultrNodePool, settings, plan=settings.plan)
 
 
 def size(pool: VultrNodePool) -> tuple[dict[str, Any], Spec]:
