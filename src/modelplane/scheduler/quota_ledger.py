@@ -305,7 +305,7 @@ class QuotaLedger:
         """The use of the cohort's quotas, counted from the first time that it is asked for."""
         if self._use is None:
             own = self.quota
-            members = () if own is None else (own,)
+            members: tuple[Quota, ...] = () if own is None else (own,)
             if own is not None and own.cohort:
                 # One whose limits are not known takes no part.
                 others = (quota for quota in self._fleet.quotas if not quota.problem)

@@ -185,11 +185,9 @@ class _Cycle:
         ):
             absent = min(wanted - len(regular), wanted - sum(not replica.deleting for replica in self.ours))
             displacement = find_displacement(short.state, self.fleet, short.filled, absent)
+        existing: tuple[Kept | Leaving, ...] = (*roster.leaving, *roster.kept)
         assignments = (
-            *(
-                _assign(decision, self.index[decision.replica.name])
-                for decision in (*roster.leaving, *roster.kept)
-            ),
+            *(_assign(decision, self.index[decision.replica.name]) for decision in existing),
             *(Assignment(new.cluster, new.index, new.engines, demand=at) for new, at in filling.placed),
         )
         marked = (

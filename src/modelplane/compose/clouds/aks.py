@@ -3,7 +3,7 @@
 AKS scales pools itself.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Network
 from typing import Any
 
@@ -13,9 +13,9 @@ from modelplane.api.clouds.cloud_cluster import PoolRole
 from modelplane.api.clouds.cloud_rows import Cloud
 from modelplane.api.clouds.cluster_origin import Source
 from modelplane.api.clouds.serving_stack import VolumeBinding
-from modelplane.api.fields.cluster.node_pools import SPOT_TAINT, FabricType, NodePool, NodeTaint
+from modelplane.api.fields.cluster.node_pools import SPOT_TAINT, FabricType, NodePool
 from modelplane.api.fields.cluster.stack_components import ComponentName
-from modelplane.api.inference_class import Provisioning
+from modelplane.api.inference_class import AKSRecipe
 from modelplane.compose.clouds import address_ranges
 from modelplane.compose.clouds.kinds import (
     AKS,
@@ -26,10 +26,10 @@ from modelplane.compose.clouds.kinds import (
     AKS_VIRTUAL_NETWORK,
 )
 from modelplane.compose.clouds.nodes import (
-    GPU_TAINT,
     SYSTEM,
     WITHOUT_LATE_INITIALIZATION,
     at_first,
+    label_and_taint,
     others,
     system_pool,
     system_problems,
@@ -116,11 +116,8 @@ def _range_problems(site: Site[AKSCluster]) -> Iterator[str]:
         yield f"serviceCidr {ranges.service_cidr} has no room for cluster DNS: /{smallest} or larger has"
 
 
-def describe_pool(asked: NodePool, provisioning: Provisioning) -> Mapping[str, Any] | None:
+def describe_pool(asked: NodePool, recipe: AKSRecipe) -> Mapping[str, Any]:
     """Return the fields of a pool that follow from its class and its fabric."""
-    recipe = provisioning.aks
-    if recipe is None:
-        return None
     fields: dict[str, Any] = {
         "vmSize": recipe.vm_size,
         "diskSizeGb": recipe.disk_size_gb,
@@ -169,7 +166,7 @@ def in_subnet(site: Site[AKSCluster]) -> dict[str, Any]:
 def compose_cluster(site: Site[AKSCluster]) -> Parts:
     """Compose the cluster with its system pool."""
     spec = site.owner.spec
-    pool = system_of(site.owner)
+    pool = system_pool(spec.node_pools, AKSNodePool, spec.system_pool)
     pool_size, first_size = size(pool)
     name = group_name(site)
     yield site.managed(
@@ -201,18 +198,6 @@ def compose_cluster(site: Site[AKSCluster]) -> Parts:
         managementPolicies=WITHOUT_LATE_INITIALIZATION,
         **at_first({"defaultNodePool": first_size} if first_size else {}),
         writeConnectionSecretToRef={"name": site.kubeconfig_secret},
-    )
-
-
-def system_of(cluster: AKSCluster) -> AKSNodePool:
-    """Return the system pool, which is part of the cluster."""
-    settings = cluster.spec.system_pool
-    return system_pool(
-        cluster.spec.node_pools,
-        AKSNodePool,
-        settings,
-        vm_size=settings.vm_size,
-        disk_size_gb=settings.disk_size_gb,
     )
 
 
@@ -254,17 +239,14 @@ def compose_nodes(site: Site[AKSCluster]) -> Parts:
 
 
 def _node(site: Site[AKSCluster], pool: AKSNodePool) -> dict[str, Any]:
-    node_labels = {labels.POOL: pool.name}
-    tainted: Iterable[NodeTaint] = pool.taints
+    node_labels, tainted = label_and_taint(pool)
     node: dict[str, Any] = {"nodeLabels": node_labels}
-    if pool.role is PoolRole.GPU and pool.gpu is not None:
-        node_labels[labels.GPU] = pool.gpu.accelerator_type
-        tainted = (GPU_TAINT, *pool.taints)
+    if labels.GPU in node_labels:
         node["gpuDriver"] = str(site.owner.spec.gpu_driver)
     if pool.spot:
         # AKS adds both; without them here, the provider would take them away.
         node_labels[SPOT_TAINT.key] = SPOT_TAINT.value
-        tainted = (*tainted, *(() if SPOT_TAINT in pool.taints else (SPOT_TAINT,)))
+        tainted += () if SPOT_TAINT in pool.taints else (SPOT_TAINT,)
         node |= SPOT
     if tainted:
         node["nodeTaints"] = [f"{taint.key}={taint.value}:{taint.effect}" for taint in tainted]

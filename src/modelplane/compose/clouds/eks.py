@@ -7,14 +7,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from modelplane.api import labels
-from modelplane.api.clouds.cloud_cluster import PoolRole
 from modelplane.api.clouds.cloud_rows import Cloud
 from modelplane.api.clouds.cluster_origin import Source
 from modelplane.api.clouds.eks_cluster import EKSCluster, EKSFabric, EKSNodePool
 from modelplane.api.clouds.serving_stack import VolumeBinding
 from modelplane.api.fields.cluster.node_pools import FabricType, NodePool
 from modelplane.api.fields.cluster.stack_components import ComponentName
-from modelplane.api.inference_class import Provisioning
+from modelplane.api.inference_class import EKSRecipe
 from modelplane.compose.clouds import eks_identity, eks_network
 from modelplane.compose.clouds.eks_identity import CLUSTER_ROLE, NODE_ROLE, cluster_name
 from modelplane.compose.clouds.eks_network import private_subnet, public_subnet, zones
@@ -31,9 +30,8 @@ from modelplane.compose.clouds.kinds import (
     EKS_SECURITY_GROUP,
 )
 from modelplane.compose.clouds.nodes import (
-    GPU_TAINT,
     WITHOUT_LATE_INITIALIZATION,
-    system_pool,
+    label_and_taint,
     system_problems,
     taints,
     with_system,
@@ -91,7 +89,7 @@ def find_problems(site: Site[EKSCluster]) -> Iterator[str]:
     yield from wrong
     yield from system_problems(spec.system_pool)
     known = {zone.name for zone in eks_network.zones(site)} if not wrong else set()
-    for pool in list_pools(site.owner):
+    for pool in with_system(spec.node_pools, EKSNodePool, spec.system_pool):
         for zone in pool.zones:
             if not eks_network.is_in(zone, spec.region):
                 yield f'pool "{pool.name}": zone {zone} is not in region {spec.region}'
@@ -102,11 +100,8 @@ def find_problems(site: Site[EKSCluster]) -> Iterator[str]:
                 )
 
 
-def describe_pool(asked: NodePool, provisioning: Provisioning) -> Mapping[str, Any] | None:
+def describe_pool(asked: NodePool, recipe: EKSRecipe) -> Mapping[str, Any]:
     """Return the fields of a pool that follow from its class, its capacity block and its fabric."""
-    recipe = provisioning.eks
-    if recipe is None:
-        return None
     fields: dict[str, Any] = {
         "instanceType": recipe.instance_type,
         "diskSizeGb": recipe.disk_size_gb,
@@ -147,20 +142,12 @@ def compose_cluster(site: Site[EKSCluster]) -> Parts:
         yield site.managed(f"addon-{addon}", EKS_ADDON, {**in_cluster, "addonName": addon})
 
 
-def list_pools(cluster: EKSCluster) -> tuple[EKSNodePool, ...]:
-    """Return the pools of a cluster, with the system pool."""
-    given, settings = cluster.spec.node_pools, cluster.spec.system_pool
-    system = system_pool(
-        given, EKSNodePool, settings, instance_type=settings.instance_type, disk_size_gb=settings.disk_size_gb
-    )
-    return with_system(system, given)
-
-
 def compose_nodes(site: Site[EKSCluster]) -> Parts:
     """Compose every pool."""
-    for pool in list_pools(site.owner):
+    spec = site.owner.spec
+    for pool in with_system(spec.node_pools, EKSNodePool, spec.system_pool):
         key = f"nodegroup-{pool.name}"
-        if not _has_template(pool):
+        if pool.capacity_block is None and pool.fabric is not EKSFabric.EFA:
             machine = {"instanceTypes": [pool.instance_type], "diskSize": pool.disk_size_gb}
             yield _group(site, pool, key, machine | _capacity(pool))
             continue
@@ -184,10 +171,6 @@ def _capacity(pool: EKSNodePool) -> dict[str, str]:
     if pool.capacity_block is not None:
         return FROM_BLOCK
     return FROM_SPOT if pool.spot else {}
-
-
-def _has_template(pool: EKSNodePool) -> bool:
-    return pool.capacity_block is not None or pool.fabric is EKSFabric.EFA
 
 
 def _template_name(site: Site[EKSCluster], pool: EKSNodePool) -> str:
@@ -217,11 +200,7 @@ def _template(site: Site[EKSCluster], pool: EKSNodePool, key: str, groups: list[
 
 def _group(site: Site[EKSCluster], pool: EKSNodePool, key: str, machine: dict[str, Any]) -> Any:
     spec = site.owner.spec
-    is_gpu = pool.role is PoolRole.GPU and pool.gpu is not None
-    node_labels = {labels.POOL: pool.name}
-    if pool.gpu is not None and is_gpu:
-        node_labels[labels.GPU] = pool.gpu.accelerator_type
-    tainted = taints((GPU_TAINT, *pool.taints) if is_gpu else pool.taints)
+    node_labels, tainted = label_and_taint(pool)
     places = [zone.name for zone in zones(site) if zone.name in pool.zones or not pool.zones]
     return site.managed(
         key,
@@ -231,10 +210,10 @@ def _group(site: Site[EKSCluster], pool: EKSNodePool, key: str, machine: dict[st
             "clusterNameRef": {"name": cluster_name(site)},
             "nodeRoleArnRef": {"name": site.name(NODE_ROLE)},
             "subnetIdRefs": [{"name": private_subnet(site, place)} for place in places],
-            "amiType": spec.gpu_ami_type if is_gpu else spec.ami_type,
+            "amiType": spec.gpu_ami_type if labels.GPU in node_labels else spec.ami_type,
             **machine,
             "labels": node_labels,
-            **({"taint": tainted} if tainted else {}),
+            **({"taint": taints(tainted)} if tainted else {}),
             "scalingConfig": {
                 "minSize": pool.min_node_count,
                 "maxSize": max(pool.max_node_count, SMALLEST_MAXIMUM),

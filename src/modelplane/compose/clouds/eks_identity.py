@@ -71,10 +71,17 @@ OWNED_VALUE = "owned"
 def compose_identity(site: Site[EKSCluster]) -> Parts:
     """Compose the roles with their policies, and give pods theirs."""
     for key in (*SERVICES, *POD_ROLES):
-        yield site.managed(key, EKS_ROLE, {"assumeRolePolicy": _trust(SERVICES.get(key, PODS))})
+        service = SERVICES.get(key, PODS)
+        actions = ["sts:AssumeRole", "sts:TagSession"] if service == PODS else ["sts:AssumeRole"]
+        trust = _policy([{"Effect": ALLOW, "Principal": {"Service": service}, "Action": actions}])
+        yield site.managed(key, EKS_ROLE, {"assumeRolePolicy": trust})
         for policy in POLICIES.get(key, ()):
             arn = f"arn:{_partition(site.owner.spec.region)}:iam::aws:policy/{policy}"
-            yield _attached(site, f"{key}-{policy.rpartition('/')[2].lower().replace('_', '-')}", key, arn)
+            yield site.managed(
+                f"{key}-{policy.rpartition('/')[2].lower().replace('_', '-')}",
+                EKS_ATTACHMENT,
+                {"roleRef": {"name": site.name(key)}, "policyArn": arn},
+            )
     yield site.managed("policy-cluster-autoscaler", EKS_POLICY, {"policy": _autoscaler_policy(site)})
     yield site.managed(
         "role-cluster-autoscaler-policy",
@@ -103,20 +110,11 @@ def cluster_name(site: Site[EKSCluster]) -> str:
     return site.unique_name("eks")
 
 
-def _attached(site: Site[EKSCluster], key: str, role: str, arn: str) -> Any:
-    return site.managed(key, EKS_ATTACHMENT, {"roleRef": {"name": site.name(role)}, "policyArn": arn})
-
-
 def _partition(region: str) -> str:
     """Return the partition of a region (Source: AWS, "Amazon Resource Names")."""
     if region.startswith("cn-"):
         return "aws-cn"
     return "aws-us-gov" if region.startswith("us-gov-") else "aws"
-
-
-def _trust(service: str) -> str:
-    actions = ["sts:AssumeRole", "sts:TagSession"] if service == PODS else ["sts:AssumeRole"]
-    return _policy([{"Effect": ALLOW, "Principal": {"Service": service}, "Action": actions}])
 
 
 def _autoscaler_policy(site: Site[EKSCluster]) -> str:

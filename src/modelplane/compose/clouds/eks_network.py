@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from modelplane.api.clouds.eks_cluster import EKSCluster, EKSFabric
+from modelplane.api.schema.untyped import get_map
 from modelplane.compose.clouds import address_ranges
 from modelplane.compose.clouds.kinds import (
     EKS_EGRESS_RULE,
@@ -89,7 +90,11 @@ def zones(site: Site[EKSCluster]) -> tuple[Zone, ...]:
     spec = site.owner.spec
     public = spec.networking.subnet_cidrs
     names = spec.networking.zones or tuple(spec.region + letter for letter in ascii_lowercase[: len(public)])
-    existing = {index: _existing(site, index) for index in range(len(public))}
+    existing = {
+        index: str(get_map(subnet, "spec", "forProvider").get("cidrBlock", ""))
+        for index in range(len(public))
+        if (subnet := site.request.observed.get(f"private-subnet-{index}"))
+    }
     private = dict(enumerate(spec.networking.private_subnet_cidrs)) or {
         index: found for index, found in existing.items() if found
     }
@@ -135,11 +140,6 @@ def find_subnet_problems(site: Site[EKSCluster]) -> Iterator[str]:
 def is_in(zone: str, region: str) -> bool:
     """Return True if a name is that of an availability zone of a region: the region and a letter."""
     return zone[:-1] == region and zone[-1:] in ascii_lowercase
-
-
-def _existing(site: Site[EKSCluster], index: int) -> str:
-    spec = site.request.observed.get(f"private-subnet-{index}", {}).get("spec", {})
-    return str(spec.get("forProvider", {}).get("cidrBlock", ""))
 
 
 def compose_network(site: Site[EKSCluster]) -> Parts:

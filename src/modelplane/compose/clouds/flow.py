@@ -72,7 +72,10 @@ def _account(recipe: Recipe, cluster: Any) -> Requirement:
 def compose(recipe: Recipe, request: Request[Any, Any]) -> Composition:
     """Compose a cluster; in doubt, keep every resource as it is."""
     site: Site[Any] = Site(request)
-    condition = _not_installed(recipe, request) or _invalid(recipe, site)
+    condition = _not_installed(recipe, request)
+    if condition is None and (problems := list(recipe.problems(site))):
+        message = in_order(problems, separator="; ")
+        condition = false(Type.CLUSTER_READY, Reason.INVALID_SETTINGS, message)
     if condition is not None:
         return _composition(recipe, site, keep_all(request.observed), condition)
     composed = [part for compose_part in recipe.parts for part in compose_part(site)]
@@ -119,13 +122,6 @@ def _not_installed(recipe: Recipe, request: Request[Any, Any]) -> Condition | No
         f"{'package' if len(missing) == 1 else 'packages'} {listing(missing)}"
     )
     return false(Type.CLUSTER_READY, Reason.PROVIDER_NOT_INSTALLED, message)
-
-
-def _invalid(recipe: Recipe, site: Site[Any]) -> Condition | None:
-    found = list(recipe.problems(site))
-    return (
-        false(Type.CLUSTER_READY, Reason.INVALID_SETTINGS, in_order(found, separator="; ")) if found else None
-    )
 
 
 def _progress(

@@ -14,7 +14,7 @@ from modelplane.api.clouds.cluster_origin import Source
 from modelplane.api.clouds.gke_cluster import GKECluster, GKENodePool
 from modelplane.api.clouds.serving_stack import VolumeBinding
 from modelplane.api.fields.cluster.node_pools import NodePool
-from modelplane.api.inference_class import Provisioning
+from modelplane.api.inference_class import GKERecipe
 from modelplane.api.schema.untyped import get_map
 from modelplane.compose.clouds import address_ranges
 from modelplane.compose.clouds.kinds import (
@@ -30,7 +30,7 @@ from modelplane.compose.clouds.kinds import (
 )
 from modelplane.compose.clouds.nodes import (
     WITHOUT_LATE_INITIALIZATION,
-    system_pool,
+    at_first,
     system_problems,
     taints,
     with_system,
@@ -103,7 +103,7 @@ def find_problems(site: Site[GKECluster]) -> Iterator[str]:
     if spec.project and existing and spec.project != existing:
         yield f"project is {spec.project}, and the cluster is in {existing}: a cluster cannot be moved"
     yield from system_problems(spec.system_pool)
-    for pool in list_pools(site.owner):
+    for pool in with_system(spec.node_pools, GKENodePool, spec.system_pool):
         for zone in pool.zones:
             if zone.rpartition("-")[0] != spec.region:
                 yield f'pool "{pool.name}": zone {zone} is not in region {spec.region}'
@@ -122,11 +122,8 @@ def list_secrets(site: Site[GKECluster]) -> tuple[Mapping[str, str], ...]:
     )
 
 
-def describe_pool(_pool: NodePool, provisioning: Provisioning) -> Mapping[str, Any] | None:
+def describe_pool(_pool: NodePool, recipe: GKERecipe) -> Mapping[str, Any]:
     """Return the fields of a pool that follow from its class."""
-    recipe = provisioning.gke
-    if recipe is None:
-        return None
     return {
         "machineType": recipe.machine_type,
         "diskSizeGb": recipe.disk_size_gb,
@@ -243,18 +240,10 @@ def cluster_name(site: Site[GKECluster]) -> str:
     return site.name("gke", limit=LONGEST_NAME)
 
 
-def list_pools(cluster: GKECluster) -> tuple[GKENodePool, ...]:
-    """Return the pools of a cluster, with the system pool."""
-    given, settings = cluster.spec.node_pools, cluster.spec.system_pool
-    system = system_pool(
-        given, GKENodePool, settings, machine_type=settings.machine_type, disk_size_gb=settings.disk_size_gb
-    )
-    return with_system(system, given)
-
-
 def compose_nodes(site: Site[GKECluster]) -> Parts:
     """Compose every pool."""
-    for pool in list_pools(site.owner):
+    spec = site.owner.spec
+    for pool in with_system(spec.node_pools, GKENodePool, spec.system_pool):
         locations = {"nodeLocations": list(pool.zones)} if pool.zones else {}
         yield site.managed(
             f"nodepool-{pool.name}",
@@ -269,7 +258,8 @@ def compose_nodes(site: Site[GKECluster]) -> Parts:
             },
             site.name("nodepool", pool.name, limit=LONGEST_NAME),
             managementPolicies=WITHOUT_LATE_INITIALIZATION,
-            **_first_size(pool),
+            # The autoscaler changes the number of nodes in each zone at first, which is rounded up.
+            **at_first({} if _is_fixed(pool) else {"initialNodeCount": -(-pool.node_count // _zones(pool))}),
         )
 
 
@@ -293,13 +283,6 @@ def _size(pool: GKENodePool) -> dict[str, Any]:
     return {
         "autoscaling": {"totalMinNodeCount": pool.min_node_count, "totalMaxNodeCount": pool.max_node_count}
     }
-
-
-def _first_size(pool: GKENodePool) -> dict[str, Any]:
-    """Return the number of nodes in each zone at first, which the autoscaler changes: rounded up."""
-    return (
-        {} if _is_fixed(pool) else {"initProvider": {"initialNodeCount": -(-pool.node_count // _zones(pool))}}
-    )
 
 
 def _node(site: Site[GKECluster], pool: GKENodePool) -> dict[str, Any]:

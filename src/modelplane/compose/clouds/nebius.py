@@ -4,18 +4,17 @@ A resource has the same name in Nebius and in Kubernetes. Nebius scales pools it
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from modelplane.api import labels
 from modelplane.api.clouds.cloud_cluster import PoolRole, SecretType
 from modelplane.api.clouds.cloud_rows import Cloud
 from modelplane.api.clouds.cluster_origin import Source
 from modelplane.api.clouds.nebius_cluster import NebiusCluster, NebiusFabricType, NebiusNodePool
 from modelplane.api.clouds.serving_stack import VolumeBinding
-from modelplane.api.fields.cluster.node_pools import FabricType, NodePool, NodeTaint
+from modelplane.api.fields.cluster.node_pools import FabricType, NodePool
 from modelplane.api.fields.cluster.stack_components import ComponentName
-from modelplane.api.inference_class import Provisioning
+from modelplane.api.inference_class import NebiusRecipe
 from modelplane.api.schema.fields import DNS_LABEL
 from modelplane.api.schema.untyped import get_map
 from modelplane.compose.clouds.kinds import (
@@ -29,10 +28,9 @@ from modelplane.compose.clouds.kinds import (
     ManagedKind,
 )
 from modelplane.compose.clouds.nodes import (
-    GPU_TAINT,
     WITHOUT_LATE_INITIALIZATION,
     first_size_problems,
-    system_pool,
+    label_and_taint,
     system_problems,
     taints,
     with_system,
@@ -80,11 +78,8 @@ def list_secrets(site: Site[NebiusCluster]) -> tuple[Mapping[str, str], ...]:
     return (*list_kubeconfig(site), *_list_account_secrets(site))
 
 
-def describe_pool(asked: NodePool, provisioning: Provisioning) -> Mapping[str, Any] | None:
+def describe_pool(asked: NodePool, recipe: NebiusRecipe) -> Mapping[str, Any]:
     """Return the fields of a pool that follow from its class and its fabric."""
-    recipe = provisioning.nebius
-    if recipe is None:
-        return None
     fields: dict[str, Any] = {
         "platform": recipe.platform,
         "preset": recipe.preset,
@@ -178,23 +173,10 @@ def _key(network: str) -> str:
     return f"gpu-cluster-{network}"
 
 
-def list_pools(cluster: NebiusCluster) -> tuple[NebiusNodePool, ...]:
-    """Return the pools of a cluster, with the system pool."""
-    given, settings = cluster.spec.node_pools, cluster.spec.system_pool
-    system = system_pool(
-        given,
-        NebiusNodePool,
-        settings,
-        platform=settings.platform,
-        preset=settings.preset,
-        disk_size_gb=settings.disk_size_gb,
-    )
-    return with_system(system, given)
-
-
 def compose_nodes(site: Site[NebiusCluster]) -> Parts:
     """Compose every pool."""
-    for pool in list_pools(site.owner):
+    spec = site.owner.spec
+    for pool in with_system(spec.node_pools, NebiusNodePool, spec.system_pool):
         yield _compose_named(
             site,
             f"nodegroup-{pool.name}",
@@ -223,12 +205,9 @@ def _size(pool: NebiusNodePool) -> dict[str, Any]:
 
 
 def _node(pool: NebiusNodePool) -> dict[str, Any]:
-    node_labels = {labels.POOL: pool.name}
-    tainted: Iterable[NodeTaint] = pool.taints
+    node_labels, tainted = label_and_taint(pool)
     node: dict[str, Any] = {"metadata": {"labels": node_labels}}
     if pool.role is PoolRole.GPU and pool.gpu is not None:
-        node_labels[labels.GPU] = pool.gpu.accelerator_type
-        tainted = (GPU_TAINT, *pool.taints)
         node["gpuSettings"] = {"driversPreset": pool.gpu.drivers_preset}
     if pool.spot:
         node["preemptible"] = PREEMPTIBLE

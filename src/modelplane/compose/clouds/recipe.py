@@ -11,7 +11,6 @@ from modelplane.api.clouds.cluster_origin import Source
 from modelplane.api.clouds.serving_stack import StackStorage, VolumeBinding
 from modelplane.api.fields.cluster.node_pools import FabricType, NodePool
 from modelplane.api.fields.cluster.stack_components import ComponentName
-from modelplane.api.inference_class import Provisioning
 from modelplane.api.meta import Model, kind_name
 from modelplane.compose.clouds.kinds import Account, Provider
 from modelplane.compose.clouds.site import Parts, Site
@@ -65,8 +64,8 @@ class Recipe(msgspec.Struct, frozen=True):
     """Network, identity, cluster, nodes and storage."""
     problems: Callable[[Site[Any]], Iterable[str]]
     """Yields what is wrong with the settings of a cluster: each the fault and the remedy."""
-    pool: Callable[[NodePool, Provisioning], Mapping[str, Any] | None]
-    """Returns the fields of a pool that follow from its class; None if the class has no recipe for it."""
+    pool: Callable[[NodePool, Any], Mapping[str, Any]]
+    """Returns the fields of a pool that follow from the recipe of its class."""
     pool_problems: Callable[[NodePool], Iterable[str]] = lambda _pool: ()
     """Yields what the cloud lacks for a pool: each the fault and the remedy."""
     secrets: Callable[[Site[Any]], tuple[Mapping[str, str], ...]] = list_kubeconfig

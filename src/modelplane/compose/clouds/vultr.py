@@ -1,21 +1,20 @@
 """Clusters on Vultr Kubernetes Engine: the cluster with its system pool, and its other pools."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from modelplane.api import labels
 from modelplane.api.clouds.cloud_cluster import PoolRole
 from modelplane.api.clouds.cluster_origin import Source
 from modelplane.api.clouds.vultr_cluster import VultrCluster, VultrNodePool
-from modelplane.api.fields.cluster.node_pools import NodePool, NodeTaint
-from modelplane.api.inference_class import Provisioning
+from modelplane.api.fields.cluster.node_pools import NodePool
+from modelplane.api.inference_class import VultrRecipe
 from modelplane.compose.clouds.kinds import VULTR, VULTR_CLUSTER, VULTR_NODE_POOL
 from modelplane.compose.clouds.nodes import (
-    GPU_TAINT,
     SYSTEM,
     WITHOUT_LATE_INITIALIZATION,
     at_first,
     first_size_problems,
+    label_and_taint,
     others,
     system_pool,
     system_problems,
@@ -34,11 +33,8 @@ def find_problems(site: Site[VultrCluster]) -> Iterator[str]:
         yield f'pool "{SYSTEM}" is for everything but models: give a GPU pool another name'
 
 
-def describe_pool(_asked: NodePool, provisioning: Provisioning) -> Mapping[str, Any] | None:
+def describe_pool(_asked: NodePool, recipe: VultrRecipe) -> Mapping[str, Any]:
     """Return the fields of a pool that follow from its class."""
-    recipe = provisioning.vultr
-    if recipe is None:
-        return None
     return {"plan": recipe.plan, "gpu": {"acceleratorType": recipe.accelerator.type}}
 
 
@@ -50,7 +46,7 @@ def find_pool_problems(asked: NodePool) -> Iterator[str]:
 def compose_cluster(site: Site[VultrCluster]) -> Parts:
     """Compose the cluster with its system pool."""
     spec = site.owner.spec
-    pool = system_of(site.owner)
+    pool = system_pool(spec.node_pools, VultrNodePool, spec.system_pool)
     pool_size, first_size = size(pool)
     yield site.managed(
         "cluster",
@@ -85,12 +81,6 @@ def compose_nodes(site: Site[VultrCluster]) -> Parts:
         )
 
 
-def system_of(cluster: VultrCluster) -> VultrNodePool:
-    """Return the system pool, which is part of the cluster."""
-    settings = cluster.spec.system_pool
-    return system_pool(cluster.spec.node_pools, VultrNodePool, settings, plan=settings.plan)
-
-
 def size(pool: VultrNodePool) -> tuple[dict[str, Any], Spec]:
     """Return the size of a pool, and that of an autoscaled one at first, which the autoscaler changes."""
     is_fixed = pool.max_node_count is None
@@ -104,11 +94,7 @@ def size(pool: VultrNodePool) -> tuple[dict[str, Any], Spec]:
 
 def nodes_of(pool: VultrNodePool) -> dict[str, Any]:
     """Return the name of a pool, and the machines, labels and taints of its nodes."""
-    node_labels = {labels.POOL: pool.name}
-    tainted: Iterable[NodeTaint] = pool.taints
-    if pool.role is PoolRole.GPU and pool.gpu is not None:
-        node_labels[labels.GPU] = pool.gpu.accelerator_type
-        tainted = (GPU_TAINT, *pool.taints)
+    node_labels, tainted = label_and_taint(pool)
     listed = [{"key": key, "value": value} for key, value in node_labels.items()]
     node: dict[str, Any] = {"label": pool.name, "plan": pool.plan, "labels": listed}
     if tainted:

@@ -246,10 +246,8 @@ _OWN: Final = ("uuid", "busid", "root", "numa", "index", "addr", "minor", "modul
 """Ends of the names of attributes that differ from device to device, which no class declares."""
 
 
-@lru_cache(maxsize=4096)
-def _kind(values: tuple[tuple[str, str], ...]) -> DeviceKind:
-    """Return the same kind for the same values: the devices of a fleet are of few kinds."""
-    return DeviceKind(values)
+_kind: Final = lru_cache(maxsize=4096)(DeviceKind)
+"""Returns the same kind for the same values: the devices of a fleet are of few kinds."""
 
 
 def _claim(item: Object) -> ClaimFacts:
@@ -309,10 +307,8 @@ def _text(value: object) -> str:
     return _shared(value[:_LONGEST]) if isinstance(value, str) else ""
 
 
-@lru_cache(maxsize=4096)
-def _shared(text: str) -> str:
-    """Return the same object for equal texts: names of devices and drivers repeat in every node."""
-    return text
+_shared: Final = lru_cache(maxsize=4096)(str)
+"""Returns the same object for equal texts: names of devices and drivers repeat in every node."""
 
 
 def _number(value: object) -> int:

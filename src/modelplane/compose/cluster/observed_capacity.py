@@ -24,7 +24,7 @@ from typing import TypeAlias
 import msgspec
 
 from modelplane.api import labels
-from modelplane.api.fields.cluster.devices import Claim, Device, DeviceAttribute
+from modelplane.api.fields.cluster.devices import Claim, Device
 from modelplane.api.fields.cluster.node_pools import NodePool, NodeTaintEffect
 from modelplane.api.fields.cluster.usable_capacity import NODES, Loss
 from modelplane.api.listing import number_of
@@ -102,7 +102,9 @@ def drift(device: Device, published: Sequence[DeviceFacts]) -> list[str]:
 def _differences(device: Device, facts: DeviceFacts) -> Iterator[str]:
     values = dict(facts.kind.values)
     for name, attribute in sorted(device.attributes.items()):
-        key, declared = name.removeprefix(f"{device.driver}/"), _text(attribute)
+        values_of = (attribute.string, attribute.version, attribute.boolean, attribute.integer)
+        declared = next((str(value) for value in values_of if value is not None), "")
+        key = name.removeprefix(f"{device.driver}/")
         if values.get(key, "") != declared:
             yield _difference(device, key, values.get(key, ""), declared)
     for name, capacity in sorted(device.capacity.items()):
@@ -113,13 +115,6 @@ def _differences(device: Device, facts: DeviceFacts) -> Iterator[str]:
 
 def _difference(device: Device, key: str, published: str, declared: str) -> str:
     return f"{device.name} {key} is {published or 'not published'}, {declared} declared"
-
-
-def _text(attribute: DeviceAttribute) -> str:
-    for value in (attribute.string, attribute.version, attribute.boolean, attribute.integer):
-        if value is not None:
-            return str(value)
-    return ""
 
 
 def _is_equal(published: str, declared: str) -> bool:

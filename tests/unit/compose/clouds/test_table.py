@@ -67,7 +67,7 @@ INVENTED = Recipe(
     Account("example.com"),
     (_network, _cluster),
     problems=lambda _site: (),
-    pool=lambda _pool, _provisioning: {},
+    pool=lambda _pool, _recipe: {},
     secrets=lambda _site: (),
 )
 
