@@ -18,7 +18,7 @@ from modelplane.backup.contents import Content, list_contents, list_installed
 from modelplane.backup.references import SECRET, Named, find_named
 from modelplane.backup.sealing import Seal, make_salt
 from modelplane.compose.cluster.cluster_namespace import is_ours
-from modelplane.install.steps.waiting import Report
+from modelplane.install.waiting import Report
 from modelplane.kube import errors, resources, timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.informer import build_key

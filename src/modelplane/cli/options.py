@@ -9,8 +9,8 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from modelplane.cli.errors import UserError
 from modelplane.local.home import ENVIRONMENT_VARIABLE
+from modelplane.user_error import UserError
 
 F = TypeVar("F", bound=Callable[..., Any])
 

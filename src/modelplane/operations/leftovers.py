@@ -18,13 +18,13 @@ from modelplane.compose.workload_kinds import has_pods
 from modelplane.controllers import fleet_resources
 from modelplane.controllers.fleet_resources import resource_of
 from modelplane.crossplane.function import remote
+from modelplane.crossplane.function.applied_fields import PROVIDERS_FINALIZER
 from modelplane.crossplane.function.companions import provider_config_name
-from modelplane.crossplane.function.economy import PROVIDERS_FINALIZER
-from modelplane.install.steps.waiting import Deadline
+from modelplane.install.waiting import Deadline
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource
-from modelplane.operations.inference_clusters import ClusterUnreachable, InferenceClusters
+from modelplane.operations.pod_logs import ClusterUnreachable, InferenceClusters
 from modelplane.user_error import UserError
 
 _GROUP, _, _VERSION = remote.API_VERSION.partition("/")

@@ -9,7 +9,7 @@ from modelplane.compose.kinds import COMPOSED, COMPOSERS
 from modelplane.offline.files.diagnostics import Severity
 from modelplane.offline.lint import advice as advice_module
 from modelplane.offline.lint.advice import RULES, find_advice
-from modelplane.offline.lint.engines.engine_commands import _parsed
+from modelplane.offline.lint.engine_commands import _parsed
 from support.manifests import API, CLASS, DEPLOYMENT, cluster, said, validated
 
 ARGS = "                  args: "

@@ -30,12 +30,12 @@ def print_placements(deployments: "Sequence[Deployment]", *, everything: bool) -
 
 def print_replicas(deployments: "Sequence[Deployment]") -> None:
     """Print how many replicas are placed, and where."""
-    from modelplane.cli import tables
+    from modelplane.cli.output import print_table
     from modelplane.offline.plan import placement_tables
 
     click.echo(placement_tables.describe_placed(deployments))
     places = placement_tables.list_places(deployments)
-    tables.show(placement_tables.REPLICAS.tabulate("Replicas", places))
+    print_table(placement_tables.REPLICAS.tabulate("Replicas", places))
 
 
 def print_rollout(deployments: "Sequence[Deployment]") -> None:
@@ -54,10 +54,10 @@ def print_standby(deployments: "Sequence[Deployment]") -> None:
 
 def print_refusals(title: str, refusals: "Sequence[ExclusionReport]", *, everything: bool) -> None:
     """Print the refusals of a deployment; of many, those closest to a fit."""
-    from modelplane.cli import tables
+    from modelplane.cli.output import print_table
     from modelplane.offline.plan import placement_tables
 
-    tables.show(placement_tables.tabulate_refusals(title, refusals, None if everything else MOST))
+    print_table(placement_tables.tabulate_refusals(title, refusals, None if everything else MOST))
 
 
 def print_cost(deployments: "Sequence[Deployment]") -> None:
@@ -70,13 +70,13 @@ def print_cost(deployments: "Sequence[Deployment]") -> None:
 
 def print_fleet(result: "Plan", deployments: "Sequence[Deployment]", *, everything: bool) -> None:
     """Print the free capacity of the pools, those that do not exist yet, and the clusters assumed ready."""
-    from modelplane.cli import tables
+    from modelplane.cli.output import print_table
     from modelplane.offline.plan import placement_tables
 
     pools = result.pools
     told = pools if everything else placement_tables.select_pools(pools, deployments, MOST)
     amounts = placement_tables.list_amounts(told)
-    tables.show(placement_tables.CAPACITY.tabulate("Remaining capacity", amounts))
+    print_table(placement_tables.CAPACITY.tabulate("Remaining capacity", amounts))
     if len(told) < len(pools):
         rest = f"{len(pools) - len(told):,}"
         counted = f"and {rest} other pools" if told else f"\nRemaining capacity: {rest} pools"

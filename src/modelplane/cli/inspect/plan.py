@@ -4,12 +4,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from modelplane.cli.errors import UserError
 from modelplane.cli.inspect import placing
 from modelplane.cli.manifest_files import MANIFESTS, load
 from modelplane.cli.options import add_all_option, add_fleet_option, format_example
 from modelplane.cli.output import TEXT, add_output_option, print_document
 from modelplane.cli.target import Target, add_target_options, read_fleet
+from modelplane.user_error import UserError
 
 if TYPE_CHECKING:
     from modelplane.api.meta import Object
@@ -92,7 +92,7 @@ def _tell(result: "Plan", output: str, *, everything: bool) -> None:
 
 
 def _tell_difference(before: "Plan", after: "Plan", output: str) -> None:
-    from modelplane.cli import tables
+    from modelplane.cli.output import print_table
     from modelplane.offline.plan import plan_comparison as comparison
 
     differences = comparison.compare(before, after)
@@ -100,8 +100,8 @@ def _tell_difference(before: "Plan", after: "Plan", output: str) -> None:
         print_document(differences, output)
         return
     click.echo(comparison.describe(differences))
-    tables.show(comparison.DEPLOYMENTS.tabulate("Deployments", differences.changes))
-    tables.show(comparison.PLACES.tabulate("Replicas", comparison.list_places(differences)))
+    print_table(comparison.DEPLOYMENTS.tabulate("Deployments", differences.changes))
+    print_table(comparison.PLACES.tabulate("Replicas", comparison.list_places(differences)))
     for line in comparison.list_refused(differences):
         click.echo(f"\n{line}")
 

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from modelplane.cli.errors import FAILED, UserError
+from modelplane.cli import FAILED
 from modelplane.cli.options import Duration, format_example
 from modelplane.cli.output import TEXT, add_output_option, print_document
 from modelplane.cli.target import Target, add_target_options, read
+from modelplane.user_error import UserError
 
 if TYPE_CHECKING:
     from modelplane.gateway.usage.costs import Tariff
@@ -107,7 +108,7 @@ def _notes(outcome: "Read", sums: "Usage") -> list[str]:
 
 def _show(by: str, sums: "Usage", currency: str) -> None:
     from modelplane.api.columns import Columns
-    from modelplane.cli.tables import show
+    from modelplane.cli.output import print_table
     from modelplane.gateway.usage.costs import format_rounded
 
     cost = ((f"COST {currency}", lambda row: format_rounded(row[1].cost, 4)),) if currency else ()
@@ -125,7 +126,7 @@ def _show(by: str, sums: "Usage", currency: str) -> None:
         ("P95", lambda row: _time(row[1].duration.find_percentile(0.95))),
     )
     others = [(_OTHERS, sums.others)] if sums.others.requests else []
-    show(columns.tabulate("", [*((_shown(name), group) for name, group in sums.groups), *others]))
+    print_table(columns.tabulate("", [*((_shown(name), group) for name, group in sums.groups), *others]))
 
 
 def _time(ms: int | None) -> str:

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from modelplane.cli.errors import UserError
 from modelplane.cli.inspect import placing
 from modelplane.cli.manifest_files import load
 from modelplane.cli.models.deploy_options import TOKEN_SECRET, Asked, add_deploy_options
@@ -17,9 +16,9 @@ from modelplane.cli.options import (
     format_example,
     require_terminal,
 )
-from modelplane.cli.output import TEXT, add_chosen_output
-from modelplane.cli.tables import show
+from modelplane.cli.output import TEXT, add_chosen_output, print_table
 from modelplane.cli.target import Target, add_target_options, read_fleet, write_changes
+from modelplane.user_error import UserError
 
 if TYPE_CHECKING:
     from modelplane.api.columns import Table
@@ -75,9 +74,8 @@ def deploy(
 def _read_settings(asked: Asked, namespace: str) -> "ModelSettings":
     """Read the model, and return its deployment apart from the hardware."""
     from modelplane.checkpoints.checkpoint import build_model
-    from modelplane.cli.models.model_argument import TOKENS_OPTION, read_checkpoint
-    from modelplane.offline.models.engine_containers import Engine
-    from modelplane.offline.models.model_manifests import ModelSettings, make_name
+    from modelplane.cli.models.deploy_options import TOKENS_OPTION, read_checkpoint
+    from modelplane.offline.models.model_manifests import Engine, ModelSettings, make_name
     from modelplane.operations.model_sizes import choose_context
 
     checkpoint = read_checkpoint(asked.model, asked.revision)
@@ -193,7 +191,7 @@ def _print_manifests(manifests: "Sequence[Object]", output: str) -> None:
 
 def _as_documents(manifests: "Sequence[Object]") -> str:
     """Return manifests as one YAML text."""
-    from modelplane.offline.files.yaml_output import to_yaml
+    from modelplane.offline.files.yaml_text import to_yaml
 
     return "---\n".join(to_yaml(manifest) for manifest in manifests)
 
@@ -210,7 +208,7 @@ def _show_proposal(proposal: "Proposal", settings: "ModelSettings", *, everythin
         f"{settings.engine} with {served.split} on {devices}{nodes}, {format_gib(served.memory.gpu)} of "
         f"{format_gib(node.memory)} GiB of each, {settings.context:,} tokens of context"
     )
-    show(_tabulate_objects(proposal, settings))
+    print_table(_tabulate_objects(proposal, settings))
     click.echo()
     placing.print_placements(result.deployments, everything=everything)
     placing.print_cost(result.deployments)
@@ -269,12 +267,12 @@ def _show_refusals(proposed: "Proposed", *, everything: bool) -> None:
     click.echo("No pool of the fleet can serve the model")
     from modelplane.offline.models.proposals import REFUSALS
 
-    show(REFUSALS.tabulate("Pools", refusals, None if everything else _MOST))
+    print_table(REFUSALS.tabulate("Pools", refusals, None if everything else _MOST))
 
 
 def apply_all(target: Target, manifests: "tuple[Object, ...]") -> None:
     """Apply objects by server-side apply with the user's permissions, and print the outcomes."""
-    from modelplane.install.steps.applying import apply
+    from modelplane.install.applying import apply
     from modelplane.kube.errors import Conflict, NotFound, NotInstalled
 
     async def do(client: "Client") -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 import click
 
 from modelplane import __version__
-from modelplane.cli.errors import UserError
 from modelplane.cli.options import ListedArgument, format_example
+from modelplane.user_error import UserError
 
 
 @click.group()
@@ -65,7 +65,7 @@ def build(what: str, folder: Path, version_text: str, prefix: str | None, runtim
     from modelplane.crossplane.package import building, package_contents
     from modelplane.crossplane.package.metadata import PackageKind
     from modelplane.crossplane.package.package_addresses import Registry, Version
-    from modelplane.crossplane.package.python.runtime import from_this_python
+    from modelplane.crossplane.package.runtime import from_this_python
 
     try:
         version = Version.parse(version_text)
@@ -90,7 +90,7 @@ def build(what: str, folder: Path, version_text: str, prefix: str | None, runtim
 @package.command(epilog=format_example("modelplane package prerequisites | kubectl apply -f -"))
 def prerequisites() -> None:
     """Print the manifests to apply before the packages, for `kubectl apply -f -`."""
-    from modelplane.crossplane.package.prerequisites import manifest
+    from modelplane.crossplane.package.package_installation import manifest
 
     click.echo(manifest(), nl=False)
 

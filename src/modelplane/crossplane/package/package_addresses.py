@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Self
 
-from modelplane.crossplane.package.errors import PackageError
+from modelplane.user_error import UserError
 
 DEFAULT_PREFIX = "ghcr.io/modelplane"
 """Registry and path of Modelplane's published packages."""
@@ -41,7 +41,7 @@ class Registry:
         found = _PREFIX.fullmatch(prefix)
         # Without a dot or a port, tools take a host for a path on Docker Hub.
         if found is None or not set(found["host"]) & {".", ":"}:
-            raise PackageError(
+            raise UserError(
                 f'cannot publish packages below "{prefix}": it is not a registry\'s host and a path in lower '
                 f"case: name both, as in {DEFAULT_PREFIX}"
             )
@@ -63,7 +63,7 @@ class Version:
         """Return the version for a name from the command line, with or without a leading v."""
         found = _SEMVER.fullmatch(text)
         if found is None:
-            raise PackageError(
+            raise UserError(
                 f'"{text}" is not a version of a package: Crossplane finds packages by semantic versions: '
                 "write one, such as 0.1.0 or 1.2.0-rc.1"
             )

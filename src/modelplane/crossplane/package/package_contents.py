@@ -16,8 +16,7 @@ from modelplane.compose.clouds.provider import CONTRIB
 from modelplane.compose.clouds.recipe import Recipe
 from modelplane.compose.clouds.table import RECIPES
 from modelplane.compose.kinds import COMPOSED as SHIPPED
-from modelplane.crossplane.package.documents import Document
-from modelplane.crossplane.package.metadata import Dependency, PackageKind, metadata
+from modelplane.crossplane.package.metadata import Dependency, Document, PackageKind, metadata
 from modelplane.crossplane.package.package_addresses import (
     CONFIGURATION,
     FUNCTION,

@@ -1,7 +1,7 @@
 """Permissions of controllers and nodes on this machine: those of any cluster, and the local ones."""
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
-from modelplane.install.permissions.identity_permissions import (
+from modelplane.install.identity_permissions import (
     INFERENCE_CLUSTER,
     SYSTEM,
     TEAMS,
@@ -9,7 +9,7 @@ from modelplane.install.permissions.identity_permissions import (
     list_control_plane_rules,
     list_copy_rules,
 )
-from modelplane.install.permissions.roles import Role, Rule
+from modelplane.install.roles import Role, Rule
 from modelplane.kube.resources import Object
 
 CONTROLLERS = "modelplane:controllers"

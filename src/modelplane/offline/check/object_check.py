@@ -17,7 +17,7 @@ from modelplane.api.kinds import Kind
 from modelplane.api.meta import GROUP
 from modelplane.api.namespaces import check_reserved
 from modelplane.api.schema.crd import build_schema
-from modelplane.offline.check import rules, structural
+from modelplane.offline.check import structural
 from modelplane.offline.check.object_meta import MAX_ANNOTATIONS, build_metadata_schema
 from modelplane.offline.check.schema_check import Validator, Violation, find_violations
 from modelplane.offline.check.structural import Schema
@@ -219,7 +219,7 @@ def _broken_rules(value: Any, schema: Schema, path: Path, wrong: frozenset[Path]
     for rule in schema.get("x-kubernetes-validations", ()):
         if rule["rule"].startswith(_EVERY_KEY) and isinstance(value, dict):
             yield from _broken_keys(rule, value, path)
-        elif not _doubtful(rule["rule"], path, wrong) and not rules.is_met(rule["rule"], value):
+        elif not _doubtful(rule["rule"], path, wrong) and not structural.is_met(rule["rule"], value):
             yield Finding(path, (f"{quote(value)}: " if isinstance(value, str) else "") + rule["message"])
     if isinstance(value, dict):
         children: Any = value.items()
@@ -237,13 +237,13 @@ _EVERY_KEY: Final = "self.all(key, "
 def _broken_keys(rule: dict[str, str], value: dict[str, Any], path: Path) -> Iterator[Finding]:
     """Name each key that a rule rejects, also if its value or another key is wrong."""
     for key in value:
-        if not rules.is_met(rule["rule"], {key: ""}):
+        if not structural.is_met(rule["rule"], {key: ""}):
             yield Finding((*path, key), f"{quote(key)} cannot be a key: {rule['message']}", at_key=True)
 
 
 def _doubtful(rule: str, path: Path, wrong: frozenset[Path]) -> bool:
     """Return True if a rule reads a field that is wrong already, or one that contains such a field."""
-    read = [(*path, *field_path) for field_path in rules.list_fields(rule)]
+    read = [(*path, *field_path) for field_path in structural.list_fields(rule)]
     return any(_overlap(field_path, bad) for field_path in read for bad in wrong)
 
 

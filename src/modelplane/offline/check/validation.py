@@ -6,16 +6,18 @@ device, a reserved namespace, for which nothing is composed, and pods that no cl
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from msgspec.structs import replace
 
-from modelplane.offline.check.repeats import Repeats
+from modelplane import cel
+from modelplane.api.meta import Object
 from modelplane.offline.files import manifest_objects
-from modelplane.offline.files.diagnostics import Problem, Severity
+from modelplane.offline.files.diagnostics import ObjectName, Path, Problem, Severity, format_path, limit_text
 from modelplane.offline.files.manifest_objects import Foreign
 from modelplane.offline.files.report_documents import Output, Report
 from modelplane.offline.files.sources import Source, Unopened
+from modelplane.offline.files.store import Repeats
 from modelplane.offline.lint.advice import Configs, Lint
 
 MOST_PROBLEMS: Final = 10_000
@@ -145,3 +147,42 @@ def report_refused(problems: tuple[Problem, ...], *, files: int, accepted: int) 
 def _too_many(last: Problem) -> Problem:
     message = f"there are more than {MOST_PROBLEMS:,} problems, and what follows was not checked"
     return replace(last, object=None, field="", message=f"{message}: correct these first", excerpt=())
+
+
+def find_stored_problems(items: Iterable[Object]) -> Iterator[Problem]:
+    """Yield an error for each device selector of a fleet that is no longer accepted."""
+    for item in items:
+        metadata = item["metadata"]
+        if metadata.get("ownerReferences"):
+            continue  # written by Modelplane, from an object that is listed itself
+        name = ObjectName(
+            api_version=item["apiVersion"],
+            kind=item["kind"],
+            namespace=metadata.get("namespace", ""),
+            name=metadata["name"],
+        )
+        for path, expression in _selectors(item.get("spec", {}), ("spec",)):
+            try:
+                cel.compile(expression)
+            except cel.SelectorError as error:
+                yield Problem(
+                    path="control plane",
+                    line=0,
+                    column=0,
+                    severity=Severity.ERROR,
+                    object=name,
+                    field=format_path(path),
+                    message=f"selector `{limit_text(expression)}` does not compile: {error.problem}",
+                )
+
+
+def _selectors(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if key == "cel" and isinstance(inner, str):
+                yield (*path, key), inner
+            else:
+                yield from _selectors(inner, (*path, key))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _selectors(inner, (*path, index))

@@ -38,8 +38,7 @@ from modelplane.offline.explain.statuses import Said, explain_not_ready, read_co
 from modelplane.offline.files.diagnostics import ObjectName
 from modelplane.offline.files.report_documents import Output, Report
 from modelplane.offline.plan.fleet_of_files import NEVER, Files
-from modelplane.offline.render.facts_of_files import find_facts
-from modelplane.offline.render.gateways import is_gateway_local
+from modelplane.offline.render.facts_of_files import find_facts, is_gateway_local
 from modelplane.user_error import UserError
 
 

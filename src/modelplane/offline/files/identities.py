@@ -1,4 +1,4 @@
-"""Uids, owners and namespaces that files leave out.
+"""What files leave out: uids, owners and namespaces, and the Secrets and ConfigMaps that pods name.
 
 Controllers know an object's owner by uid, never by name, and files that people write have no uids. Defaults:
 
@@ -9,6 +9,9 @@ Controllers know an object's owner by uid, never by name, and files that people 
   external and has no owner.
 
 Values that a server printed stay as they are.
+
+Secrets and ConfigMaps that pods name are assumed to exist, because the controllers compose no pods without
+them. Their content is not assumed: the copies are empty.
 """
 
 import hashlib
@@ -23,6 +26,26 @@ from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
+from modelplane.compose.clouds.flow import DEFINITION_KEY
+from modelplane.compose.composition import Requirement
+from modelplane.compose.replica.backends.workload import reference_key
+
+_ASSUMED_UID: Final = "assumed:original"
+
+
+def make_original(requirement: Requirement) -> tuple[Object, ...]:
+    """Return the object that pods name, or a definition of a provider, if a requirement is for one."""
+    names_definition = requirement.key.startswith(DEFINITION_KEY)
+    if not names_definition and requirement.key != reference_key(requirement.kind, requirement.name):
+        return ()
+    metadata = {"name": requirement.name, "namespace": requirement.namespace, "uid": _ASSUMED_UID}
+    return ({"apiVersion": requirement.api_version, "kind": requirement.kind, "metadata": metadata},)
+
+
+def is_assumed_original(item: Object) -> bool:
+    """Return True if an object is not from a file."""
+    return bool(item["metadata"].get("uid") == _ASSUMED_UID)
+
 
 _OWNERS: Final = {
     kind_name(ModelReplica): kind_of(ModelDeployment),

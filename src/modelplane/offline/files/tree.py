@@ -24,7 +24,7 @@ from modelplane.offline.files.diagnostics import (
     limit_text,
     report_character,
 )
-from modelplane.offline.files.scalars import NotFinite, Scalar, parse_number, resolve
+from modelplane.offline.files.yaml_text import NotFinite, Scalar, parse_number, resolve
 
 MAX_DEPTH: Final = 100
 MAX_VALUES: Final = 2_000_000

@@ -18,6 +18,7 @@ from modelplane.offline.files.diagnostics import Path, Problem
 
 if TYPE_CHECKING:
     from modelplane.offline.files.manifest_objects import Manifest
+from modelplane.api.model_deployment import Engine, Member, ModelDeployment, ReplicaSettings
 
 Configs = Callable[[str, str], bytes | None]
 """Returns the text of ``config.json`` of a repository and a revision of the hub, if it is at hand."""
@@ -127,3 +128,17 @@ class Lint:
         for rule in RULES:
             if rule in self._rules:
                 yield from self._rules[rule].find_problems(configs)
+
+
+def find_settings(deployment: ModelDeployment) -> tuple[Path, ReplicaSettings]:
+    """Return the settings of its replicas."""
+    template = deployment.spec.template
+    return (("spec",), deployment.spec) if template is None else (("spec", "template", "spec"), template.spec)
+
+
+def walk_members(deployment: ModelDeployment) -> Iterator[tuple[Path, Engine, Member]]:
+    """Yield each member with its engine."""
+    path, _ = find_settings(deployment)
+    for index, engine in enumerate(deployment.replica_template().engines):
+        for number, member in enumerate(engine.members):
+            yield (*path, "engines", index, "members", number), engine, member

@@ -21,10 +21,10 @@ from modelplane.offline.plan.fleet_of_files import (
     find_other_places,
     list_assumed_ready,
     place,
+    sort_by_preference,
     take_snapshot,
 )
 from modelplane.offline.plan.lost_claims import find_lost_claims
-from modelplane.offline.plan.standby_order import sort_by_preference
 from modelplane.scheduler.diagnosis import PHRASES
 
 

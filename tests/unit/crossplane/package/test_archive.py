@@ -121,7 +121,7 @@ def test_a_failed_write_leaves_what_was_there(tmp_path, function_package, monkey
     def broken(_out, _entries):
         raise OSError("no space left on device")
 
-    monkeypatch.setattr("modelplane.crossplane.package.images.image_archive.write_tar", broken)
+    monkeypatch.setattr("modelplane.crossplane.package.oci.write_tar", broken)
     with pytest.raises(OSError, match="no space"):
         build(function(), Registry(), VERSION, tmp_path, small_runtime)
     assert (function_package.read_bytes(), list(tmp_path.iterdir())) == (before, [function_package])
