@@ -1,8 +1,8 @@
 """Container images (OCI image specification 1.1): their files, blobs and manifests, and an image as one file.
 
 An image as one file is a tar of an OCI image layout (``oci-layout``, ``index.json``, ``blobs/sha256/``), as
-skopeo, oras and containerd read it. A ``manifest.json`` over the same blobs makes it a Docker archive too, for
-``docker load`` and ``crossplane xpkg push``. No layer of a Docker archive has annotations; Crossplane's CLI
+skopeo, oras and containerd read it. A ``manifest.json`` over the same blobs makes it a Docker archive too,
+for ``docker load`` and ``crossplane xpkg push``. No layer of a Docker archive has annotations; Crossplane's CLI
 makes them from labels of the config (``AnnotateLayers`` in its ``internal/xpkg/layers.go``), so the image has
 both.
 
