@@ -2,9 +2,9 @@
 
 An image as one file is a tar of an OCI image layout (``oci-layout``, ``index.json``, ``blobs/sha256/``), as
 skopeo, oras and containerd read it. A ``manifest.json`` over the same blobs makes it a Docker archive too,
-for ``docker load`` and ``crossplane xpkg push``. No layer of a Docker archive has annotations; Crossplane's CLI
-makes them from labels of the config (``AnnotateLayers`` in its ``internal/xpkg/layers.go``), so the image has
-both.
+for ``docker load`` and ``crossplane xpkg push``. No layer of a Docker archive has annotations; Crossplane's
+CLI makes them from labels of the config (``AnnotateLayers`` in its ``internal/xpkg/layers.go``), so the
+image has both.
 
 An image is a manifest, which lists a config and layers by digest. Only the fields that a package needs are
 modeled.
