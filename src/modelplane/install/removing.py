@@ -84,7 +84,15 @@ class Uninstaller:
             self.report("kinds and namespace: kept, because Crossplane uses them")
             return
         await self._delete_definitions([definition for definition in native if _is_part(definition)])
-        await self._delete_namespace(existing)
+        # Delete the namespace, unless it holds objects of users, such as a cluster's kubeconfig.
+        names = [item["metadata"]["name"] for item in existing.objects if item["kind"] == "Namespace"]
+        for name in names:
+            if left := await self._contents(name):
+                self.report(f"namespace {name}: kept, because of {listing(map(_name, left))}")
+                continue
+            await self.client.delete(resources.NAMESPACES, name)
+            await self.deadline.wait_until_nothing(partial(self._ending, name))
+            self.report(f"namespace {name}: deleted")
 
     async def _check(self, existing: Installation, native: Sequence[Object], *, delete_models: bool) -> None:
         """Raise ``UserError`` if nothing may be removed."""
@@ -173,17 +181,6 @@ class Uninstaller:
         answers = [await self.client.get(resources.CUSTOM_RESOURCE_DEFINITIONS, name) for name in names]
         remaining = [name for name, definition in zip(names, answers, strict=True) if definition is not None]
         return f"{listing(remaining)} is not gone yet" if remaining else ""
-
-    async def _delete_namespace(self, existing: Installation) -> None:
-        """Delete the namespace, unless it holds objects of users, such as a cluster's kubeconfig."""
-        names = [item["metadata"]["name"] for item in existing.objects if item["kind"] == "Namespace"]
-        for name in names:
-            if left := await self._contents(name):
-                self.report(f"namespace {name}: kept, because of {listing(map(_name, left))}")
-                continue
-            await self.client.delete(resources.NAMESPACES, name)
-            await self.deadline.wait_until_nothing(partial(self._ending, name))
-            self.report(f"namespace {name}: deleted")
 
     async def _contents(self, namespace: str) -> list[Object]:
         return [

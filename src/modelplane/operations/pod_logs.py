@@ -360,7 +360,9 @@ class Follower:
         try:
             async for moment, line in _lines(container, params):
                 if moment is None:
-                    self._report_untimed(container, followed, line)
+                    if line not in followed.untimed:
+                        followed.untimed.add(line)
+                        self._say(container, line)
                 elif before is None or moment.is_after(before):
                     self._say(container, line)
                     followed.last, followed.first_read = moment, False
@@ -383,8 +385,3 @@ class Follower:
         if told not in followed.noted:
             followed.noted.add(told)
             self._note(told)
-
-    def _report_untimed(self, container: Container, followed: _Followed, line: bytes) -> None:
-        if line not in followed.untimed:
-            followed.untimed.add(line)
-            self._say(container, line)

@@ -1,6 +1,5 @@
 """``modelplane logs``: print the log of a process of this machine's fleet, or of an object's engines."""
 
-from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -162,15 +161,18 @@ def logs(
     if follow and previous:
         raise click.UsageError("--follow and --previous exclude each other: a previous log does not grow")
     if not source:
-        _require_none(
-            {
-                "--namespace": namespace,
-                "--follow": follow,
-                "--tail": tail is not None,
-                "--since": since_s is not None,
-                "--previous": previous,
-            }
-        )
+        # Raise ``UsageError`` for options without a log that they apply to.
+        options = {
+            "--namespace": namespace,
+            "--follow": follow,
+            "--tail": tail is not None,
+            "--since": since_s is not None,
+            "--previous": previous,
+        }
+        if given := [option for option, value in options.items() if value]:
+            raise click.UsageError(
+                f"no log to apply {', '.join(given)} to: name one of {', '.join(_sources())}"
+            )
         _list_targets(target)
     elif isinstance(source, str):
         if namespace:
@@ -184,12 +186,6 @@ def logs(
             LogOptions(tail, since_s, previous),
             follow=follow,
         )
-
-
-def _require_none(options: Mapping[str, object]) -> None:
-    """Raise ``UsageError`` for options without a log that they apply to."""
-    if given := [option for option, value in options.items() if value]:
-        raise click.UsageError(f"no log to apply {', '.join(given)} to: name one of {', '.join(_sources())}")
 
 
 def _show_process(

@@ -45,12 +45,18 @@ def plan(
     With --live, use the fleet of the control plane, with the objects in PATH instead of its own. The exit
     status is 2 if a replica is not placed, and 1 if a file is invalid.
     """
-    _check_options(fleet, target, on_live=on_live)
+    # Refuse options that contradict each other.
+    if on_live and fleet:
+        raise click.UsageError("--live reads the fleet from the API server: leave out --live or --fleet")
+    if target.is_chosen and not on_live:
+        raise click.UsageError("--kubeconfig, --context and --home choose a live fleet: give --live too")
     fleet_objects, given, former = load(fleet, paths, compare)
     if not any(map(_is_deployment, (*given, *former))):
         raise UserError("PATH has no ModelDeployment to place: name a file that has one")
     if on_live:
-        fleet_objects = _live_fleet(target)
+        from modelplane.controllers.fleet_resources import NEEDED_TO_PLAN
+
+        fleet_objects = tuple(read_fleet(target, NEEDED_TO_PLAN))
     result = _planned(fleet_objects, given, live=on_live)
     if compare:
         _tell_difference(_planned(fleet_objects, former, live=on_live), result, output)
@@ -58,20 +64,6 @@ def plan(
         _tell(result, output, everything=everything)
     if not result.placed:
         raise click.exceptions.Exit(placing.NOT_PLACED)
-
-
-def _check_options(fleet: tuple[str, ...], target: Target, *, on_live: bool) -> None:
-    """Refuse options that contradict each other."""
-    if on_live and fleet:
-        raise click.UsageError("--live reads the fleet from the API server: leave out --live or --fleet")
-    if target.is_chosen and not on_live:
-        raise click.UsageError("--kubeconfig, --context and --home choose a live fleet: give --live too")
-
-
-def _live_fleet(target: Target) -> "tuple[Object, ...]":
-    from modelplane.controllers.fleet_resources import NEEDED_TO_PLAN
-
-    return tuple(read_fleet(target, NEEDED_TO_PLAN))
 
 
 def _planned(fleet_objects: "tuple[Object, ...]", given: "tuple[Object, ...]", *, live: bool) -> "Plan":

@@ -52,7 +52,18 @@ def usage(*, by: str, since_s: int | None, target: Target, output: str) -> None:
             target, "the gateway's pods", lambda client: usage_records.read_pods(client, sums, since_s)
         )
     if output != TEXT:
-        print_document(_document(by, since, sums, outcome, tariff.currency), output)
+        print_document(
+            {
+                "by": by,
+                "since": since.isoformat(timespec="seconds") if since else None,
+                "currency": tariff.currency or None,
+                "groups": [{by: name} | _sums(group, tariff.currency) for name, group in sums.groups],
+                "others": _sums(sums.others, tariff.currency) if sums.others.requests else None,
+                "damagedLines": outcome.damaged,
+                "problems": list(outcome.problems),
+            },
+            output,
+        )
     else:
         _show(by, sums, tariff.currency)
     for note in (*_notes(outcome, sums), *filter(None, [problem])):
@@ -138,20 +149,6 @@ def _shown(name: str) -> str:
     if not name:
         return "-"
     return name if name.isprintable() else json.dumps(name)
-
-
-def _document(
-    by: str, since: dt.datetime | None, sums: "Usage", outcome: "Read", currency: str
-) -> dict[str, object]:
-    return {
-        "by": by,
-        "since": since.isoformat(timespec="seconds") if since else None,
-        "currency": currency or None,
-        "groups": [{by: name} | _sums(group, currency) for name, group in sums.groups],
-        "others": _sums(sums.others, currency) if sums.others.requests else None,
-        "damagedLines": outcome.damaged,
-        "problems": list(outcome.problems),
-    }
 
 
 def _sums(group: "Group", currency: str) -> dict[str, object]:

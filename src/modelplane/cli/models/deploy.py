@@ -130,20 +130,16 @@ def _propose(
     except InvalidObject as error:
         raise UserError(str(error)) from error
     if proposed.best:
-        _validate(proposed.best.manifests)
+        # Refuse what an API server would, such as a name that is none.
+        from modelplane.offline.check.validation import validate
+        from modelplane.offline.files.diagnostics import Severity
+        from modelplane.offline.files.sources import Source
+
+        report = validate([Source("manifests", _as_documents(proposed.best.manifests))])
+        errors = [problem for problem in report.problems if problem.severity is Severity.ERROR]
+        if errors:
+            raise UserError("; ".join(f"{problem.field}: {problem.message}" for problem in errors))
     return proposed
-
-
-def _validate(manifests: "tuple[Object, ...]") -> None:
-    """Refuse what an API server would, such as a name that is none."""
-    from modelplane.offline.check.validation import validate
-    from modelplane.offline.files.diagnostics import Severity
-    from modelplane.offline.files.sources import Source
-
-    report = validate([Source("manifests", _as_documents(manifests))])
-    errors = [problem for problem in report.problems if problem.severity is Severity.ERROR]
-    if errors:
-        raise UserError("; ".join(f"{problem.field}: {problem.message}" for problem in errors))
 
 
 def _finish(
@@ -162,7 +158,12 @@ def _finish(
         _show_refusals(proposed, everything=everything)
         raise click.exceptions.Exit(placing.NOT_PLACED)
     if output != TEXT:
-        _print_manifests(best.manifests, output)
+        if output == "json":
+            from modelplane.offline.files.report_documents import to_json
+
+            click.echo(to_json({"apiVersion": "v1", "kind": "List", "items": best.manifests}))
+        else:
+            click.echo(_as_documents(best.manifests), nl=False)
         for line in _needs(settings, best):
             click.echo(line, err=True)
         for deployment in best.plan.deployments:
@@ -178,15 +179,6 @@ def _finish(
         return
     confirm("\nApply these objects?", yes=yes)
     apply_all(target, best.manifests)
-
-
-def _print_manifests(manifests: "Sequence[Object]", output: str) -> None:
-    if output == "json":
-        from modelplane.offline.files.report_documents import to_json
-
-        click.echo(to_json({"apiVersion": "v1", "kind": "List", "items": manifests}))
-    else:
-        click.echo(_as_documents(manifests), nl=False)
 
 
 def _as_documents(manifests: "Sequence[Object]") -> str:

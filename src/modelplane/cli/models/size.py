@@ -74,20 +74,16 @@ def size(  # noqa: PLR0913  an argument for each option
     if output != TEXT:
         print_document(result, output)
     else:
-        _show(result, everything=everything)
+        # Print the size of a model.
+        from modelplane.offline.models import size_rows
+
+        click.echo(size_rows.describe_model(result))
+        print_table(size_rows.WEIGHTS.tabulate("Weights", size_rows.list_weights(result)))
+        _show_cache(result, result.cache)
+        _show_splits(result)
+        _show_hardware(result.hardware, everything=everything)
     if not result.servable:
         raise click.exceptions.Exit(NOT_SERVABLE)
-
-
-def _show(size: "Size", *, everything: bool) -> None:
-    """Print the size of a model."""
-    from modelplane.offline.models import size_rows
-
-    click.echo(size_rows.describe_model(size))
-    print_table(size_rows.WEIGHTS.tabulate("Weights", size_rows.list_weights(size)))
-    _show_cache(size, size.cache)
-    _show_splits(size)
-    _show_hardware(size.hardware, everything=everything)
 
 
 def _show_cache(size: "Size", cache: "Cache") -> None:

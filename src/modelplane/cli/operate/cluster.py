@@ -267,7 +267,17 @@ def register(
         if applied:
             await _register(client, target, proposal, address, credential_lifetime, report, deadline)
         else:
-            _show(proposal, address, credential_lifetime)
+            # Print the proposal: comments, and the manifests of both sides.
+            from modelplane.install.registration.registration_proposal import build_preview
+            from modelplane.offline.files.yaml_text import to_yaml
+
+            for section in build_preview(
+                proposal, str(address.fields.get("server", "")), credential_lifetime
+            ):
+                click.echo("".join(f"# {line}".rstrip() + "\n" for line in section.lines), nl=False)
+                click.echo("".join(f"---\n{to_yaml(item)}" for item in section.objects), nl=False)
+            if rejected := proposal.rejected:
+                raise UserError(rejected.message)
 
     run_steps(Target(cluster_kubeconfig, cluster_context, None, target.timeout_s), do)
 
@@ -308,18 +318,6 @@ async def _proposed(client: "Client", choices: "Choices") -> "Proposal":
 
     async with name_server(f'cluster "{choices.name}"'):
         return propose(choices, await look(client), load_catalogue())
-
-
-def _show(proposal: "Proposal", address: "Address", lifetime: str) -> None:
-    """Print the proposal: comments, and the manifests of both sides."""
-    from modelplane.install.registration.registration_proposal import build_preview
-    from modelplane.offline.files.yaml_text import to_yaml
-
-    for section in build_preview(proposal, str(address.fields.get("server", "")), lifetime):
-        click.echo("".join(f"# {line}".rstrip() + "\n" for line in section.lines), nl=False)
-        click.echo("".join(f"---\n{to_yaml(item)}" for item in section.objects), nl=False)
-    if rejected := proposal.rejected:
-        raise UserError(rejected.message)
 
 
 async def _register(

@@ -19,7 +19,6 @@ from modelplane.crossplane.package.oci import (
     Blobs,
     File,
     Image,
-    Layer,
     MediaType,
     Platform,
     xpkg_label,
@@ -64,21 +63,19 @@ def build(
         blobs = Blobs(Path(scratch))
         below = runtime(blobs) if contents.kind is PackageKind.FUNCTION else _NO_RUNTIME
         package = blobs.add_entries([File(PACKAGE_FILE, stream(contents.documents).encode())])
-        image = _with_package(below, package, contents.name, version)
+        blob = replace(package.blob, annotations={XPKG: XPKG_BASE})
+        labels = (below.config.get("Labels") or {}) | {
+            TITLE: contents.name,
+            VERSION: version.number,
+            xpkg_label(blob.digest): XPKG_BASE,
+        }
+        image = replace(
+            below,
+            config=below.config | {"Labels": labels},
+            layers=(*below.layers, replace(package, blob=blob)),
+        )
         digest = oci.write(path, image, blobs, address, version.tag)
     return Built(contents.name, address, digest, path, path.stat().st_size)
-
-
-def _with_package(image: Image, package: Layer, name: str, version: Version) -> Image:
-    blob = replace(package.blob, annotations={XPKG: XPKG_BASE})
-    labels = (image.config.get("Labels") or {}) | {
-        TITLE: name,
-        VERSION: version.number,
-        xpkg_label(blob.digest): XPKG_BASE,
-    }
-    return replace(
-        image, config=image.config | {"Labels": labels}, layers=(*image.layers, replace(package, blob=blob))
-    )
 
 
 def runtime_from(path: Path) -> Runtime:

@@ -75,7 +75,7 @@ def opened(path: Path) -> Iterator[Files]:
         return
     with _tar(path) as archive:
         try:
-            members = {_plain(member.name): member for member in archive if member.isfile()}
+            members = {member.name.removeprefix("./"): member for member in archive if member.isfile()}
         except tarfile.ReadError as error:
             raise damaged(path, "it ends too early") from error
         yield _Tar(path, archive, members)
@@ -89,10 +89,6 @@ def _tar(path: Path) -> tarfile.TarFile:
         raise no_image(path) from error
     except OSError as error:
         raise UserError(f'cannot read "{path}": {error.strerror or error}') from error
-
-
-def _plain(name: str) -> str:
-    return name.removeprefix("./")
 
 
 @contextmanager

@@ -219,7 +219,8 @@ def required() -> tuple[Distribution, ...]:
 
 def files(distribution: Distribution, folder: str) -> Iterator[File]:
     """Yield the files of a distribution, below a folder of the image."""
-    editable = _is_editable(distribution)
+    text = distribution.read_text("direct_url.json")
+    editable = bool(text and json.loads(text).get("dir_info", {}).get("editable"))
     if editable and _key(distribution.name) != NAME:
         raise UserError(
             f"cannot put {distribution.name} into an image: it is installed in editable mode, so its files "
@@ -269,11 +270,6 @@ def _installed(name: str, needed_by: str) -> Distribution:
         raise UserError(
             f"cannot make a runtime: {name}, which {needed_by} needs, is not installed: {_REMEDY}"
         ) from error
-
-
-def _is_editable(distribution: Distribution) -> bool:
-    text = distribution.read_text("direct_url.json")
-    return bool(text and json.loads(text).get("dir_info", {}).get("editable"))
 
 
 def _key(name: str) -> str:

@@ -218,7 +218,12 @@ def _repeated(value: Any, schema: Schema, path: Path) -> Iterator[Finding]:
 def _broken_rules(value: Any, schema: Schema, path: Path, wrong: frozenset[Path]) -> Iterator[Finding]:
     for rule in schema.get("x-kubernetes-validations", ()):
         if rule["rule"].startswith(_EVERY_KEY) and isinstance(value, dict):
-            yield from _broken_keys(rule, value, path)
+            # Name each key that a rule rejects, also if its value or another key is wrong.
+            for key in value:
+                if not structural.is_met(rule["rule"], {key: ""}):
+                    yield Finding(
+                        (*path, key), f"{quote(key)} cannot be a key: {rule['message']}", at_key=True
+                    )
         elif not _doubtful(rule["rule"], path, wrong) and not structural.is_met(rule["rule"], value):
             yield Finding(path, (f"{quote(value)}: " if isinstance(value, str) else "") + rule["message"])
     if isinstance(value, dict):
@@ -232,13 +237,6 @@ def _broken_rules(value: Any, schema: Schema, path: Path, wrong: frozenset[Path]
 
 _EVERY_KEY: Final = "self.all(key, "
 """Beginning of a rule that checks each key of a map."""
-
-
-def _broken_keys(rule: dict[str, str], value: dict[str, Any], path: Path) -> Iterator[Finding]:
-    """Name each key that a rule rejects, also if its value or another key is wrong."""
-    for key in value:
-        if not structural.is_met(rule["rule"], {key: ""}):
-            yield Finding((*path, key), f"{quote(key)} cannot be a key: {rule['message']}", at_key=True)
 
 
 def _doubtful(rule: str, path: Path, wrong: frozenset[Path]) -> bool:

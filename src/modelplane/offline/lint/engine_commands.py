@@ -189,16 +189,12 @@ def _given(engine: KnownEngine, words: Words, release: Release) -> Iterator[Give
             yield Given(written, name, attached if equals else None, path)
             continue
         values = 0
-        while place + values < len(words) and _is_value(words[place + values][0]):
+        while place + values < len(words) and re.match(r"-[^\d.]", words[place + values][0]) is None:
             values += 1
             if not flag.values or (flag.values == "2" and values > 1):
                 break
         yield Given(written, name, words[place][0] if values else None, path)
         place += values
-
-
-def _is_value(word: str) -> bool:
-    return re.match(r"-[^\d.]", word) is None
 
 
 def _to_its_end(words: Words) -> Iterator[tuple[str, Path]]:

@@ -35,18 +35,8 @@ def drain_plan(objects: Iterable[Object], name: str, pool: str = "") -> Plan:
     ]
     if not clusters:
         raise UserError(f'there is no InferenceCluster "{name}"')
-    tainted = _drained(clusters[0], pool)
-    store = files.store.copy()
-    store.add(tainted)
-    files = replace(files, store=store)
-    concerned = _concerned(files, tainted)
-    return plan(
-        files, [deployment for deployment in files.deployments if deployment["metadata"]["uid"] in concerned]
-    )
-
-
-def _drained(cluster: Object, pool: str) -> Object:
-    """Return a cluster as it is while it, or a pool of it, drains with the largest limits."""
+    # A cluster as it is while it, or a pool of it, drains with the largest limits.
+    cluster = clusters[0]
     spec: dict[str, Any] = {**cluster["spec"], "drain": _LIMITS}
     if pool:
         spec["poolTaints"] = [*spec.get("poolTaints", ()), {"pool": pool, "key": labels.DRAIN}]
@@ -54,7 +44,14 @@ def _drained(cluster: Object, pool: str) -> Object:
         taint = {"key": labels.DRAIN, "effect": str(TaintEffect.NO_SCHEDULE)}
         spec["taints"] = [*spec.get("taints", ()), taint]
     metadata = {key: value for key, value in cluster["metadata"].items() if key != "resourceVersion"}
-    return add_version({**cluster, "metadata": metadata, "spec": spec})
+    tainted = add_version({**cluster, "metadata": metadata, "spec": spec})
+    store = files.store.copy()
+    store.add(tainted)
+    files = replace(files, store=store)
+    concerned = _concerned(files, tainted)
+    return plan(
+        files, [deployment for deployment in files.deployments if deployment["metadata"]["uid"] in concerned]
+    )
 
 
 def _concerned(files: Files, tainted: Object) -> frozenset[str]:
