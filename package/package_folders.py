@@ -4,8 +4,7 @@
 from modelplane import __version__
 from modelplane.api.kinds import KINDS
 from modelplane.crossplane.package import package_installation
-from modelplane.crossplane.package.metadata import Document, to_yaml
-from modelplane.crossplane.package.package_addresses import Registry, Version
+from modelplane.crossplane.package.metadata import Document, Registry, Version, to_yaml
 from modelplane.crossplane.package.package_contents import packages
 
 _FILES = {

@@ -1,7 +1,7 @@
 """A small image in place of a Python with everything, for packages of tests."""
 
+from modelplane.crossplane.package.metadata import Version
 from modelplane.crossplane.package.oci import Blobs, File, Image, Platform
-from modelplane.crossplane.package.package_addresses import Version
 
 VERSION = Version("1.2.3")
 

@@ -3,21 +3,16 @@
 Names are never truncated: a terminal wraps wide rows, and a pipe gets each row on one line.
 """
 
-from collections.abc import Callable, Mapping
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 if TYPE_CHECKING:
-    from modelplane.offline.files.report_documents import Output
-import os
-import sys
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
     from modelplane.api.columns import Table
-
+    from modelplane.offline.files.report_documents import Output
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -6,7 +6,7 @@ local fleet if it runs; or that of ``~/.kube/config``.
 
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -14,25 +14,18 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 import msgspec
 
+from modelplane.api.listing import listing
 from modelplane.cli.machine.running import is_running, require_running
 from modelplane.cli.options import TIMEOUT_S, add_home_option, add_timeout_option
 from modelplane.local.home import ENVIRONMENT_VARIABLE, Home, choose_home
 from modelplane.user_error import UserError
 
 if TYPE_CHECKING:
+    from modelplane.api.kinds import Kind
     from modelplane.api.meta import Object
     from modelplane.install.waiting import Deadline, Report
     from modelplane.kube.client import Client
     from modelplane.kube.resources import Resource
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-from modelplane.api.listing import listing
-
-if TYPE_CHECKING:
-    from modelplane.api.kinds import Kind
-    from modelplane.api.meta import Object
-
 
 _MAX_LISTED = 10
 

@@ -8,12 +8,18 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
-from modelplane.cli import target
-from modelplane.cli.inspect import placing
-from modelplane.cli.manifest_files import load
-from modelplane.cli.options import ListedArgument, add_all_option, add_fleet_option, format_example
+from modelplane.cli.inspect import plan
+from modelplane.cli.options import ListedArgument, add_all_option, add_fleet_option, format_example, load
 from modelplane.cli.output import TEXT, add_output_option, print_document
-from modelplane.cli.target import Target, add_namespace_option, add_target_options, read_fleet
+from modelplane.cli.target import (
+    Target,
+    add_namespace_option,
+    add_target_options,
+    find_one,
+    list_forms,
+    parse_object_name,
+    read_fleet,
+)
 from modelplane.user_error import UserError
 
 if TYPE_CHECKING:
@@ -26,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def _forms() -> list[str]:
-    return target.list_forms(_explained())
+    return list_forms(_explained())
 
 
 @click.command(epilog=format_example("modelplane explain md/gemma -n ml-team"))
@@ -54,15 +60,15 @@ def explain(
         namespace = target.choose_namespace(namespace)
     files = _files(fleet, target, kind)
     objects = files.store.list_kind(kind.api_version, kind.name)
-    item = target.find_one(objects, kind.name, called, namespace)
+    item = find_one(objects, kind.name, called, namespace)
     explanation = _EXPLAIN[kind.name](files, item)
-    explained = explanation.describe(None if everything else placing.MOST)
+    explained = explanation.describe(None if everything else plan.MOST)
     if output == TEXT:
         _print(explained, explanation.conditions)
     else:
         print_document(explanation.document, output)
     if not explained.well:
-        raise click.exceptions.Exit(placing.NOT_PLACED)
+        raise click.exceptions.Exit(plan.NOT_PLACED)
 
 
 class _Explanation(NamedTuple):
@@ -131,11 +137,11 @@ def _parse_target(name: str) -> "tuple[Kind, str]":
     from modelplane.api.kinds import KINDS
 
     explained = _explained()
-    shorts = ", ".join(target.list_forms(explained))
-    meant = target.parse_object_name(name, explained)
+    shorts = ", ".join(list_forms(explained))
+    meant = parse_object_name(name, explained)
     if meant is not None:
         return meant
-    if "/" in name and (other := target.parse_object_name(name, KINDS)):
+    if "/" in name and (other := parse_object_name(name, KINDS)):
         kind, of = other
         raise UserError(
             f'explain takes {shorts}, and "{name}" is of kind {kind.name}: its conditions say why it is not '

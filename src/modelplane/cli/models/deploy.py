@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from modelplane.cli.inspect import placing
-from modelplane.cli.manifest_files import load
+from modelplane.cli.inspect import plan
 from modelplane.cli.models.deploy_options import TOKEN_SECRET, Asked, add_deploy_options
 from modelplane.cli.options import (
     add_all_option,
@@ -14,6 +13,7 @@ from modelplane.cli.options import (
     add_yes_option,
     confirm,
     format_example,
+    load,
     require_terminal,
 )
 from modelplane.cli.output import TEXT, add_chosen_output, print_table
@@ -156,7 +156,7 @@ def _finish(
     best = proposed.best
     if best is None:
         _show_refusals(proposed, everything=everything)
-        raise click.exceptions.Exit(placing.NOT_PLACED)
+        raise click.exceptions.Exit(plan.NOT_PLACED)
     if output != TEXT:
         if output == "json":
             from modelplane.offline.files.report_documents import to_json
@@ -174,7 +174,7 @@ def _finish(
     if not best.plan.placed:
         if output == TEXT and not files:
             click.echo("\nNothing is applied, because not every replica has a place", err=True)
-        raise click.exceptions.Exit(placing.NOT_PLACED)
+        raise click.exceptions.Exit(plan.NOT_PLACED)
     if output != TEXT or files:
         return
     confirm("\nApply these objects?", yes=yes)
@@ -202,9 +202,9 @@ def _show_proposal(proposal: "Proposal", settings: "ModelSettings", *, everythin
     )
     print_table(_tabulate_objects(proposal, settings))
     click.echo()
-    placing.print_placements(result.deployments, everything=everything)
-    placing.print_cost(result.deployments)
-    placing.print_fleet(result, result.deployments, everything=everything)
+    plan.print_placements(result.deployments, everything=everything)
+    plan.print_cost(result.deployments)
+    plan.print_fleet(result, result.deployments, everything=everything)
     for number, line in enumerate(_needs(settings, proposal)):
         click.echo(line if number else f"\n{line}")
 

@@ -7,7 +7,15 @@ import click
 
 from modelplane.cli.options import format_example
 from modelplane.cli.output import clean_text
-from modelplane.cli.target import Target, add_namespace_option, add_target_options, read, write_changes
+from modelplane.cli.target import (
+    Target,
+    add_namespace_option,
+    add_target_options,
+    find_one,
+    parse_object_name,
+    read,
+    write_changes,
+)
 from modelplane.user_error import UserError
 
 if TYPE_CHECKING:
@@ -186,12 +194,12 @@ async def _find(client: "Client", name: str, namespace: str, target: Target) -> 
     from modelplane.operations.rollouts import check_rollout
 
     kind = kind_of(ModelDeployment)
-    meant = target.parse_object_name(name, [kind])
+    meant = parse_object_name(name, [kind])
     if meant is None:
         raise click.BadParameter(f'"{name}" is not of the form {kind.short}/NAME', param_hint="md/NAME")
     namespace = target.choose_namespace(namespace)
     deployments = (await client.list(MODEL_DEPLOYMENTS, namespace)).items
-    item = target.find_one(deployments, kind.name, meant[1], namespace)
+    item = find_one(deployments, kind.name, meant[1], namespace)
     _accept(check_rollout(item))
     return item
 

@@ -4,9 +4,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from modelplane.cli.manifest_files import load
 from modelplane.cli.models.deploy_options import add_model_options
-from modelplane.cli.options import add_all_option, add_fleet_option, format_example
+from modelplane.cli.options import add_all_option, add_fleet_option, format_example, load
 from modelplane.cli.output import TEXT, add_output_option, print_document, print_table
 from modelplane.user_error import UserError
 

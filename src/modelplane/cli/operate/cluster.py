@@ -1,34 +1,31 @@
 """``modelplane cluster``: register an existing cluster with a fleet; cordon, drain and uncordon one."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from modelplane.cli.options import add_credential_lifetime_option, format_example, parse_seconds
-from modelplane.cli.target import Target, add_target_options, run_steps
-from modelplane.user_error import UserError
-
-if TYPE_CHECKING:
-    from modelplane.install.registration.account_kubeconfigs import Address
-    from modelplane.install.registration.registration_proposal import Choices, Proposal
-    from modelplane.install.waiting import Deadline, Report
-    from modelplane.kube.client import Client
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
-
-from modelplane.cli.inspect import placing
-from modelplane.cli.inspect.placing import NOT_PLACED
-from modelplane.cli.options import add_all_option, add_dry_run_option
+from modelplane.cli.inspect import plan
+from modelplane.cli.options import (
+    add_all_option,
+    add_credential_lifetime_option,
+    add_dry_run_option,
+    format_example,
+    parse_seconds,
+)
 from modelplane.cli.output import TEXT, add_output_option, clean_text, print_document
-from modelplane.cli.target import read, read_fleet, write_changes
+from modelplane.cli.target import Target, add_target_options, read, read_fleet, run_steps, write_changes
+from modelplane.user_error import UserError
 
 if TYPE_CHECKING:
     from modelplane.api.fields.cluster.drain_settings import Cordon
     from modelplane.api.meta import Object
+    from modelplane.install.registration.account_kubeconfigs import Address
+    from modelplane.install.registration.registration_proposal import Choices, Proposal
+    from modelplane.install.waiting import Deadline, Report
     from modelplane.kube.client import Client
     from modelplane.offline.plan.placements import Plan
-
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -87,7 +84,9 @@ def drain(*, name: str, pool: str, target: Target, dry_run: bool, everything: bo
         return
     click.echo(f"Error: {_called(name, pool)}: {clean_text(problem)}", err=True)
     click.echo("The drain goes on; `modelplane cluster uncordon` ends it", err=True)
-    raise click.exceptions.Exit(NOT_PLACED if _is_blocked(read(target, "the cluster", _getter(name))) else 1)
+    raise click.exceptions.Exit(
+        plan.NOT_PLACED if _is_blocked(read(target, "the cluster", _getter(name))) else 1
+    )
 
 
 def _called(name: str, pool: str) -> str:
@@ -183,13 +182,13 @@ def _tell(result: "Plan", *, everything: bool, output: str) -> None:
     elif not result.deployments:
         click.echo("No replica would move")
     else:
-        placing.print_replicas(result.deployments)
+        plan.print_replicas(result.deployments)
         for deployment in result.deployments:
             if deployment.diagnosis:
                 click.echo(f"\n{deployment.name}: {clean_text(deployment.diagnosis)}")
-        placing.print_fleet(result, result.deployments, everything=everything)
+        plan.print_fleet(result, result.deployments, everything=everything)
     if not result.placed:
-        raise click.exceptions.Exit(NOT_PLACED)
+        raise click.exceptions.Exit(plan.NOT_PLACED)
 
 
 @click.group()

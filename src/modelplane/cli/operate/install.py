@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from modelplane.cli.machine.running import refuse_local_fleet
-from modelplane.cli.manifest_files import read
-from modelplane.cli.options import add_credential_lifetime_option, add_dry_run_option, format_example
+from modelplane.cli.options import add_credential_lifetime_option, add_dry_run_option, format_example, read
 from modelplane.cli.target import Target, add_target_options, run_steps
 from modelplane.user_error import UserError
 

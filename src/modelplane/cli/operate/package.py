@@ -20,7 +20,7 @@ _ALL = "all"
 
 def _names() -> list[str]:
     from modelplane.crossplane.package import package_contents
-    from modelplane.crossplane.package.package_addresses import Registry, Version
+    from modelplane.crossplane.package.metadata import Registry, Version
 
     return [_ALL, *(bundle.repository for bundle in package_contents.packages(Registry(), Version("0.0.0")))]
 
@@ -63,8 +63,7 @@ def build(what: str, folder: Path, version_text: str, prefix: str | None, runtim
     files with skopeo, crane or Crossplane's own command line.
     """
     from modelplane.crossplane.package import building, package_contents
-    from modelplane.crossplane.package.metadata import PackageKind
-    from modelplane.crossplane.package.package_addresses import Registry, Version
+    from modelplane.crossplane.package.metadata import PackageKind, Registry, Version
     from modelplane.crossplane.package.runtime import from_this_python
 
     try:

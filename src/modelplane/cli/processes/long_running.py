@@ -1,5 +1,9 @@
 """Parts of long-running commands: their log, health endpoint, and connection to the API server."""
 
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from modelplane.user_error import UserError
@@ -8,15 +12,7 @@ if TYPE_CHECKING:
     from modelplane.kube.client import Client
     from modelplane.kube.discovery import Known
     from modelplane.kube.fence import Fence
-import asyncio
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
     from modelplane.telemetry.metric_definitions import Program, Sample
-import logging
-from collections.abc import Mapping
 
 _CHATTY = ("httpx2", "httpcore2", "hpack")
 """Loggers that log every request, and that of HTTP/2's header compression, which logs credentials."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from modelplane.crossplane.package import oci
-from modelplane.crossplane.package.metadata import PackageKind, stream
+from modelplane.crossplane.package.metadata import PackageKind, Registry, Version, stream
 from modelplane.crossplane.package.oci import (
     TITLE,
     VERSION,
@@ -24,7 +24,6 @@ from modelplane.crossplane.package.oci import (
     xpkg_label,
 )
 from modelplane.crossplane.package.oci_layout import open_image
-from modelplane.crossplane.package.package_addresses import Registry, Version
 from modelplane.crossplane.package.package_contents import Contents
 from modelplane.crossplane.package.runtime import COMMAND, PORT, from_this_python
 from modelplane.user_error import UserError

@@ -16,13 +16,16 @@ from modelplane.compose.clouds.provider import CONTRIB
 from modelplane.compose.clouds.recipe import Recipe
 from modelplane.compose.clouds.table import RECIPES
 from modelplane.compose.kinds import COMPOSED as SHIPPED
-from modelplane.crossplane.package.metadata import Dependency, Document, PackageKind, metadata
-from modelplane.crossplane.package.package_addresses import (
+from modelplane.crossplane.package.metadata import (
     CONFIGURATION,
     FUNCTION,
+    Dependency,
+    Document,
+    PackageKind,
     Registry,
     Version,
     installed_name,
+    metadata,
 )
 from modelplane.crossplane.package.touched import COMPOSED
 

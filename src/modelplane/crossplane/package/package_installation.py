@@ -11,13 +11,16 @@ from itertools import groupby
 
 from modelplane import __version__
 from modelplane.api.meta import SYSTEM_NAMESPACE
-from modelplane.crossplane.package.metadata import Document, PackageKind, stream, to_yaml
-from modelplane.crossplane.package.package_addresses import (
+from modelplane.crossplane.package.metadata import (
     CONFIGURATION,
     FUNCTION,
+    Document,
+    PackageKind,
     Registry,
     Version,
     installed_name,
+    stream,
+    to_yaml,
 )
 from modelplane.crossplane.package.package_contents import (
     HELM_VERSION,

@@ -18,9 +18,8 @@ from modelplane.api.meta import GROUP
 from modelplane.api.namespaces import check_reserved
 from modelplane.api.schema.crd import build_schema
 from modelplane.offline.check import structural
-from modelplane.offline.check.object_meta import MAX_ANNOTATIONS, build_metadata_schema
 from modelplane.offline.check.schema_check import Validator, Violation, find_violations
-from modelplane.offline.check.structural import Schema
+from modelplane.offline.check.structural import MAX_ANNOTATIONS, Schema, build_metadata_schema
 from modelplane.offline.files.diagnostics import Path, Severity, find_nearest, format_path, quote
 from modelplane.offline.files.tree import Node
 from modelplane.offline.lint.advice import find_advice

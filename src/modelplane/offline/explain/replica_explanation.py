@@ -22,8 +22,8 @@ from modelplane.offline.files.diagnostics import ObjectName
 from modelplane.offline.files.report_documents import Output, Report
 from modelplane.offline.plan import placements
 from modelplane.offline.plan.fleet_of_files import Files, is_assumed_silent
-from modelplane.offline.plan.lost_claims import find_lost_claims
 from modelplane.offline.plan.placements import Replica
+from modelplane.offline.plan.pool_reports import find_lost_claims
 from modelplane.user_error import UserError
 
 

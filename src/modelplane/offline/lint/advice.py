@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from modelplane.api.kinds import Kind
+from modelplane.api.model_deployment import Engine, Member, ModelDeployment, ReplicaSettings
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.offline.files.diagnostics import Path, Problem
 
 if TYPE_CHECKING:
     from modelplane.offline.files.manifest_objects import Manifest
-from modelplane.api.model_deployment import Engine, Member, ModelDeployment, ReplicaSettings
 
 Configs = Callable[[str, str], bytes | None]
 """Returns the text of ``config.json`` of a repository and a revision of the hub, if it is at hand."""

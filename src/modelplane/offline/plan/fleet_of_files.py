@@ -39,8 +39,7 @@ from modelplane.compose.deployment.standby import standby
 from modelplane.compose.quota import device_quota, priorities
 from modelplane.compose.readiness import is_true
 from modelplane.deciders.canary.state import UNDECIDED
-from modelplane.offline.files.edits import merge_edits
-from modelplane.offline.files.identities import add_uids, add_version
+from modelplane.offline.files.identities import add_uids, add_version, merge_edits
 from modelplane.offline.files.store import Store
 from modelplane.user_error import UserError
 

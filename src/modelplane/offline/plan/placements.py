@@ -10,7 +10,7 @@ from modelplane.api.listing import in_order
 from modelplane.api.meta import Object
 from modelplane.offline.explain.statuses import explain_not_ready
 from modelplane.offline.files.diagnostics import ObjectName
-from modelplane.offline.files.edits import get_identity
+from modelplane.offline.files.identities import get_identity
 from modelplane.offline.files.report_documents import Output, Report
 from modelplane.offline.plan import pool_reports
 from modelplane.offline.plan.fleet_of_files import (
@@ -24,7 +24,7 @@ from modelplane.offline.plan.fleet_of_files import (
     sort_by_preference,
     take_snapshot,
 )
-from modelplane.offline.plan.lost_claims import find_lost_claims
+from modelplane.offline.plan.pool_reports import find_lost_claims
 from modelplane.scheduler.diagnosis import PHRASES
 
 

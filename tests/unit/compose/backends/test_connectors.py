@@ -41,7 +41,7 @@ def test_the_parser_of_the_engine_accepts_what_is_added(connector, phase):
     )
     (command,) = parse_commands(container)
     assert [release.version for release in command.releases] == [command.version]
-    assert list(engine_advice.check(command)) == []
+    assert list(engine_advice.check_flags(command)) == []
     assert [each.written for each in command.given[0]] == [each.partition("=")[0] for each in container.args]
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from modelplane.crossplane.package.package_addresses import Registry, Version, installed_name
+from modelplane.crossplane.package.metadata import Registry, Version, installed_name
 from modelplane.user_error import UserError
 
 

@@ -8,7 +8,7 @@ import tarfile
 import pytest
 
 from modelplane.crossplane.package.building import build
-from modelplane.crossplane.package.package_addresses import Registry
+from modelplane.crossplane.package.metadata import Registry
 from modelplane.crossplane.package.package_contents import function
 from support.packages import VERSION, small_runtime
 

@@ -4,9 +4,9 @@ import tarfile
 import pytest
 
 from modelplane.crossplane.package.building import build, runtime_from
+from modelplane.crossplane.package.metadata import Registry
 from modelplane.crossplane.package.oci import Blobs
 from modelplane.crossplane.package.oci_layout import open_image
-from modelplane.crossplane.package.package_addresses import Registry
 from modelplane.crossplane.package.package_contents import configuration, function
 from modelplane.user_error import UserError
 from support.packages import VERSION, small_runtime
