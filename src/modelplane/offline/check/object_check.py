@@ -252,7 +252,7 @@ def _overlap(one: Path, other: Path) -> bool:
 
 def _selectors(value: dict[str, Any]) -> Iterator[Finding]:
     """Compile every device selector, and compare what they may cost together with what is allowed."""
-    expressions = dict(_expressions(value, ()))
+    expressions = dict(find_selectors(value, ()))
     if not expressions:
         return
     # Most objects have no selector, and the compiler is large.
@@ -267,17 +267,17 @@ def _selectors(value: dict[str, Any]) -> Iterator[Finding]:
             yield Finding(("spec",), str(error))
 
 
-def _expressions(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
+def find_selectors(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
     """Yield every device selector with its path: the ``cel`` of an item of ``selectors``."""
     if isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _expressions(item, (*path, index))
+            yield from find_selectors(item, (*path, index))
     elif isinstance(value, dict):
         for name, child in value.items():
             if name == "cel" and isinstance(child, str) and path[-2:-1] == ("selectors",):
                 yield (*path, name), child
             else:
-                yield from _expressions(child, (*path, name))
+                yield from find_selectors(child, (*path, name))
 
 
 def _compiled(expression: str, path: Path) -> Iterator[Finding]:

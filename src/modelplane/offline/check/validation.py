@@ -6,14 +6,15 @@ device, a reserved namespace, for which nothing is composed, and pods that no cl
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from msgspec.structs import replace
 
 from modelplane import cel
 from modelplane.api.meta import Object
+from modelplane.offline.check.object_check import find_selectors
 from modelplane.offline.files import manifest_objects
-from modelplane.offline.files.diagnostics import ObjectName, Path, Problem, Severity, format_path, limit_text
+from modelplane.offline.files.diagnostics import ObjectName, Problem, Severity, format_path, limit_text
 from modelplane.offline.files.manifest_objects import Foreign
 from modelplane.offline.files.report_documents import Output, Report
 from modelplane.offline.files.sources import Source, Unopened
@@ -152,16 +153,9 @@ def _too_many(last: Problem) -> Problem:
 def find_stored_problems(items: Iterable[Object]) -> Iterator[Problem]:
     """Yield an error for each device selector of a fleet that is no longer accepted."""
     for item in items:
-        metadata = item["metadata"]
-        if metadata.get("ownerReferences"):
+        if item["metadata"].get("ownerReferences"):
             continue  # written by Modelplane, from an object that is listed itself
-        name = ObjectName(
-            api_version=item["apiVersion"],
-            kind=item["kind"],
-            namespace=metadata.get("namespace", ""),
-            name=metadata["name"],
-        )
-        for path, expression in _selectors(item.get("spec", {}), ("spec",)):
+        for path, expression in find_selectors(item.get("spec", {}), ("spec",)):
             try:
                 cel.compile(expression)
             except cel.SelectorError as error:
@@ -170,19 +164,7 @@ def find_stored_problems(items: Iterable[Object]) -> Iterator[Problem]:
                     line=0,
                     column=0,
                     severity=Severity.ERROR,
-                    object=name,
+                    object=ObjectName.of(item),
                     field=format_path(path),
                     message=f"selector `{limit_text(expression)}` does not compile: {error.problem}",
                 )
-
-
-def _selectors(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            if key == "cel" and isinstance(inner, str):
-                yield (*path, key), inner
-            else:
-                yield from _selectors(inner, (*path, key))
-    elif isinstance(value, list):
-        for index, inner in enumerate(value):
-            yield from _selectors(inner, (*path, index))

@@ -133,6 +133,12 @@ def add_version(item: Object) -> Object:
     return _with_metadata(item, {"resourceVersion": hashlib.sha256(msgspec.json.encode(item)).hexdigest()})
 
 
+def replace_version(item: Object) -> Object:
+    """Return a changed object with the version of its content."""
+    metadata = {key: value for key, value in item["metadata"].items() if key != "resourceVersion"}
+    return add_version({**item, "metadata": metadata})
+
+
 def _identity(item: Object) -> _Identity:
     metadata = item["metadata"]
     return item["kind"], metadata.get("namespace", ""), metadata["name"]

@@ -14,8 +14,8 @@ import msgspec
 from msgspec.structs import replace
 
 from modelplane.api import labels
-from modelplane.api.kinds import KINDS
-from modelplane.api.meta import Object
+from modelplane.api.kinds import KINDS, kind_of
+from modelplane.api.meta import Model, Object
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.composition import Requirement
 from modelplane.offline.files import manifest_objects
@@ -98,9 +98,10 @@ class Store(msgspec.Struct):
         slot = self._objects[get_cluster(item), item["apiVersion"], item["kind"]]
         del slot[metadata.get("namespace", ""), metadata["name"]]
 
-    def list_kind(self, api_version: str, kind: str) -> tuple[Object, ...]:
+    def list_kind(self, type_: type[Model]) -> tuple[Object, ...]:
         """Return the control plane's objects of a kind, by namespace and name."""
-        slot = self._objects.get(("", api_version, kind), {})
+        kind = kind_of(type_)
+        slot = self._objects.get(("", kind.api_version, kind.name), {})
         return tuple(slot[key] for key in sorted(slot))
 
     def find(self, requirement: Requirement) -> tuple[Object, ...]:

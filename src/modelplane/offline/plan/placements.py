@@ -297,14 +297,8 @@ def _deployment(deployment: Object, placed: Placed) -> Deployment:
     )
     if lost:
         sentence = "; ".join(filter(None, (sentence, in_order(lost, separator="; "))))
-    metadata = deployment["metadata"]
     return Deployment(
-        name=ObjectName(
-            api_version=deployment["apiVersion"],
-            kind=deployment["kind"],
-            namespace=metadata["namespace"],
-            name=metadata["name"],
-        ),
+        name=ObjectName.of(deployment),
         wanted=diagnosis.wanted,
         placed=diagnosis.placed,
         diagnosis=sentence,

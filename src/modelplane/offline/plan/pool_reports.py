@@ -5,14 +5,12 @@ Pending.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Final
 
 from msgspec.structs import replace
 
 from modelplane import scheduler
 from modelplane.api.fields.cluster.devices import Device
 from modelplane.api.inference_cluster import InferenceCluster
-from modelplane.api.kinds import kind_of
 from modelplane.api.schema.decode import decode_as
 from modelplane.catalogue.cards import Overstatement, find_overstatements
 from modelplane.compose.deployment import fleet_snapshot
@@ -20,12 +18,10 @@ from modelplane.offline.files.report_documents import Output
 from modelplane.offline.models.nominal_memory import is_selected
 from modelplane.offline.plan.fleet_of_files import Files, take_snapshot, to_provision
 
-_CLUSTERS: Final = kind_of(InferenceCluster)
-
 
 def find_lost_claims(files: Files, cluster: str, engines: Iterable[scheduler.PlacedEngine]) -> Iterator[str]:
     """Yield a sentence about each device of a cluster that matches a claim only by its class."""
-    for item in files.store.list_kind(_CLUSTERS.api_version, _CLUSTERS.name):
+    for item in files.store.list_kind(InferenceCluster):
         if item["metadata"]["name"] != cluster:
             continue
         for pool in decode_as(InferenceCluster, item).status.gpu_pools:

@@ -18,7 +18,7 @@ from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.model_endpoint import EndpointFacts
 from modelplane.compose.service.service_facts import ServiceFacts
 from modelplane.host.addresses import is_loopback
-from modelplane.offline.files.identities import add_version
+from modelplane.offline.files.identities import replace_version
 from modelplane.offline.files.store import Store
 from modelplane.offline.plan.fleet_of_files import build_deployment_facts
 
@@ -33,8 +33,7 @@ def announce(address: str, store: Store) -> None:
             "address": address,
             "backend": str(_announced_backend(gateway)),
         }
-        unversioned = {key: value for key, value in gateway["metadata"].items() if key != "resourceVersion"}
-        store.add(add_version({**gateway, "status": status, "metadata": unversioned}))
+        store.add(replace_version({**gateway, "status": status}))
 
 
 def find_gateway_backend(store: Store) -> Backend:

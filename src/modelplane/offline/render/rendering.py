@@ -256,7 +256,7 @@ def _rendered(
     named = {child.key for child in composition.children}
     deleted = () if doubt else tuple(sorted(observed.keys() - named))
     return Rendering(
-        owner=_object_name(owner),
+        owner=ObjectName.of(owner),
         doubt=doubt,
         children=tuple(_child(child, hidden) for child in written),
         kept=tuple(sorted(observed) if doubt else kept),
@@ -313,16 +313,6 @@ def _child(child: Desired, hidden: frozenset[str]) -> Child:
     annotations = {**manifest["metadata"].get("annotations", {}), labels.CHILD: child.key}
     manifest["metadata"] = {**manifest["metadata"], "annotations": annotations}
     return Child(key=child.key, cluster=child.cluster, manifest=redact(manifest, hidden))
-
-
-def _object_name(item: Object) -> ObjectName:
-    metadata = item["metadata"]
-    return ObjectName(
-        api_version=item["apiVersion"],
-        kind=item["kind"],
-        namespace=metadata.get("namespace", ""),
-        name=metadata["name"],
-    )
 
 
 def _looked(requirement: Requirement, answer: Iterable[Object]) -> Looked:
