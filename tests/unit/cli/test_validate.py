@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from modelplane.cli.main import main
-from modelplane.install.steps import api_server_choice
+from modelplane.install import api_server_choice
 from modelplane.kube.informer import ObjectList
 from support.manifests import API, CLASS, DEPLOYMENT
 from support.output_schemas import parsed
