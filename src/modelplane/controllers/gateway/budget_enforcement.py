@@ -34,7 +34,7 @@ from modelplane.gateway.usage.spent_budgets import (
 )
 from modelplane.kube import errors
 from modelplane.proxy.interface import Proxy
-from modelplane.proxy.ledger_file import get_now
+from modelplane.proxy.ledgers import get_now
 
 _log = logging.getLogger(__name__)
 
