@@ -18,8 +18,7 @@ from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
 from modelplane.api.schema.crd import crd
 from modelplane.compose.readiness import condition_of
-from modelplane.controllers import fleet_resources
-from modelplane.controllers.metrics import external_metrics_server
+from modelplane.controllers import external_metrics_server, fleet_resources
 from modelplane.gateway.usage.load import Load, Reading
 from modelplane.kube import errors
 from modelplane.kube.client import Client

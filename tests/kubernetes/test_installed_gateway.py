@@ -16,7 +16,7 @@ from modelplane.compose.readiness import condition_of
 from modelplane.compose.releases import Chart
 from modelplane.controllers import fleet_resources
 from modelplane.controllers.fleet_resources import resource_for
-from modelplane.controllers.helm.process import Program
+from modelplane.controllers.helm.helm_program import Program
 from modelplane.gateway.usage.ledger import Ledger
 from modelplane.gateway.usage.load import Load
 from modelplane.install import cluster_requirements

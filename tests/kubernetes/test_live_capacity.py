@@ -15,9 +15,9 @@ from modelplane.api.fields.cluster.node_pools import Accounting, NodePool
 from modelplane.api.fields.cluster.usable_capacity import Loss
 from modelplane.api.inference_cluster import GPUPool
 from modelplane.api.schema.decode import convert
-from modelplane.compose.cluster.capacity import capacity_status
-from modelplane.compose.cluster.capacity.capacity_facts import facts_of
-from modelplane.compose.cluster.capacity.observed_capacity import Cluster, Observation, observe
+from modelplane.compose.cluster import capacity_status
+from modelplane.compose.cluster.capacity_facts import facts_of
+from modelplane.compose.cluster.observed_capacity import Cluster, Observation, observe
 from modelplane.compose.deployment import fleet_snapshot
 from modelplane.compose.readiness import condition_of
 from modelplane.controllers import fleet_resources

@@ -2,8 +2,8 @@
 
 import pytest
 
-from modelplane.compose.cache.cache_volume import MARKER
-from modelplane.compose.cache.hydration_requirements import REQUIREMENTS
+from modelplane.compose.cache.hydration_program import REQUIREMENTS
+from modelplane.compose.cache.source_jobs import MARKER
 from modelplane.kubelet.engines import allowed, llama_cpp_flags
 from modelplane.kubelet.engines.allow_list import Place
 from modelplane.user_error import UserError

@@ -7,8 +7,8 @@ import pytest
 
 from modelplane.api import labels
 from modelplane.api.schema.decode import decode_as
-from modelplane.compose.cache.cache_facts import CacheFacts
 from modelplane.compose.composition import Composition, Desired, Keep, Request, Unknown
+from modelplane.compose.facts import CacheFacts
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.workload_kinds import Place, rows
 from modelplane.controllers import fleet_resources

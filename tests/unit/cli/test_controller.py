@@ -5,7 +5,7 @@ from click.testing import CliRunner
 
 from modelplane.cli.main import main
 from modelplane.cli.processes.controller import _helm
-from modelplane.controllers.helm.process import Program
+from modelplane.controllers.helm.helm_program import Program
 from modelplane.local import binary
 
 

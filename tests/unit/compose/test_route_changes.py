@@ -8,8 +8,8 @@ from modelplane.api.model_service import ModelService
 from modelplane.api.names import name_front
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Desired, Keep, Request
+from modelplane.compose.facts import ServiceFacts
 from modelplane.compose.service.model_service import compose
-from modelplane.compose.service.service_facts import ServiceFacts
 from modelplane.gateway.gateway_api import route_tree
 from modelplane.gateway.gateway_api.route_tree import ROUTE
 from support.http_route_semantics import NOT_FOUND, Gateway

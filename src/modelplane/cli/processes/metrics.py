@@ -82,8 +82,8 @@ def metrics(debug: bool, **options: object) -> None:
 
 
 async def _run(options: _Options) -> None:
+    from modelplane.controllers import external_metrics_server
     from modelplane.controllers.fleet_resources import known
-    from modelplane.controllers.metrics import external_metrics_server
     from modelplane.host.signals import run_until_signalled
 
     host, _, port = options.address.rpartition(":")

@@ -21,9 +21,8 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.composition import Blocked, Requirement
 from modelplane.controllers.clusters.cluster_connection import Connection
 from modelplane.controllers.gateway.fleet_routes import Compose, Routes
-from modelplane.controllers.gateway.gateway_key_secret import Keys
-from modelplane.controllers.gateway.listener_certificates import Certificates
-from modelplane.controllers.gateway.provider_credentials import ProviderCredentials
+from modelplane.controllers.gateway.gateway_admission import Keys
+from modelplane.controllers.gateway.named_secrets import Certificates, ProviderCredentials
 from modelplane.controllers.interests import OwnerKey
 from modelplane.controllers.runnable import Runnable
 from modelplane.gateway import tokens

@@ -296,7 +296,7 @@ def _compiled(expression: str, path: Path) -> Iterator[Finding]:
         parse: Callable[[str], object] = quantity.parse if literal["function"] == "quantity" else semver.parse
         try:
             parse(literal["text"])
-        except (cel.QuantityError, cel.SemverError) as error:
+        except (quantity.QuantityError, semver.SemverError) as error:
             fault = cel.SelectorError.at(expression, str(error), literal.start("text"))
             yield Finding(path, f"the selector fails on every device: {fault.problem}", selector=fault)
 
