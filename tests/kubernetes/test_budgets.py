@@ -20,7 +20,7 @@ from modelplane.operations.api_keys import encode_hash, make_key
 from modelplane.operations.api_keys import hash_key as new_hash
 from modelplane.proxy import envoy_directory as envoy_files
 from modelplane.proxy.envoy_directory import USAGE_LOG
-from modelplane.proxy.ledger_file import get_now
+from modelplane.proxy.ledgers import get_now
 from modelplane.proxy.proxies import GatewayDirectory
 from support.envoys import Gateway, service
 from support.gateway_module import Module, gateway_with, hashed, running_model, write_keys

@@ -23,7 +23,7 @@ from modelplane.controllers.fleet_resources import of_row, resource_of_kind
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import CONFIG_MAPS, NAMESPACES, Object, Resource
-from modelplane.proxy import ledger_objects
+from modelplane.proxy import ledgers
 from modelplane.user_error import UserError
 
 SECRET: Final = "Secret"  # noqa: S105 - a kind, not a secret
@@ -147,7 +147,7 @@ def list_contents() -> tuple[Content, ...]:
             for row in rows(Place.CONTROL_PLANE)
         ),
         # What keys have used of their budgets.
-        Content(CONFIG_MAPS, ledger_objects.SELECTOR, GATEWAY_NAMESPACE),
+        Content(CONFIG_MAPS, ledgers.SELECTOR, GATEWAY_NAMESPACE),
     )
 
 

@@ -16,8 +16,8 @@ from modelplane.host.errors import LocalError
 from modelplane.host.signals import run_until_signalled
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.kubelet import device_allocation, device_discovery, node
-from modelplane.kubelet.device_discovery import DiscoveredDevice, Share
+from modelplane.kubelet import node
+from modelplane.kubelet.devices import DiscoveredDevice, Share, discover, publish_devices
 from modelplane.kubelet.log_server import LogServer, ServerSettings
 from modelplane.kubelet.machine import Machine
 from modelplane.kubelet.node import NodeSettings
@@ -72,7 +72,7 @@ def run(settings: Settings) -> None:
 
 
 async def _serve(settings: Settings) -> None:
-    devices = await asyncio.to_thread(device_discovery.discover, settings.share)
+    devices = await asyncio.to_thread(discover, settings.share)
     async with Client.from_kubeconfig(
         str(settings.kubeconfig), field_manager="modelplane-agent", timeout_s=_REQUEST_S
     ) as client:
@@ -109,6 +109,6 @@ async def _serve(settings: Settings) -> None:
 async def _register(client: Client, about: NodeSettings, devices: tuple[DiscoveredDevice, ...]) -> Object:
     """Make the API server know this machine and its devices."""
     registered = await node.register(client, about)
-    await device_allocation.publish(client, registered, devices)
+    await publish_devices(client, registered, devices)
     _log.info('node "%s" is registered with %d device(s)', about.name, len(devices))
     return registered

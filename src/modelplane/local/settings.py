@@ -66,11 +66,6 @@ class Choice:
 AS_BEFORE = Choice()
 
 
-def name_cluster(number: int) -> str:
-    """Return the name of one of several clusters, counted from 1."""
-    return f"local-{number}"
-
-
 def load(home: Home) -> Settings:
     """Return the saved settings; raise ``LocalError`` if there are none, or they cannot be read."""
     try:
@@ -161,7 +156,7 @@ def _grown(home: Home, before: Settings, choice: Choice, is_free: Callable[[int]
 
 def _clusters(settings: Settings, count: int, is_free: Callable[[int], bool]) -> dict[str, Ports]:
     clusters = dict(settings.clusters)
-    for name in map(name_cluster, range(len(clusters) + 1, count + 1)):
+    for name in (f"local-{number}" for number in range(len(clusters) + 1, count + 1)):
         used = dataclasses.replace(settings, clusters=clusters).list_ports()
         clusters[name] = ports.choose(ports.BEHIND, used, is_free)
     return clusters

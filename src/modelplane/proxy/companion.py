@@ -20,8 +20,7 @@ from modelplane.proxy import admin, envoy_bootstrap
 from modelplane.proxy.envoy_directory import Rotation
 from modelplane.proxy.follower import GatewayFollower
 from modelplane.proxy.interface import FLEET_LISTENER
-from modelplane.proxy.ledger_file import LedgerFile
-from modelplane.proxy.ledger_objects import build_object
+from modelplane.proxy.ledgers import LedgerFile, build_object
 from modelplane.telemetry import metrics
 
 PUBLISH_EVERY_S = 2.0

@@ -22,10 +22,10 @@ from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object
-from modelplane.proxy import gateway_metrics, ledger_objects, module
+from modelplane.proxy import gateway_metrics, ledgers, module
 from modelplane.proxy.envoy_directory import USAGE_LOG
 from modelplane.proxy.interface import GatewayAddress, Write
-from modelplane.proxy.ledger_file import LedgerFile, get_now
+from modelplane.proxy.ledgers import LedgerFile, get_now
 from modelplane.proxy.publication import (
     INDEX,
     SELECTOR,
@@ -111,9 +111,9 @@ class GatewayDeployment:
         self._public = _Publisher(client, Channel.PUBLIC, namespace)
         self._client = client
         self._usage = Informer(
-            client, resources.CONFIG_MAPS, namespace=GATEWAY_NAMESPACE, labels=ledger_objects.SELECTOR
+            client, resources.CONFIG_MAPS, namespace=GATEWAY_NAMESPACE, labels=ledgers.SELECTOR
         )
-        self._ledgers = ledger_objects.Published()
+        self._ledgers = ledgers.Published()
         self._services = Informer(
             client, resources.SERVICES, namespace=namespace, fields=f"metadata.name={service}"
         )
@@ -170,7 +170,7 @@ class GatewayDeployment:
     async def sum_usage(self) -> Ledger | None:
         """Return the sums of every gateway that has published some, and delete those of periods long over."""
         for item in tuple(self._usage):
-            if ledger_objects.is_over(item, get_now()):
+            if ledgers.is_over(item, get_now()):
                 metadata = item["metadata"]
                 await self._client.delete(
                     resources.CONFIG_MAPS, metadata["name"], GATEWAY_NAMESPACE, uid=metadata["uid"]

@@ -13,11 +13,10 @@ import pytest
 from modelplane.gateway.usage.ledger import MOST_BYTES, Ledger, Row, Rows, Tokens, encode_rows
 from modelplane.kube import errors
 from modelplane.kube.client import Client
-from modelplane.proxy import companion, envoy_directory, ledger_objects
+from modelplane.proxy import companion, envoy_directory, ledgers
 from modelplane.proxy.companion import Counting
 from modelplane.proxy.envoy_directory import USAGE_LOG
-from modelplane.proxy.ledger_file import LEDGER, get_now
-from modelplane.proxy.ledger_objects import Published, build_object
+from modelplane.proxy.ledgers import LEDGER, Published, build_object, get_now
 from modelplane.proxy.proxies import GatewayDeployment
 from modelplane.telemetry import metrics
 from modelplane.telemetry.metric_definitions import Program
@@ -77,7 +76,7 @@ def test_an_object_that_is_damaged_keeps_the_sums_that_were_read_from_it(content
 
 def test_an_object_without_a_period_is_damaged_and_not_over() -> None:
     damaged = {**item(), "data": {}}
-    assert not ledger_objects.is_over(damaged, get_now())
+    assert not ledgers.is_over(damaged, get_now())
     with pytest.raises(OSError, match="is damaged"):
         Published().read([damaged])
 
@@ -216,5 +215,5 @@ async def test_the_controllers_add_up_and_delete_what_is_over(client: Client, pl
 
 
 def test_an_object_has_the_label_that_it_is_found_by() -> None:
-    key, _, value = ledger_objects.SELECTOR.partition("=")
+    key, _, value = ledgers.SELECTOR.partition("=")
     assert item()["metadata"]["labels"] == {key: value}

@@ -40,7 +40,7 @@ from modelplane.kube import errors
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object
 from modelplane.proxy.interface import Proxy
-from modelplane.proxy.ledger_file import get_now
+from modelplane.proxy.ledgers import get_now
 
 
 class Tiers:

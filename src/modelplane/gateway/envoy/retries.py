@@ -69,9 +69,3 @@ def _is_sent_when_read(listener: Listener, route: Route, attempts: int) -> bool:
 def _servers(route: Route) -> list[Backend]:
     """Return the backends of a route without the gateway of a cluster in front; with TLS, a provider's."""
     return [backend for backend in route.backends if backend.tokens is None]
-
-
-def number_attempts() -> dict[str, Any]:
-    """Return the change of headers that numbers the attempts of the fleet's gateway."""
-    header = {"key": ATTEMPT, "value": "%UPSTREAM_REQUEST_ATTEMPT_COUNT%"}
-    return {"append": {"header": header, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD"}}

@@ -26,16 +26,6 @@ _STATE = "modelplane.loop"
 """Filter state that the module sets on a request with too many marks."""
 
 
-def build_mark() -> dict[str, Any]:
-    """Return the header mutation that adds this gateway's mark, in front of those of the gateways before."""
-    return {
-        "append": {
-            "header": {"key": _HOPS, "value": f"{_MARK}%REQ({_HOPS})%"},
-            "append_action": "OVERWRITE_IF_EXISTS_OR_ADD",
-        }
-    }
-
-
 def refuse_loops(*, by_module: bool) -> dict[str, Any]:
     """Return the Envoy route that refuses a request with too many marks; it comes before those of services.
 
@@ -118,12 +108,19 @@ def drop_internal_headers(*, of_clients: bool) -> dict[str, Any]:
     """Return the filter that drops internal headers, and counts the hop."""
     # A client's x-envoy headers would change timeouts and retries.
     prefixes = ("x-envoy-", _HEADER, *([CLIENT] if of_clients else []))
+    # In front of the marks of the gateways before.
+    mark = {
+        "append": {
+            "header": {"key": _HOPS, "value": f"{_MARK}%REQ({_HOPS})%"},
+            "append_action": "OVERWRITE_IF_EXISTS_OR_ADD",
+        }
+    }
     dropped = [{"remove_on_match": {"key_matcher": {"prefix": prefix}}} for prefix in prefixes]
     return {
         "name": "modelplane.internal_headers",
         "typed_config": {
             "@type": f"{HTTP_FILTERS}header_mutation.v3.HeaderMutation",
-            "mutations": {"request_mutations": [*dropped, build_mark()]},
+            "mutations": {"request_mutations": [*dropped, mark]},
         },
     }
 

@@ -28,7 +28,8 @@ def build_below_router(listener: Listener, *, has_new_module: bool) -> list[dict
         value = f"%CLUSTER_METADATA({TOKENS}:{header})%"
         sent = {"header": {"key": header, "value": value}, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD"}
         mutations.append({"append": sent})
-    mutations.append(retries.number_attempts())
+    number = {"key": retries.ATTEMPT, "value": "%UPSTREAM_REQUEST_ATTEMPT_COUNT%"}
+    mutations.append({"append": {"header": number, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD"}})
     return [
         {
             "name": HEADERS_OF_ATTEMPTS if has_new_module else TOKENS,

@@ -48,11 +48,11 @@ class Launcher:
     """The host program for each name that a pod may start the engine by; empty if it is not installed."""
     entry_point: Callable[[Sequence[str]], Program]
     """Returns the image's own entry point for some arguments; empty if the image only executes them."""
-    remedy: str
-    own_arguments: Callable[[Sequence[str], str], tuple[str, ...]]
-    """Returns the arguments to append, given the user's arguments and the pod's address."""
     allowed: AllowList
     """The variables and arguments that its process gets from a pod."""
+    remedy: str = "install it with: pip install 'modelplane[local]'"
+    own_arguments: Callable[[Sequence[str], str], tuple[str, ...]] = lambda _arguments, _address: ()
+    """Returns the arguments to append, given the user's arguments and the pod's address."""
     reads_api: bool = False
     """True if its process gets a token of its pod's service account."""
     composed: Composed | None = None
@@ -93,10 +93,6 @@ def _vllm_entry_point(arguments: Sequence[str]) -> Program:
     return _VLLM_API_SERVER if names_model else _VLLM_SERVE
 
 
-def _none(_arguments: Sequence[str], _address: str) -> tuple[str, ...]:
-    return ()
-
-
 def _host(arguments: Sequence[str], address: str) -> tuple[str, ...]:
     """Return ``--host ADDRESS`` where the engine would listen elsewhere than at an address it was given."""
     host = ""
@@ -114,8 +110,6 @@ LAUNCHERS: tuple[Launcher, ...] = (
         images=("ghcr.io/ggml-org/llama.cpp:server*",),
         programs={_LLAMA_SERVER: _module("modelplane.kubelet.engines.llama_cpp", "xllamacpp")},
         entry_point=lambda _: _LLAMA_SERVER,
-        remedy="install it with: pip install 'modelplane[local]'",
-        own_arguments=_none,
         allowed=allowed.LLAMA_CPP,
     ),
     Launcher(
@@ -150,8 +144,6 @@ LAUNCHERS: tuple[Launcher, ...] = (
         images=("ghcr.io/llm-d/llm-d-router-endpoint-picker:*",),
         programs={_PICKER: _module("modelplane.kubelet.engines.endpoint_picker", "grpc")},
         entry_point=lambda _: _PICKER,
-        remedy="install it with: pip install 'modelplane[local]'",
-        own_arguments=_none,
         allowed=allowed.ENDPOINT_PICKER,
         composed=composed.PICKER,
         reads_api=True,
@@ -161,8 +153,6 @@ LAUNCHERS: tuple[Launcher, ...] = (
         images=("ghcr.io/llm-d/llm-d-router-disagg-sidecar:*",),
         programs={_ROUTING_SIDECAR: _module("modelplane.kubelet.engines.routing_sidecar", "aiohttp")},
         entry_point=lambda _: _ROUTING_SIDECAR,
-        remedy="install it with: pip install 'modelplane[local]'",
-        own_arguments=_none,
         allowed=allowed.ROUTING_SIDECAR,
         composed=composed.SIDECAR,
     ),
@@ -175,8 +165,6 @@ LAUNCHERS: tuple[Launcher, ...] = (
             ("python", "-c", SOURCES_PROGRAM): lambda: (*PYTHON, "-c", SOURCES_PROGRAM),
         },
         entry_point=lambda _: (),
-        remedy="install it with: pip install 'modelplane[local]'",
-        own_arguments=_none,
         allowed=allowed.HYDRATION,
         composed=composed.CACHE,
     ),

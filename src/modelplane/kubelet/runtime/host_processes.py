@@ -23,8 +23,8 @@ from modelplane.kubelet.machine import Machine
 from modelplane.kubelet.pods import probes
 from modelplane.kubelet.pods.probes import Answer
 from modelplane.kubelet.records import Attempt, ContainerDirectory, Exit, PodRecord
-from modelplane.kubelet.runtime import launch, other_processes, shim
-from modelplane.kubelet.runtime.launch import Launch
+from modelplane.kubelet.runtime import other_processes, shim
+from modelplane.kubelet.runtime.launch import Launch, prepare
 from modelplane.kubelet.runtime.other_processes import Process
 from modelplane.kubelet.runtime.protocol import Tell
 
@@ -168,7 +168,7 @@ class HostProcesses:
 
     async def start(self, pod: Object, directory: ContainerDirectory, _tell: Tell) -> Attempt:
         """Start the program that stands in for the pod's image."""
-        return await start_attempt(directory, await launch.prepare(self.machine, pod, self.record))
+        return await start_attempt(directory, await prepare(self.machine, pod, self.record))
 
     async def wait(self, attempt: Attempt) -> Exit:
         """Wait for the attempt's supervisor, which outlives its engine."""

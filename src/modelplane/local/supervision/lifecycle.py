@@ -19,7 +19,7 @@ from modelplane.host.errors import LocalError
 from modelplane.local import settings
 from modelplane.local.home import Home
 from modelplane.local.kubernetes import ports
-from modelplane.local.supervision import locks, process_records, processes
+from modelplane.local.supervision import locks, process_records
 from modelplane.local.supervision.process_records import Record, State
 from modelplane.local.supervision.processes import LEADER, STANDBY, build_supervisor_argv, build_table
 from modelplane.local.supervision.supervisor import Supervisor
@@ -43,7 +43,7 @@ class ProcessStatus:
 
 def list_statuses(home: Home) -> tuple[ProcessStatus, ...]:
     """Return every process of a home, the supervisor first."""
-    table = processes.build_table(home, settings.load(home), Path())
+    table = build_table(home, settings.load(home), Path())
     watched = is_supervised(home)
     return tuple(_status(home, name, watched) for name in (LEADER, *(process.name for process in table)))
 
