@@ -13,7 +13,7 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from modelplane.api import labels
-from modelplane.api.fields.deployment.canary_settings import CanaryPhase
+from modelplane.api.fields.deployment.rollout_settings import CanaryPhase
 from modelplane.compose.composition import Composition, Desired
 from modelplane.compose.deployment import model_deployment
 from modelplane.compose.deployment.canary import canary, has_revision

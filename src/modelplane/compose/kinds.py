@@ -28,7 +28,7 @@ from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_key import ModelKey
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
-from modelplane.api.namespaces import check_reserved
+from modelplane.api.names import check_reserved
 from modelplane.compose import device_quota, inference_autoscaler, model_endpoint, model_key
 from modelplane.compose.cache import model_cache
 from modelplane.compose.clouds import flow

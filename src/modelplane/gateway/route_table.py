@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import Any
 
-from modelplane.api.fields.requests.rate_limit_service import RateLimitService
+from modelplane.api.fields.requests.key_limits import RateLimitService
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.module_files.credential_file import CredentialFile
 from modelplane.gateway.module_files.keys import KeyFile

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from modelplane.api.columns import Columns
 from modelplane.api.conditions.reasons import ModelKeyCondition, ModelKeyReason
-from modelplane.api.fields.requests.budgets import Budget
+from modelplane.api.fields.requests.pricing import Budget
 from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Object
 from modelplane.api.model_key import MAX_HASHES, BudgetScope, KeyHash, ModelKey, UsedBudget

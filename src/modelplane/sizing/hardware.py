@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from modelplane.api.fields.cluster.device_prices import DevicePricing
-from modelplane.api.fields.cluster.devices import Claim, Device
+from modelplane.api.fields.cluster.devices import Claim, Device, DevicePricing
 from modelplane.api.inference_class import InferenceClass
 from modelplane.api.rejected import Rejected
 from modelplane.api.values import quantity

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.fields.requests.budgets import Budget
+from modelplane.api.fields.requests.pricing import Budget
 from modelplane.api.model_key import BudgetLimit, BudgetScope, ModelKey
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose import model_key

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.fields.cluster.device_prices import DevicePrice, DevicePricing
+from modelplane.api.fields.cluster.devices import DevicePrice, DevicePricing
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Request

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from modelplane.api.fields.caches.cache_sources import (
+from modelplane.api.fields.cache_sources import (
     HTTP,
     LARGEST_GIB,
     NGC,

@@ -13,7 +13,7 @@ import msgspec
 
 from modelplane.api.conditions.reasons import InferenceClusterCondition as Type
 from modelplane.api.conditions.reasons import InferenceClusterReason as Reason
-from modelplane.api.fields.cluster.eviction_notices import MAX_NOTICES, EvictionNotice
+from modelplane.api.fields.cluster.node_pools import MAX_NOTICES, EvictionNotice
 from modelplane.api.fields.cluster.usable_capacity import CapacitySource
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.listing import in_order, number_of

@@ -16,7 +16,7 @@ from modelplane.api.conditions.reasons import ModelReplicaReason as Reason
 from modelplane.api.fields.cluster.devices import Device, DeviceAttribute
 from modelplane.api.fields.cluster.drain_settings import Cordon
 from modelplane.api.fields.deployment.placement_settings import PlacementSettings
-from modelplane.api.fields.pods.serving_backend import ServingBackend
+from modelplane.api.fields.pods.engines import ServingBackend
 from modelplane.api.inference_cluster import Capabilities, GPUPool, InferenceCluster
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import Engine, Member, ModelDeployment, ReplicaTemplate

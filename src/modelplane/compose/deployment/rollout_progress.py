@@ -13,8 +13,12 @@ import msgspec
 from modelplane import scheduler
 from modelplane.api.conditions.reasons import ModelDeploymentCondition, ModelReplicaCondition
 from modelplane.api.conditions.reasons import ModelDeploymentReason as Reason
-from modelplane.api.fields.deployment.canary_settings import CanaryPhase, CanaryStatus
-from modelplane.api.fields.deployment.rollout_settings import RolloutSettings, RolloutStatus
+from modelplane.api.fields.deployment.rollout_settings import (
+    CanaryPhase,
+    CanaryStatus,
+    RolloutSettings,
+    RolloutStatus,
+)
 from modelplane.api.listing import number_of
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.compose.conditions import Condition, false, true

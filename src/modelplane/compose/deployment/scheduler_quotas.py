@@ -21,7 +21,7 @@ from modelplane.api.device_quota import SYSTEM_PREFIX, DeviceQuota, PreemptionPo
 from modelplane.api.meta import API_VERSION, Object, kind_name
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import ModelDeployment
-from modelplane.api.namespaces import check_reserved
+from modelplane.api.names import check_reserved
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.composition import Requirement, Unknown
 from modelplane.compose.deployment import fleet_snapshot, preferred

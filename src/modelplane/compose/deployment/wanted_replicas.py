@@ -7,9 +7,8 @@ from modelplane import scheduler
 from modelplane.api import labels
 from modelplane.api.conditions.reasons import ModelReplicaCondition
 from modelplane.api.fields.cluster.devices import DeviceSelector
-from modelplane.api.fields.pods.engines import Serving
+from modelplane.api.fields.pods.engines import Serving, ServingBackend
 from modelplane.api.fields.pods.pod_scheduler import PodScheduler
-from modelplane.api.fields.pods.serving_backend import ServingBackend
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import LocalReference, Object, ObjectMeta
 from modelplane.api.model_deployment import Engine, ModelDeployment, ReplicaTemplate

@@ -17,7 +17,7 @@ import msgspec
 
 from modelplane.api.conditions.reasons import ModelReplicaCondition as Type
 from modelplane.api.conditions.reasons import ModelReplicaReason as Reason
-from modelplane.api.fields.cluster.device_health import MAX_UNHEALTHY, Health, UnhealthyDevice
+from modelplane.api.fields.cluster.devices import MAX_UNHEALTHY, Health, UnhealthyDevice
 from modelplane.api.listing import in_order, number_of
 from modelplane.api.meta import Object
 from modelplane.api.model_replica import ModelReplica

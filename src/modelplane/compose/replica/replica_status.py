@@ -18,7 +18,7 @@ import msgspec
 from modelplane.api import labels
 from modelplane.api.conditions.reasons import ModelReplicaCondition as Type
 from modelplane.api.conditions.reasons import ModelReplicaReason as Reason
-from modelplane.api.fields.cluster.eviction_notices import ReplicaEviction
+from modelplane.api.fields.cluster.node_pools import ReplicaEviction
 from modelplane.api.fields.pods.engines import Phase
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.listing import format_subject

@@ -18,7 +18,7 @@ from modelplane.api.listing import listing
 from modelplane.api.meta import API_VERSION, Object, kind_name
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
-from modelplane.api.namespaces import has_route
+from modelplane.api.names import has_route
 from modelplane.api.rejected import Rejected
 from modelplane.compose.composition import (
     Blocked,

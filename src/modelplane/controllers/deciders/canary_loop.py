@@ -14,7 +14,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from modelplane.api import labels
-from modelplane.api.fields.deployment.canary_settings import CanaryPhase, CanarySettings, CanaryStatus
+from modelplane.api.fields.deployment.rollout_settings import CanaryPhase, CanarySettings, CanaryStatus
 from modelplane.api.meta import kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_endpoint import ModelEndpoint

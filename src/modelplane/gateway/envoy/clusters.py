@@ -4,7 +4,7 @@ import ipaddress
 from dataclasses import replace
 from typing import Any
 
-from modelplane.api.fields.requests.rate_limit_service import RateLimitService
+from modelplane.api.fields.requests.key_limits import RateLimitService
 from modelplane.gateway.envoy import rewrite
 from modelplane.gateway.envoy.certificates import upstream_tls
 from modelplane.gateway.envoy.filters import endpoint_pickers, rate_limit_filter, token_filters

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 from modelplane.api.fields.requests.key_limits import RateLimitType
 from modelplane.api.inference_gateway import EVERY_NAMESPACE, KeyGrant
-from modelplane.api.namespaces import check_reserved
+from modelplane.api.names import check_reserved
 
 
 def grant_of(grants: Iterable[KeyGrant], namespace: str) -> KeyGrant | None:

@@ -13,8 +13,8 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from modelplane.api.fields.requests.budgets import Budget
 from modelplane.api.fields.requests.key_limits import RateLimitType
+from modelplane.api.fields.requests.pricing import Budget
 from modelplane.api.inference_gateway import KeyGrant
 from modelplane.api.listing import number_of
 from modelplane.api.meta import Object

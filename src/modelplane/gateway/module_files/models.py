@@ -11,10 +11,9 @@ from operator import attrgetter
 
 import msgspec
 
-from modelplane.api.fields.requests.model_names import ModelName
 from modelplane.api.inference_gateway import EVERY_NAMESPACE, ModelAlias
 from modelplane.api.meta import Object
-from modelplane.api.namespaces import has_route
+from modelplane.api.names import ModelName, has_route
 from modelplane.api.schema.decode import convert
 from modelplane.gateway.module_files.keys import parse_seconds
 

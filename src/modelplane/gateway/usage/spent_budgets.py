@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from modelplane.api.fields.requests.budgets import Budget
+from modelplane.api.fields.requests.pricing import Budget
 from modelplane.api.model_key import BudgetLimit, BudgetScope
 from modelplane.gateway.module_files.keys import KeyFile, KeyPart
 from modelplane.gateway.usage.costs import Tariff, parse_units

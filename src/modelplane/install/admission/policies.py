@@ -11,7 +11,7 @@ from typing import Final
 from modelplane.api import labels
 from modelplane.api.clouds.cloud_rows import CLOUDS
 from modelplane.api.meta import CERTIFICATE_NAMESPACE, GATEWAY_NAME, SYSTEM_NAMESPACE
-from modelplane.api.namespaces import RESERVED, RESERVED_PREFIX
+from modelplane.api.names import RESERVED, RESERVED_PREFIX
 from modelplane.compose import copy_access, workload_kinds
 from modelplane.compose.cluster.cluster_kubeconfig import SUBJECT
 from modelplane.compose.cluster.cluster_namespace import MADE, OURS

@@ -15,7 +15,7 @@ import msgspec
 
 from modelplane.api.kinds import Kind
 from modelplane.api.meta import GROUP
-from modelplane.api.namespaces import check_reserved
+from modelplane.api.names import check_reserved
 from modelplane.api.schema.crd import build_schema
 from modelplane.offline.check import rules, structural
 from modelplane.offline.check.object_meta import MAX_ANNOTATIONS, build_metadata_schema

@@ -17,7 +17,7 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
-from modelplane.api.namespaces import check_reserved
+from modelplane.api.names import check_reserved
 from modelplane.api.rejected import Rejected
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose import owner_status

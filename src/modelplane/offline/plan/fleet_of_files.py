@@ -25,7 +25,7 @@ from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Model, Object
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
-from modelplane.api.namespaces import check_reserved
+from modelplane.api.names import check_reserved
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.cel import SelectorError
 from modelplane.compose import device_quota, workload_kinds

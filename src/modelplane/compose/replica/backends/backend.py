@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from modelplane.api import labels
-from modelplane.api.fields.pods.engines import Role
-from modelplane.api.fields.pods.serving_backend import ServingBackend
+from modelplane.api.fields.pods.engines import Role, ServingBackend
 from modelplane.api.meta import Object
 from modelplane.api.model_deployment import Engine
 from modelplane.api.model_replica import ModelReplica, PlacedEngine

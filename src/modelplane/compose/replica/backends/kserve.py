@@ -15,8 +15,7 @@ from msgspec.structs import replace
 
 from modelplane.api import labels
 from modelplane.api.fields.pods.containers import Container
-from modelplane.api.fields.pods.engines import ENGINE_PORT, Phase, Role
-from modelplane.api.fields.pods.serving_backend import ServingBackend
+from modelplane.api.fields.pods.engines import ENGINE_PORT, Phase, Role, ServingBackend
 from modelplane.api.meta import Object
 from modelplane.api.model_replica import ModelReplica, PlacedEngine
 from modelplane.api.names import child_name

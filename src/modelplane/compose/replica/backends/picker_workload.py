@@ -14,8 +14,7 @@ import yaml
 
 from modelplane.api import labels
 from modelplane.api.fields.pods.containers import Container
-from modelplane.api.fields.pods.engines import Phase
-from modelplane.api.fields.pods.picker import Picker, Scorer, WeightedScorer
+from modelplane.api.fields.pods.engines import Phase, Picker, Scorer, WeightedScorer
 from modelplane.api.meta import Object
 from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.added_containers import ENDPOINT_PICKER, RESTRICTED

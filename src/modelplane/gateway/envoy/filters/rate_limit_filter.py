@@ -7,7 +7,7 @@ reference: envoy v1.40, ``extensions.filters.http.ratelimit.v3``.
 
 from typing import Any
 
-from modelplane.api.fields.requests.rate_limit_service import RateLimitService
+from modelplane.api.fields.requests.key_limits import RateLimitService
 from modelplane.gateway.envoy.type_urls import HTTP_FILTERS
 from modelplane.gateway.route_table import Listener
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from modelplane.api.fields.pods.serving_backend import ServingBackend
+from modelplane.api.fields.pods.engines import ServingBackend
 from modelplane.api.kinds import MODEL_DEPLOYMENT
 from modelplane.offline.files.diagnostics import Problem, Severity
 from modelplane.offline.files.manifest_objects import Manifest
