@@ -221,7 +221,7 @@ def snapshot(found: dict[str, tuple[dict[str, Any], ...]]) -> Fleet:
     return Fleet(
         tuple(map(snapshots.cluster, found["clusters"])),
         tuple(map(snapshots.replica, found["replicas"])),
-        quotas=tuple(map(quota, found["quotas"])),
+        quotas=tuple(map(read_quota, found["quotas"])),
     )
 
 
