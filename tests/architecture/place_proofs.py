@@ -19,7 +19,7 @@ from modelplane.compose.composition import Blocked, Composition, Desired, Reques
 from modelplane.compose.kinds import COMPOSERS, Composer
 from modelplane.compose.readiness import is_ready
 from modelplane.controllers.clusters.watches import child_kinds
-from modelplane.controllers.facts.fact_source import FactSources
+from modelplane.controllers.fact_sources import FactSources
 from modelplane.controllers.manager import Manager
 from modelplane.crossplane.package.package_addresses import Registry, Version
 from modelplane.crossplane.package.package_contents import packages

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
-from modelplane.controllers.election.leader import LEASE, STANDARD
+from modelplane.controllers.leader import LEASE, STANDARD
 from modelplane.install.steps.waiting import Report
 from modelplane.kube import errors, resources, timestamps
 from modelplane.kube.client import Client

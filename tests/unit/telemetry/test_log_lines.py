@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.telemetry.log_lines import JsonFormatter, make_fields
+from modelplane.telemetry.traces import JsonFormatter, make_fields
 
 SECRETS = ("s3cret-token", "s3cret-password", "s3cret-in-yaml", "czNjcmV0LWtleQ==", "s3cret-exec")
 

@@ -12,8 +12,8 @@ import pytest
 
 from modelplane import __version__
 from modelplane.telemetry import otlp, traces
-from modelplane.telemetry.log_lines import JsonFormatter
 from modelplane.telemetry.metric_definitions import Result
+from modelplane.telemetry.traces import JsonFormatter
 from support.collector import Collector, attributes, collecting
 
 

@@ -106,9 +106,8 @@ def _server(target: Target, *, docs_only: bool) -> "MCPServer":
     from modelplane.mcp import documentation_tools
     from modelplane.mcp.documentation_tools import DocumentationTools
     from modelplane.mcp.fleet import Fleet
-    from modelplane.mcp.fleet_tools import FleetTools
+    from modelplane.mcp.fleet_tools import FleetTools, SizeTool
     from modelplane.mcp.server import build_server
-    from modelplane.mcp.size_tool import SizeTool
 
     documentation = DocumentationTools(documentation_tools.load_pages(), documentation_tools.WEIGHTS)
     if docs_only:

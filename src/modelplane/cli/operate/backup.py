@@ -28,8 +28,8 @@ def backup(file: Path, *, passphrase_file: Path | None, target: Target) -> None:
     `modelplane restore` writes them to an empty control plane.
     """
     from modelplane.api.listing import number_of
+    from modelplane.backup.archive import read_passphrase
     from modelplane.backup.saving import Saver
-    from modelplane.backup.sealing import read_passphrase
 
     async def do(client: "Client") -> "Saved":
         passphrase = read_passphrase(passphrase_file) if passphrase_file else None

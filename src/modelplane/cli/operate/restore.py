@@ -28,9 +28,8 @@ def restore(file: Path, *, passphrase_file: Path | None, target: Target, dry_run
 
     Controllers that elect a leader stand by in the meantime. Run an interrupted restore again to complete it.
     """
-    from modelplane.backup.archive import Damaged, open_file
+    from modelplane.backup.archive import Damaged, open_file, read_passphrase
     from modelplane.backup.restoring import Restorer
-    from modelplane.backup.sealing import read_passphrase
     from modelplane.cli.tables import clean_text
     from modelplane.install.steps.waiting import Deadline
 

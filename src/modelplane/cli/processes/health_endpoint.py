@@ -23,9 +23,9 @@ def serve_health(
     if address is None:
         yield
         return
-    from modelplane.telemetry import event_loop, metrics, server
+    from modelplane.telemetry import metrics, server
 
     loop = asyncio.get_running_loop()
     registry = metrics.build_registry(program, observe)
-    with server.serve(address, alive=event_loop.watch_loop(loop), ready=ready, registry=registry):
+    with server.serve(address, alive=server.watch_loop(loop), ready=ready, registry=registry):
         yield

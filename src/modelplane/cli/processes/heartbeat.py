@@ -23,7 +23,7 @@ def heartbeat(cluster: str, *, kubeconfig: str) -> None:
     import asyncio
     import socket
 
-    from modelplane.controllers.clusters.heartbeat_renewal import renew
+    from modelplane.controllers.clusters.heartbeats import renew
 
     async def run() -> None:
         async with connect(kubeconfig) as client:

@@ -8,7 +8,7 @@ _CHATTY = ("httpx2", "httpcore2", "hpack")
 
 
 def _json() -> logging.Formatter:
-    from modelplane.telemetry.log_lines import JsonFormatter
+    from modelplane.telemetry.traces import JsonFormatter
 
     return JsonFormatter()
 

@@ -6,8 +6,8 @@ from modelplane.cli.errors import UserError
 
 if TYPE_CHECKING:
     from modelplane.kube.client import Client
-    from modelplane.kube.discovery import Known
     from modelplane.kube.fence import Fence
+    from modelplane.kube.resources import Known
 
 
 def connect(

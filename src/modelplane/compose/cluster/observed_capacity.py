@@ -38,7 +38,7 @@ from modelplane.compose.cluster.capacity_facts import (
     SliceFacts,
 )
 from modelplane.compose.composition import Blocked
-from modelplane.compose.replica.pods.node_placement import GPU_TAINT
+from modelplane.compose.replica.backends.engine_pods import GPU_TAINT
 
 Name: TypeAlias = tuple[str, str, str]
 """Driver, pool of devices and name."""

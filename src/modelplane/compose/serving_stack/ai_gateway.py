@@ -16,7 +16,7 @@ from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.api.schema.untyped import get_map
 from modelplane.compose.composition import Requirement
 from modelplane.compose.readiness import is_ready
-from modelplane.compose.replica.backends.replica_routes import picks
+from modelplane.compose.replica.backends.workload import picks
 from modelplane.compose.serving_stack.component import Plan, Values
 from modelplane.compose.workload_kinds import INFERENCE_POOL
 

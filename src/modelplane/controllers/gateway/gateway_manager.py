@@ -18,26 +18,21 @@ from modelplane.api.model_service import ModelService
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.composition import Blocked, Request, Requirement, Unknown
 from modelplane.compose.definition_owner import DefinitionOwner
-from modelplane.compose.gateway import fleet_gateway, gateway_keys
+from modelplane.compose.facts import ServiceFacts
+from modelplane.compose.gateway import fleet_gateway
 from modelplane.compose.kinds import COMPOSERS
-from modelplane.compose.service.service_facts import ServiceFacts
 from modelplane.controllers.definition_check import Definitions
-from modelplane.controllers.election.guarded import guarded
 from modelplane.controllers.fleet_resources import resource_of_kind
-from modelplane.controllers.gateway.budget_enforcement import Budgets
-from modelplane.controllers.gateway.closed_tiers import Tiers
+from modelplane.controllers.gateway.budget_enforcement import Budgets, Tiers
 from modelplane.controllers.gateway.fleet_routes import Composed
+from modelplane.controllers.gateway.gateway_admission import Admission, ModelList, NamedKeys
 from modelplane.controllers.gateway.gateway_controller import GatewayController, Settings
-from modelplane.controllers.gateway.gateway_key_secret import NamedKeys
-from modelplane.controllers.gateway.key_admission import Admission
-from modelplane.controllers.gateway.listener_certificates import Certificates
-from modelplane.controllers.gateway.model_list import ModelList
-from modelplane.controllers.gateway.provider_credentials import ProviderCredentials
+from modelplane.controllers.gateway.named_secrets import Certificates, ProviderCredentials
 from modelplane.controllers.interests import OwnerKey
-from modelplane.controllers.metrics.state_samples import State
-from modelplane.controllers.named_objects import NamedObjects
-from modelplane.controllers.process.open_files import allow_many
-from modelplane.controllers.runnable import Runnable, run_all
+from modelplane.controllers.local_copies import NamedObjects
+from modelplane.controllers.process_settings import allow_many
+from modelplane.controllers.runnable import Runnable, guarded, run_all
+from modelplane.controllers.state_samples import State
 from modelplane.gateway import configuration_state, tokens
 from modelplane.gateway.configuration_state import GatewayState
 from modelplane.gateway.destinations import Destinations
@@ -155,7 +150,7 @@ class GatewayManager:
         is_certificate = requirement.namespace == SYSTEM_NAMESPACE and self._certificates.uses(
             {"metadata": {"name": requirement.name}}
         )
-        is_named = is_certificate or requirement == gateway_keys.REQUIREMENT
+        is_named = is_certificate or requirement == fleet_gateway.KEYS
         return is_named or self._gateway.requires(requirement)
 
     def _of_envoy(self) -> Object | None:

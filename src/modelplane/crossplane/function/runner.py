@@ -38,7 +38,7 @@ from modelplane.crossplane.function.reservations import Reservations
 from modelplane.crossplane.function.structs import Decoder, kind_in
 from modelplane.install import crossplane_gateway
 from modelplane.install.installation_options import Options
-from modelplane.telemetry import log_lines, metrics, traces
+from modelplane.telemetry import metrics, traces
 from modelplane.telemetry.metric_definitions import Result
 
 _log = logging.getLogger(__name__)
@@ -117,14 +117,14 @@ class Runner:
         except InvalidObject as error:
             blocked, result = Blocked(str(error)), Result.FATAL
         except Exception:  # noqa: BLE001 - an unforeseen request must not stop the others
-            _log.exception("a bug; nothing is changed", extra=log_lines.make_fields(kind=kind))
+            _log.exception("a bug; nothing is changed", extra=traces.make_fields(kind=kind))
             blocked, result = Blocked("a bug in Modelplane: see its log"), Result.BUG
         try:
             unchanged = kept(kind, owner, observation.composed)
             answer = replace(unchanged, requirements=required, blocked=blocked)
             return encode(answer, request, earlier), result
         except Exception:  # noqa: BLE001 - Crossplane applies nothing of a fatal answer
-            _log.exception("cannot say what is there", extra=log_lines.make_fields(kind=kind))
+            _log.exception("cannot say what is there", extra=traces.make_fields(kind=kind))
             refusal = Answer(pace.usual(kind), requirements=required, blocked=blocked)
             return encode(refusal, request, earlier), result
 

@@ -32,9 +32,8 @@ from modelplane.install.steps.applying import OUTCOMES, apply
 from modelplane.install.steps.waiting import Deadline, Report
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
-from modelplane.kube.kubeconfig_secret import find_token
+from modelplane.kube.kubeconfig_secret import decode_claims, find_token
 from modelplane.kube.resources import Object
-from modelplane.kube.token_claims import decode_claims
 from modelplane.user_error import UserError
 
 CONTROL_PLANE: Final = "the control plane"

@@ -14,8 +14,8 @@ from modelplane.api.meta import GATEWAY_NAMESPACE, SYSTEM_NAMESPACE
 from modelplane.compose.definition_owner import crossplane_owns
 from modelplane.compose.readiness import condition_of
 from modelplane.controllers import fleet_resources
-from modelplane.controllers.election.leader import LEASE
 from modelplane.controllers.fleet_resources import resource_of
+from modelplane.controllers.leader import LEASE
 from modelplane.install.crossplane_gateway import PUBLISHER
 from modelplane.install.installation_names import CONTROLLER, INSTALLATION, PART_OF
 from modelplane.install.steps import refusals
