@@ -103,28 +103,30 @@ def is_same(one: Value, other: Value) -> bool:
 
 def lines(value: Value) -> int:
     """Return the number of lines of a value below its field."""
-    if is_short(value):
-        return 1
-    if isinstance(value, dict):
-        return 1 + sum(map(lines, value.values()))
-    if isinstance(value, list):
-        return 1 + sum(max(1, lines(item) - isinstance(item, dict)) for item in value)
-    return 1 + str(value).count("\n") + len(str(value)) // WIDTH
+    return _extent(value)[0]
 
 
 def is_short(value: Value) -> bool:
     """Whether a value is written in one line."""
-    return _width(value) <= SHORT
+    return _extent(value)[1] <= SHORT
 
 
-def _width(value: Value) -> int:
-    """Return the length of a value in one line."""
+def _extent(value: Value) -> tuple[int, int]:
+    """Return the number of lines of a value, and its length in one line."""
     if isinstance(value, dict):
-        return sum(len(name) + 4 + _width(inner) for name, inner in value.items())
+        inner = [_extent(item) for item in value.values()]
+        width = sum(item[1] for item in inner) + sum(len(name) + 4 for name in value)
+        return (1 if width <= SHORT else 1 + sum(item[0] for item in inner)), width
     if isinstance(value, list):
-        return sum(2 + _width(item) for item in value)
+        inner = [_extent(item) for item in value]
+        width = sum(item[1] + 2 for item in inner)
+        # A map begins in the line of its dash.
+        of_items = (max(1, item[0] - isinstance(of, dict)) for of, item in zip(value, inner, strict=True))
+        return (1 if width <= SHORT else 1 + sum(of_items)), width
     text = str(value)
-    return WIDTH if "\n" in text else len(text)
+    if "\n" in text:
+        return 1 + text.count("\n"), WIDTH
+    return 1 + len(text) // WIDTH, len(text)
 
 
 def _cost(changes: Changes) -> int:
@@ -140,7 +142,8 @@ def _changes(step: str, base: Value, value: Value) -> Changes:
         changes = _of_items(base, value)
     elif is_same(base, value):
         changes = []
-    if changes is None or _cost(changes) > lines(value):
+    # What is within a value has no more lines than all of it.
+    if changes is None or (len(changes) > 1 and _cost(changes) > lines(value)):
         return [(step, value)]
     return [(step + path, change) for path, change in changes]
 
@@ -205,11 +208,12 @@ def _of_named_items(base: Document, value: Document, fields: _Fields) -> Changes
 def _added(step: str, then: str, others: Document, value: Value) -> Changes:
     """Return what adds a value at a step: as it is, or like another one, if that is half as long."""
     best: Changes = [(step, value)]
+    most = lines(value) // 2
     for name, other in others.items():
-        if isinstance(other, dict | list) and type(other) is type(value):
+        if most > 1 and isinstance(other, dict | list) and type(other) is type(value):
             changes = [(step, Like(name)), *_changes(then, other, value)]
-            if _cost(changes) < _cost(best) and _cost(changes) <= lines(value) / 2:
-                best = changes
+            if len(changes) <= most and (cost := _cost(changes)) <= most:
+                best, most = changes, cost - 1
     return best
 
 

@@ -166,10 +166,13 @@ def _smallest_base(name: str, cases: dict[str, Case]) -> str:
     case = others.pop(own)
     if own in {other.base for other in others.values()}:
         return ""
-    lengths = {lines({"input": case.input, "output": case.output}): ""}
+    lengths = {lines(case.input) + lines(case.output): ""}
     for base, other in sorted(others.items()):
         if not other.base or not others[other.base].base:
-            lengths.setdefault(lines(_patches(other, case)), base)
+            patches = _patches(other, case)
+            lengths.setdefault(
+                sum(lines(value) for part in patches.values() for value in part.values()), base
+            )
     return lengths[min(lengths)]
 
 
