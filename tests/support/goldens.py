@@ -78,9 +78,11 @@ class Goldens:
         return self._part("output", name, _MOST_BASES)
 
     def with_outputs(self, outputs: dict[str, Document]) -> dict[str, Case]:
-        """Return the cases, each with another output."""
+        """Return the cases, each with another output, whose fields are sorted."""
         return {
-            name: Case(self.reason(name), self._document(name).get("base", ""), self.input(name), output)
+            name: Case(
+                self.reason(name), self._document(name).get("base", ""), self.input(name), _sorted(output)
+            )
             for name, output in outputs.items()
         }
 
@@ -122,14 +124,14 @@ class Goldens:
         document = self._document(name)
         base = document.get("base", "")
         if not base:
-            whole: Document = copied(document[part])
+            whole: Document = copied(document.get(part, {}))
             return whole
         if not most_bases:
             raise ValueError(
                 f"{name} must be a whole case, because it is the base of a base: it names {base}"
             )
         try:
-            return apply(self._part(part, _beside(name, base), most_bases - 1), document[part])
+            return apply(self._part(part, _beside(name, base), most_bases - 1), document.get(part, {}))
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from error
 
@@ -153,6 +155,12 @@ class Goldens:
 
 
 GOLDENS = Goldens(Path(__file__).parents[1] / "golden")
+
+
+def _sorted(value: Value) -> Value:
+    if isinstance(value, dict):
+        return {name: _sorted(inner) for name, inner in sorted(value.items())}
+    return [*map(_sorted, value)] if isinstance(value, list) else value
 
 
 def _beside(name: str, other: str) -> str:
