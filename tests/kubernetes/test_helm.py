@@ -21,7 +21,7 @@ from modelplane.controllers.helm import helm_program
 from modelplane.controllers.helm.helm_program import HelmFailed, Host, Program
 from modelplane.controllers.helm.release_control import Releases, place_of
 from modelplane.install import cluster_requirements
-from modelplane.install.permissions.identity_permissions import INFERENCE_CLUSTER
+from modelplane.install.identity_permissions import INFERENCE_CLUSTER
 from modelplane.kube import kubeconfig_secret, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object

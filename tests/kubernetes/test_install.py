@@ -26,7 +26,7 @@ from modelplane.gateway.gateway_api.http_routes import build_workload_routes
 from modelplane.gateway.route_table import Listener, Table
 from modelplane.host import addresses
 from modelplane.install.cluster_requirements import build_instructions
-from modelplane.install.installation_names import CONTROLLER, GATEWAY
+from modelplane.install.installation_options import CONTROLLER, GATEWAY
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kubelet.local_devices import discover

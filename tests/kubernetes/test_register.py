@@ -16,14 +16,14 @@ import yaml
 from modelplane.controllers import fleet_resources
 from modelplane.gateway import tokens
 from modelplane.install import cluster_requirements
-from modelplane.install.permissions.identity_permissions import (
+from modelplane.install.identity_permissions import (
     BIND_COPIES,
     INFERENCE_CLUSTER,
     OWN_TOKEN,
     list_cluster_rules,
     list_copy_rules,
 )
-from modelplane.install.permissions.roles import Role, build_account
+from modelplane.install.roles import Role, build_account
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object

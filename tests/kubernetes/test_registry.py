@@ -13,7 +13,7 @@ import pytest
 
 from modelplane import __version__
 from modelplane.crossplane.package.building import Built, build
-from modelplane.crossplane.package.package_addresses import Registry, Version
+from modelplane.crossplane.package.metadata import Registry, Version
 from modelplane.crossplane.package.package_contents import configuration, function
 from modelplane.local.build import compute_key, find_cache, hold_build
 from support.packages import small_runtime

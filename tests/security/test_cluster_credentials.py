@@ -21,7 +21,7 @@ from modelplane.controllers.clusters.kubeconfigs import Kubeconfigs
 from modelplane.controllers.clusters.token_renewal import Credentials
 from modelplane.controllers.runnable import run_all
 from modelplane.install import cluster_requirements
-from modelplane.install.permissions.identity_permissions import INFERENCE_CLUSTER
+from modelplane.install.identity_permissions import INFERENCE_CLUSTER
 from modelplane.kube import errors, resources, timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer

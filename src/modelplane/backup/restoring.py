@@ -39,7 +39,7 @@ from modelplane.compose.kinds import COMPOSED
 from modelplane.compose.readiness import is_true
 from modelplane.controllers.children.ownership import contains
 from modelplane.install.manifests import build_definitions
-from modelplane.install.steps.waiting import Deadline, Report
+from modelplane.install.waiting import Deadline, Report
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import build_key

@@ -14,7 +14,7 @@ from typing import BinaryIO, Final
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.gateway.usage.costs import UNIT
 from modelplane.gateway.usage.usage_sums import MOST_LINE_BYTES, By, Usage, UsageRecord, record_of
-from modelplane.install import gateway_deployment, installation_names
+from modelplane.install import deployments, installation_options
 from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.local.home import Home
@@ -186,9 +186,9 @@ class _GatewayPods:
             await asyncio.sleep(_RETRY_S)
 
     async def _look(self) -> Found | None:
-        labels = installation_names.build_selector(gateway_deployment.COMPONENT)
+        labels = installation_options.build_selector(deployments.GATEWAY_COMPONENT)
         pods = await pod_logs.list_containers("", self._client, SYSTEM_NAMESPACE, labels)
-        containers = tuple(container for container in pods if container.name == gateway_deployment.ENVOY)
+        containers = tuple(container for container in pods if container.name == deployments.ENVOY)
         self._no_pods = "" if containers else f'there is no pod of the gateway in "{SYSTEM_NAMESPACE}"'
         return Found(containers, ())
 

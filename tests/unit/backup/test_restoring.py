@@ -15,7 +15,7 @@ from modelplane.backup.objects import Entry
 from modelplane.backup.restoring import Restored, Restorer, read_item
 from modelplane.backup.saving import Saver
 from modelplane.controllers.leader import LEASE
-from modelplane.install.steps.waiting import Deadline
+from modelplane.install.waiting import Deadline
 from modelplane.kube import errors
 from modelplane.user_error import UserError
 from support.stored_fleet import item

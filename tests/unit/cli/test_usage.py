@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from modelplane.cli.main import main
 from modelplane.cli.target import Target
-from modelplane.install.steps import api_server_choice
+from modelplane.install import api_server_choice
 from modelplane.kube.errors import Forbidden, NotFound
 from modelplane.kube.http_messages import ObjectList
 from modelplane.local.home import Home

@@ -13,7 +13,7 @@ from modelplane.compose.gateway import inference_gateway, installed_gateway
 from modelplane.compose.gateway.installed_gateway import IMPLEMENTATIONS
 from modelplane.compose.serving_stack.table import COMPONENTS
 from modelplane.gateway.gateway_api import route_tree
-from modelplane.install import installation_names
+from modelplane.install import installation_options
 from support.rejections import message_of
 from support.third_party_crds import problems, schemas
 
@@ -88,7 +88,7 @@ def test_the_chart_of_envoy_gateway_is_that_of_serving_stacks() -> None:
 
 
 def test_the_route_leads_to_the_envoy_of_an_installation() -> None:
-    assert inference_gateway._ENVOY_SERVICE == installation_names.GATEWAY
+    assert inference_gateway._ENVOY_SERVICE == installation_options.GATEWAY
 
 
 def test_the_routes_of_an_installed_gateway_are_made_for_its_controller() -> None:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from modelplane.cli.errors import UserError
 from modelplane.cli.options import format_example
 from modelplane.cli.target import Target, add_target_options
+from modelplane.user_error import UserError
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer

@@ -7,7 +7,7 @@ import os
 
 import click
 
-from modelplane.cli.errors import UserError
+from modelplane.user_error import UserError
 
 
 class _PassThrough(click.Command):

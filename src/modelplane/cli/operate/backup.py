@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from modelplane.cli.errors import UserError
 from modelplane.cli.options import format_example
 from modelplane.cli.target import Target, add_target_options, read
+from modelplane.user_error import UserError
 
 if TYPE_CHECKING:
     from modelplane.backup.saving import Saved

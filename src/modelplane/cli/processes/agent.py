@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from modelplane.cli.processes.log_format import log_to_stderr
+from modelplane.cli.processes.long_running import log_to_stderr
 from modelplane.host import addresses
 
 _FILE = click.Path(exists=True, dir_okay=False, resolve_path=True, path_type=Path)

@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING
 import click
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
-from modelplane.cli.errors import FAILED, NOT_OURS
+from modelplane.cli import FAILED, NOT_OURS
 from modelplane.cli.options import (
     add_credential_lifetime_option,
     add_gateway_address_option,
     format_example,
     parse_seconds,
 )
-from modelplane.cli.processes.health_endpoint import serve_health
-from modelplane.cli.processes.log_format import FORMATS, log_to_stderr
-from modelplane.cli.processes.process_connection import connect
+from modelplane.cli.processes.long_running import FORMATS, connect, log_to_stderr, serve_health
 
 if TYPE_CHECKING:
     from modelplane.controllers.gateway.gateway_manager import GatewayManager

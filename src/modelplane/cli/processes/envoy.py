@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
-from modelplane.cli.errors import UserError
 from modelplane.cli.machine.build_progress import WITHOUT_MODULE
+from modelplane.user_error import UserError
 
 
 @click.command(hidden=True)

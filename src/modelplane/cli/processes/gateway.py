@@ -8,9 +8,7 @@ import click
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.cli.options import format_example
-from modelplane.cli.processes.health_endpoint import serve_health
-from modelplane.cli.processes.log_format import FORMATS, log_to_stderr
-from modelplane.cli.processes.process_connection import connect
+from modelplane.cli.processes.long_running import FORMATS, connect, log_to_stderr, serve_health
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 import click
 
 from modelplane.cli.options import format_example
-from modelplane.cli.processes.process_connection import connect
+from modelplane.cli.processes.long_running import connect
 
 
 @click.command(epilog=format_example("modelplane heartbeat gpu-1 --kubeconfig fleet.kubeconfig"))

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
-from modelplane.cli.errors import UserError
 from modelplane.cli.options import format_example
-from modelplane.cli.processes.log_format import log_to_stderr
-from modelplane.cli.processes.process_connection import connect
+from modelplane.cli.processes.long_running import connect, log_to_stderr
+from modelplane.user_error import UserError
 
 if TYPE_CHECKING:
     from modelplane.kube.client import Client

@@ -129,6 +129,7 @@ def placed(request: DeploymentRequest, placement: scheduler.Placement) -> Compos
     scheduled = placement_status.scheduled(request, placement, blocked)
     ready, ready_condition = placement_status.ready_replicas(request, placement, slots, plans)
     staying = [assignment for assignment in placement.assignments if not assignment.leaving]
+    displaced = {(displace.namespace, displace.deployment_name) for displace in placement.displaces}
     return Composition(
         children=(*_children(request, wanted, plans), *revisions(deployment, request.observed)),
         status={
@@ -151,7 +152,8 @@ def placed(request: DeploymentRequest, placement: scheduler.Placement) -> Compos
             *reached.conditions,
         ),
         again_in_s=soonest(request, reached.again_in_s),
-        wakes=_displaced(placement),
+        # The deployments whose replicas are to leave for one that is missing.
+        wakes=tuple(Reference(kind_name(ModelDeployment), *names) for names in sorted(displaced)),
         ready=scheduled.holds and ready_condition.holds,
         unsatisfied=len(staying) < deployment.spec.replicas
         or bool(placement.surge_problem)
@@ -161,12 +163,6 @@ def placed(request: DeploymentRequest, placement: scheduler.Placement) -> Compos
             for name in sorted({assignment.cluster for assignment in placement.assignments})
         ),
     )
-
-
-def _displaced(placement: scheduler.Placement) -> tuple[Reference, ...]:
-    """Return the deployments whose replicas are to leave for one that is missing."""
-    names = {(displace.namespace, displace.deployment_name) for displace in placement.displaces}
-    return tuple(Reference(kind_name(ModelDeployment), namespace, name) for namespace, name in sorted(names))
 
 
 def soonest(request: DeploymentRequest, others: float | None) -> float | None:

@@ -25,13 +25,9 @@ def passed_on(own: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 def annotations(replica: ModelReplica) -> dict[str, str]:
     """Return the annotations of an endpoint: the name of its model, and its share of a canary's requests."""
-    return {**_served_model(replica), **_canary_share(replica.metadata.annotations)}
-
-
-def _canary_share(annotations: Mapping[str, str]) -> dict[str, str]:
-    share = annotations.get(labels.CANARY_WEIGHT)
+    share = replica.metadata.annotations.get(labels.CANARY_WEIGHT)
     # Empty too, because an annotation that is left out stays.
-    return {} if share is None else {labels.CANARY_WEIGHT: share}
+    return {**_served_model(replica), **({} if share is None else {labels.CANARY_WEIGHT: share})}
 
 
 def marked(endpoint: Object) -> Object:
@@ -58,6 +54,7 @@ def in_region(endpoint: Object, region: str) -> Object:
 def _again(endpoint: Object, annotations: Mapping[str, str], spec: Mapping[str, Any]) -> Object:
     metadata = endpoint["metadata"]
     known = metadata.get("annotations", {})
+    kept = {key: known[key] for key in (labels.SERVED_MODEL, labels.CANARY_WEIGHT) if key in known}
     return {
         "apiVersion": API_VERSION,
         "kind": kind_name(ModelEndpoint),
@@ -65,7 +62,7 @@ def _again(endpoint: Object, annotations: Mapping[str, str], spec: Mapping[str, 
             "name": metadata["name"],
             "namespace": metadata["namespace"],
             "labels": dict(passed_on(metadata.get("labels", {}))),
-            "annotations": {**_kept_served_model(known), **_canary_share(known), **annotations},
+            "annotations": {**kept, **annotations},
         },
         "spec": spec,
     }
@@ -80,8 +77,3 @@ def _served_model(replica: ModelReplica) -> dict[str, str]:
     )
     named = next(filter(None, map(engine_flags.served_model, containers)), None)
     return {labels.SERVED_MODEL: named} if named else {}
-
-
-def _kept_served_model(annotations: Mapping[str, str]) -> dict[str, str]:
-    """Return the annotation of an observed endpoint."""
-    return {key: value for key, value in annotations.items() if key == labels.SERVED_MODEL}

@@ -65,7 +65,9 @@ def own(replica: ModelReplica, container: CommonContainer, role: Role) -> list[d
 
     The served name is set where the container names it: other pods are as earlier versions wrote them.
     """
-    found = [{"name": SERVED_MODEL_NAME, "value": served_name(replica)}] if _names(container) else []
+    values = (variable.value or "" for variable in container.env)
+    is_named = any(SERVED_MODEL_NAME in text for text in (*container.command, *container.args, *values))
+    found = [{"name": SERVED_MODEL_NAME, "value": served_name(replica)}] if is_named else []
     if role is not Role.STANDALONE:
         found += [{"name": name, "value": f"$({source})"} for name, source in _OF_GANGS.items()]
     return found
@@ -81,11 +83,6 @@ def with_served_name(replica: ModelReplica, container: Container) -> Container:
     """Return the container of an engine with the variable of the served name."""
     variable = EnvVar(name=SERVED_MODEL_NAME, value=served_name(replica))
     return msgspec.structs.replace(container, env=(variable, *container.env))
-
-
-def _names(container: CommonContainer) -> bool:
-    values = (variable.value or "" for variable in container.env)
-    return any(SERVED_MODEL_NAME in text for text in (*container.command, *container.args, *values))
 
 
 def undefined(pod: PodSpec, role: Role, phase: Phase | None) -> Iterator[Undefined]:

@@ -15,7 +15,7 @@ from modelplane.api import labels
 from modelplane.api.meta import GATEWAY_NAME, SYSTEM_NAMESPACE
 from modelplane.compose.readiness import is_true
 from modelplane.controllers.gateway.gateway_controller import GATEWAY_CLASS
-from modelplane.install.permissions.identity_permissions import (
+from modelplane.install.identity_permissions import (
     INFERENCE_CLUSTER,
     SYSTEM,
     TEAMS,
@@ -23,7 +23,7 @@ from modelplane.install.permissions.identity_permissions import (
     list_control_plane_rules,
     list_copy_rules,
 )
-from modelplane.install.permissions.roles import Role, Rule
+from modelplane.install.roles import Role, Rule
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object

@@ -19,7 +19,7 @@ from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.workload_kinds import ROWS, Place
 from modelplane.compose.workload_readiness import Finished
 from modelplane.crossplane.package.package_contents import cloud_configuration
-from modelplane.install.permissions.identity_permissions import list_control_plane_rules
+from modelplane.install.identity_permissions import list_control_plane_rules
 
 PAGE = (Path(__file__).parents[4] / "docs" / "reference" / "clouds.md").read_text(encoding="utf-8")
 every_cloud = pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda recipe: recipe.source)
