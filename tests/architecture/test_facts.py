@@ -15,7 +15,7 @@ from modelplane.api.meta import kind_name
 from modelplane.compose.composition import Blocked, NoFacts, Request
 from modelplane.compose.kinds import COMPOSERS, Composer
 from modelplane.controllers import reconciler
-from modelplane.controllers.facts.fact_source import FactSource
+from modelplane.controllers.fact_sources import FactSource
 from modelplane.controllers.manager import Manager
 from modelplane.controllers.reconciler import Reconciler
 

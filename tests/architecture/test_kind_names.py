@@ -62,7 +62,7 @@ ALSO = {
     "compose/workload_kinds.py",
     "compose/replica/backends/backend.py",
     "compose/replica/backends/replica_routes.py",
-    "gateway/gateway_api/inference_pools.py",
+    "gateway/gateway_api/http_routes.py",
     "kube/resources.py",
     "scheduler/filters/capabilities.py",
 }

@@ -14,7 +14,7 @@ from modelplane.compose.workload_kinds import Place, rows
 from modelplane.controllers import fleet_resources
 from modelplane.controllers.fleet_resources import of_row
 from modelplane.kube import resources
-from modelplane.local.builds import binary
+from modelplane.local import binary
 from modelplane.local.home import Home
 from support.attacked import Attacked, attacked
 from support.fleets import ControlPlane, control_plane_of

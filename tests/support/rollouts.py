@@ -13,8 +13,7 @@ from modelplane.compose.composition import Composition, Desired, Request, Requir
 from modelplane.compose.deployment import model_deployment
 from modelplane.compose.facts import DeploymentFacts
 from modelplane.compose.readiness import holds
-from modelplane.deciders.canary.decision import Decision, Outcome
-from modelplane.deciders.canary.state import UNDECIDED, Observed
+from modelplane.deciders.canary import UNDECIDED, Decision, Observed, Outcome
 from modelplane.offline.plan.fleet_of_files import assemble
 from support.manifests import CLASS, DEPLOYMENT, cluster, joined, loaded
 

@@ -20,13 +20,12 @@ from modelplane.api.model_key import ModelKey
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
 from modelplane.compose.composition import Request, Silence
-from modelplane.deciders.autoscaling.state import State
-from modelplane.deciders.canary.state import Observed
+from modelplane.deciders.autoscaling.decision import State
+from modelplane.deciders.canary import Observed
 from modelplane.deciders.cluster_health import Watched
-from modelplane.gateway.endpoint_share import EndpointShare
+from modelplane.gateway.services import EndpointShare
 from modelplane.gateway.tokens import GatewayKeys
-from modelplane.gateway.usage.spent_budgets import KeyBudgets
-from modelplane.gateway.usage.spent_tiers import TierBudgets
+from modelplane.gateway.usage.spent_budgets import KeyBudgets, TierBudgets
 
 
 class AutoscalerFacts(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ from modelplane.compose.composition import Blocked, Composition, Requirement
 from modelplane.compose.conditions import Condition, false, last_said, true
 from modelplane.compose.facts import AutoscalerRequest
 from modelplane.compose.readiness import condition_of
-from modelplane.deciders.autoscaling.state import Inert, State
+from modelplane.deciders.autoscaling.decision import Inert, State
 
 _DEPLOYMENT = "deployment"
 _WITHOUT_PLACE = (

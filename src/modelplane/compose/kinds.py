@@ -60,7 +60,7 @@ from modelplane.compose.gateway import inference_gateway
 from modelplane.compose.replica import model_replica
 from modelplane.compose.service import model_service
 from modelplane.compose.serving_stack import stack_flow
-from modelplane.compose.serving_stack.stack_facts import StackFacts
+from modelplane.compose.serving_stack.component import StackFacts
 
 _COMMON: Final = frozenset(map(str, CommonCondition))
 

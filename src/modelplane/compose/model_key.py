@@ -16,7 +16,7 @@ from modelplane.compose.composition import Blocked, Composition, Requirement
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.facts import KeyRequest
 from modelplane.compose.gateway import fleet_gateway
-from modelplane.gateway.module_files.grants import (
+from modelplane.gateway.module_files.key_rights import (
     grant_of,
     is_counted_by_service,
     list_not_granted,

@@ -22,12 +22,11 @@ from modelplane.compose.guards import recorded
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.readiness import condition_of
 from modelplane.controllers.children import adoption, ownership
-from modelplane.controllers.children.child_index import ChildIndex, identity
+from modelplane.controllers.children.ownership import ChildIndex, identity
 from modelplane.controllers.clusters.cluster_connection import Connection
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.clusters.copies_health import LOST_S
-from modelplane.controllers.condition_events import Recorder
-from modelplane.controllers.decisions import Decision
+from modelplane.controllers.condition_events import Decision, Recorder
 from modelplane.controllers.fleet_resources import resource_of
 from modelplane.controllers.helm.release_control import Releases
 from modelplane.controllers.reporter import Reporter

@@ -19,7 +19,7 @@ from modelplane.offline.explain import explanation_tables
 from modelplane.offline.explain.replica_explanation import explain_replica
 from modelplane.offline.explain.service_explanation import explain_service
 from modelplane.offline.files import store
-from modelplane.offline.files.edits import get_identity
+from modelplane.offline.files.identities import get_identity
 from modelplane.offline.files.sources import Source
 from modelplane.offline.plan import placement_tables, placements
 from modelplane.offline.plan.fleet_of_files import Files, assemble

@@ -9,9 +9,7 @@ from typing import Final
 
 import modelplane
 from modelplane.host.errors import LocalError
-from modelplane.mcp.documentation import llms_txt
-from modelplane.mcp.documentation.markdown import Page, Section, parse
-from modelplane.mcp.documentation.search import Hit, Index
+from modelplane.mcp.documentation import OPTIONAL, Hit, Index, Page, Section, build_index, parse
 from modelplane.user_error import UserError
 
 INDEX: Final = "llms.txt"
@@ -26,7 +24,7 @@ GROUPS: Final = {
     "docs/explanation/": "Explanation",
     "docs/reference/": "Reference",
     "examples/": "Examples",
-    "docs/decisions/": llms_txt.OPTIONAL,
+    "docs/decisions/": OPTIONAL,
 }
 """Sections of the index by the beginnings of paths."""
 
@@ -78,7 +76,7 @@ class DocumentationTools:
         """Return a page, or the section that an anchor names. Raises ``UserError``."""
         path, _, anchor = name.strip().partition("#")
         if path.strip("/") in (INDEX, ""):
-            return llms_txt.build_index(TITLE, SUMMARY, self._pages.values(), GROUPS)
+            return build_index(TITLE, SUMMARY, self._pages.values(), GROUPS)
         page = self._find(path)
         if anchor:
             return _section(page, anchor)

@@ -21,8 +21,7 @@ from modelplane.compose.composition import Composition, Desired, Request
 from modelplane.compose.facts import GatewayFacts
 from modelplane.compose.gateway import installed_gateway
 from modelplane.compose.serving_stack import stack_flow
-from modelplane.compose.serving_stack.component import Component
-from modelplane.compose.serving_stack.stack_facts import StackFacts
+from modelplane.compose.serving_stack.component import Component, StackFacts
 from modelplane.compose.serving_stack.table import COMPONENTS
 from modelplane.compose.workload_kinds import capabilities
 

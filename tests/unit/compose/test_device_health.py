@@ -6,8 +6,8 @@ import pytest
 
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.schema.decode import decode_as
-from modelplane.compose.cluster.capacity.capacity_facts import ClaimFacts
-from modelplane.compose.cluster.capacity.unhealthy_devices import unhealthy
+from modelplane.compose.cluster.capacity_facts import ClaimFacts
+from modelplane.compose.cluster.observed_capacity import unhealthy
 from modelplane.compose.replica import pod_problems
 from support.replicas import composed, engine, manifest, replica
 

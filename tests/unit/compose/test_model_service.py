@@ -8,7 +8,7 @@ from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Request
 from modelplane.compose.facts import ServiceFacts
 from modelplane.compose.service.model_service import compose, requirements
-from modelplane.gateway.endpoint_share import EndpointShare
+from modelplane.gateway.services import EndpointShare
 
 API = "modelplane.ai/v1alpha1"
 

@@ -10,8 +10,7 @@ from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Request
 from modelplane.compose.facts import ServiceFacts
 from modelplane.compose.service import model_service, service_conditions
-from modelplane.gateway.usage.spent_budgets import State
-from modelplane.gateway.usage.spent_tiers import TierBudgets
+from modelplane.gateway.usage.spent_budgets import State, TierBudgets
 
 TOMORROW = "2026-11-24T00:00:00Z"
 UNKNOWN = TierBudgets(problem="no answer")

@@ -20,8 +20,7 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.compose.deployment.replica_lifecycle import Phase
 from modelplane.compose.deployment.rollout_order import is_updating, list_replicas, revision, serves
 from modelplane.compose.facts import DeploymentRequest
-from modelplane.deciders.canary.decision import Decision, Outcome
-from modelplane.deciders.canary.state import Observed
+from modelplane.deciders.canary import Decision, Observed, Outcome
 
 _LONGEST = 1024
 """Characters of a message in the status."""

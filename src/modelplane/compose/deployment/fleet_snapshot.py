@@ -22,7 +22,7 @@ from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import Engine, Member, ModelDeployment, ReplicaTemplate
 from modelplane.api.model_replica import ModelReplica, PlacedMember
 from modelplane.api.schema.decode import InvalidObject, convert, decode_as
-from modelplane.compose.cluster.capacity import capacity_status
+from modelplane.compose.cluster import capacity_status
 from modelplane.compose.cluster.reachability import reported, reported_by
 from modelplane.compose.conditions import READY, SYNCED
 from modelplane.compose.deployment.rollout_order import is_surge, is_updating

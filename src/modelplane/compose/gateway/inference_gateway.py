@@ -42,7 +42,7 @@ ROUTE: Final = "front-route"
 """Key of the route from another gateway to Envoy."""
 
 _ENVOY_SERVICE = "modelplane-gateway"
-"""Service of Envoy in an installation (install/installation_names.py)."""
+"""Service of Envoy in an installation (install/installation_options.py)."""
 
 DEFINED = Requirement(
     f"{DEFINITION_KEY}gateway-api",

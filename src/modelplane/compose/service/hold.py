@@ -24,7 +24,7 @@ from modelplane.compose.facts import ServiceRequest
 from modelplane.compose.gateway import fleet_gateway
 from modelplane.compose.memo import per_version
 from modelplane.compose.service import region_rules
-from modelplane.gateway.module_files.service_file import HoldEntry, ServiceEntry
+from modelplane.gateway.module_files.route_files import HoldEntry, ServiceEntry
 from modelplane.gateway.region_routing import Admitted
 
 SPENT = "a budget of spec.endpoints is spent: see the condition WithinBudget of the ModelService"

@@ -19,7 +19,7 @@ from modelplane.compose.gateway import fleet_gateway
 from modelplane.compose.model_key import IN_MONEY, amount_of_limit
 from modelplane.compose.service import hold, region_rules
 from modelplane.gateway.services import Selected
-from modelplane.gateway.usage.spent_tiers import TierBudgets
+from modelplane.gateway.usage.spent_budgets import TierBudgets
 
 _ATTENTION = (Reason.STANDBY_SERVES, Reason.NO_VARIANT_SERVES, Reason.PREFERRED_SERVES)
 

@@ -13,7 +13,7 @@ from modelplane.api import labels
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.compose.workload_kinds import ROWS, Place, on_control_plane, row_of
 from modelplane.controllers.children import ownership
-from modelplane.controllers.children.child_index import ChildIndex, Identity, identity
+from modelplane.controllers.children.ownership import ChildIndex, Identity, identity
 from modelplane.controllers.fleet_resources import of_row
 from modelplane.controllers.runnable import Runnable
 from modelplane.kube import errors

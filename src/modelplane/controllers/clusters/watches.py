@@ -20,14 +20,14 @@ from modelplane.api.meta import GATEWAY_NAME, SYSTEM_NAMESPACE
 from modelplane.compose import copy_access, workload_kinds
 from modelplane.compose.composition import Requirement
 from modelplane.compose.workload_kinds import Place, WorkloadKind
-from modelplane.controllers.children.child_index import ChildIndex
+from modelplane.controllers.children.ownership import ChildIndex
 from modelplane.controllers.clusters.copy_namespaces import CopyAccess
 from modelplane.controllers.fleet_resources import of_row
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object, Resource
-from modelplane.telemetry.log_lines import make_fields
+from modelplane.telemetry.traces import make_fields
 
 _log = logging.getLogger(__name__)
 

@@ -23,12 +23,9 @@ from modelplane.controllers.deciders.scaled import CONTEST, Scaled
 from modelplane.controllers.fleet_resources import MODEL_DEPLOYMENTS
 from modelplane.controllers.interests import OwnerKey
 from modelplane.controllers.runnable import Runnable
-from modelplane.deciders.autoscaling import first_tokens
-from modelplane.deciders.autoscaling.autoscaler_settings import Settings
-from modelplane.deciders.autoscaling.decision import Decision, decide
-from modelplane.deciders.autoscaling.evidence import MEAN_S, Evidence, Sample
+from modelplane.deciders.autoscaling.decision import Counts, Decision, Inert, Settings, State, decide
+from modelplane.deciders.autoscaling.evidence import MEAN_S, Evidence, Sample, find_percentile_s
 from modelplane.deciders.autoscaling.schedules import Bounds, Invalid
-from modelplane.deciders.autoscaling.state import Counts, Inert, State
 from modelplane.gateway.usage.load import Load
 from modelplane.kube import errors, timestamps
 from modelplane.kube.client import Client
@@ -230,9 +227,7 @@ def _settings(autoscaler: InferenceAutoscaler, bounds: Bounds) -> Settings:
 
 
 def _counts(sample: Sample, evidence: Evidence) -> Counts:
-    first_token = first_tokens.find_percentile_s(
-        evidence.count_first_tokens(evidence.now - MEAN_S, evidence.now)
-    )
+    first_token = find_percentile_s(evidence.count_first_tokens(evidence.now - MEAN_S, evidence.now))
     return Counts(
         timestamps.format_now(),
         sample.in_flight,

@@ -23,9 +23,16 @@ from modelplane.compose.deployment.canary import has_revision, timestamp
 from modelplane.compose.memo import readable
 from modelplane.controllers.interests import OwnerKey
 from modelplane.controllers.runnable import Runnable
-from modelplane.deciders.canary.decision import Limits, decide
-from modelplane.deciders.canary.evidence import Answers, Evidence, Sample
-from modelplane.deciders.canary.state import COUNTS_EVERY_S, UNDECIDED, Observed
+from modelplane.deciders.canary import (
+    COUNTS_EVERY_S,
+    UNDECIDED,
+    Answers,
+    Evidence,
+    Limits,
+    Observed,
+    Sample,
+    decide,
+)
 from modelplane.gateway.usage.load import Load
 from modelplane.kube import errors
 from modelplane.kube.informer import Informer

@@ -8,8 +8,7 @@ from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
 from modelplane.compose.service.selecting_services import SelectingServices, TooMany
-from modelplane.deciders.autoscaling import first_tokens
-from modelplane.deciders.autoscaling.evidence import Sample
+from modelplane.deciders.autoscaling.evidence import Sample, sum_counts
 from modelplane.gateway.usage.load import Load
 from modelplane.kube.informer import Informer
 
@@ -64,7 +63,7 @@ class DeploymentLoad:
 
     def _of_endpoint(self, name: str) -> _Counts:
         return _Counts(
-            self._now.count_in_flight(name), arrivals=self._now.count_requests_since(self._before, name)
+            self._now.count_in_flight(name), arrivals=self._now.count_since(self._before, "requests", name)
         )
 
     def _first_tokens(self, deployment: Object) -> tuple[int, ...]:
@@ -73,7 +72,7 @@ class DeploymentLoad:
             self._now.count_first_tokens_since(self._before, text) for text in self._endpoints_of(deployment)
         )
         counted = [row for row in since if row]
-        return first_tokens.sum_counts(counted) if counted else ()
+        return sum_counts(counted) if counted else ()
 
     def _of_service(self, name: str) -> _Counts:
         """Return what a service holds, has held and sent on, and the tokens of its answers."""
@@ -82,8 +81,8 @@ class DeploymentLoad:
             known = self._services[name] = _Counts(
                 released.in_flight,
                 now.count_held(name),
-                released.arrivals + now.count_holds_since(before, name),
-                now.count_tokens_since(before, name),
+                released.arrivals + now.count_since(before, "holds", name),
+                now.count_since(before, "tokens", name),
             )
         return known
 

@@ -20,7 +20,7 @@ from modelplane.compose.memo import readable
 from modelplane.compose.readiness import is_true
 from modelplane.controllers.children.ownership import controller_uid
 from modelplane.controllers.clusters.connections import Clusters
-from modelplane.controllers.clusters.data_path import Address, DataPath
+from modelplane.controllers.clusters.gateway_probes import Address, DataPath
 from modelplane.controllers.clusters.heartbeats import Heartbeats
 from modelplane.controllers.interests import OwnerKey
 from modelplane.controllers.runnable import Runnable

@@ -22,22 +22,17 @@ from modelplane.compose.facts import ServiceFacts
 from modelplane.compose.gateway import fleet_gateway
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers.definition_check import Definitions
-from modelplane.controllers.election.guarded import guarded
 from modelplane.controllers.fleet_resources import resource_of_kind
-from modelplane.controllers.gateway.budget_enforcement import Budgets
-from modelplane.controllers.gateway.closed_tiers import Tiers
+from modelplane.controllers.gateway.budget_enforcement import Budgets, Tiers
 from modelplane.controllers.gateway.fleet_routes import Composed
+from modelplane.controllers.gateway.gateway_admission import Admission, ModelList, NamedKeys
 from modelplane.controllers.gateway.gateway_controller import GatewayController, Settings
-from modelplane.controllers.gateway.gateway_key_secret import NamedKeys
-from modelplane.controllers.gateway.key_admission import Admission
-from modelplane.controllers.gateway.listener_certificates import Certificates
-from modelplane.controllers.gateway.model_list import ModelList
-from modelplane.controllers.gateway.provider_credentials import ProviderCredentials
+from modelplane.controllers.gateway.named_secrets import Certificates, ProviderCredentials
 from modelplane.controllers.interests import OwnerKey
-from modelplane.controllers.metrics.state_samples import State
-from modelplane.controllers.named_objects import NamedObjects
-from modelplane.controllers.process.open_files import allow_many
-from modelplane.controllers.runnable import Runnable, run_all
+from modelplane.controllers.local_copies import NamedObjects
+from modelplane.controllers.process_settings import allow_many
+from modelplane.controllers.runnable import Runnable, guarded, run_all
+from modelplane.controllers.state_samples import State
 from modelplane.gateway import configuration_state, tokens
 from modelplane.gateway.configuration_state import GatewayState
 from modelplane.gateway.destinations import Destinations

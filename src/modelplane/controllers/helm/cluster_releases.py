@@ -15,20 +15,21 @@ from typing import Any
 from modelplane.api import labels
 from modelplane.api.clouds.cluster_origin import KubeconfigSecret
 from modelplane.api.rejected import Rejected
-from modelplane.controllers.helm import helm_storage, report
-from modelplane.controllers.helm.command import arguments
-from modelplane.controllers.helm.failures import Failures
-from modelplane.controllers.helm.helm_storage import Details, History
-from modelplane.controllers.helm.host import OWN_INSTALLER, Host
-from modelplane.controllers.helm.instruction import USUAL_WAIT_S, Instruction, ReleaseId
-from modelplane.controllers.helm.process import HelmFailed
-from modelplane.controllers.helm.release_values import merged, without_secrets
-from modelplane.controllers.helm.report import Unsynced
-from modelplane.controllers.helm.steps import Action, Step, next_step
+from modelplane.controllers.helm import helm_storage, release_status
+from modelplane.controllers.helm.helm_program import OWN_INSTALLER, HelmFailed, Host, arguments
+from modelplane.controllers.helm.helm_storage import Action, Details, History, Step, next_step
+from modelplane.controllers.helm.instruction import (
+    USUAL_WAIT_S,
+    Instruction,
+    ReleaseId,
+    merged,
+    without_secrets,
+)
+from modelplane.controllers.helm.release_status import Failures, Unsynced
 from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.resources import SECRETS, Object
-from modelplane.telemetry.log_lines import make_fields
+from modelplane.telemetry.traces import make_fields
 
 _log = logging.getLogger(__name__)
 
@@ -169,8 +170,8 @@ class ClusterReleases:
             if history.key:
                 details = self._details_of(history)
                 unsynced = self._unreadable or self._why.get(history.id)
-                item = report.stored(history, details)
-                found[history.key] = report.report(item, history, details, unsynced)
+                item = release_status.stored(history, details)
+                found[history.key] = release_status.report(item, history, details, unsynced)
         for (owner, key), wanted in self._wanted.items():
             if owner == uid:
                 found[key] = self._reported(wanted)
@@ -205,21 +206,21 @@ class ClusterReleases:
 
     @property
     def _unreadable(self) -> Unsynced | None:
-        return Unsynced(report.UNREADABLE, self.problem) if self.problem else None
+        return Unsynced(release_status.UNREADABLE, self.problem) if self.problem else None
 
     def _reported(self, wanted: Wanted) -> Object:
         if isinstance(wanted.instruction, Rejected):
-            refused = Unsynced(report.FAILED, wanted.instruction.message)
-            return report.report(wanted.manifest, None, Details(), refused)
+            refused = Unsynced(release_status.FAILED, wanted.instruction.message)
+            return release_status.report(wanted.manifest, None, Details(), refused)
         history = (self._stored or {}).get(wanted.instruction.id)
         if history is not None and not _is_for(history, wanted):
-            foreign = Unsynced(report.NOT_OURS, _foreign(history))
-            return report.report(wanted.manifest, None, Details(), foreign)
-        waiting = Unsynced(report.WAITING, "Helm's records on the cluster are being read")
+            foreign = Unsynced(release_status.NOT_OURS, _foreign(history))
+            return release_status.report(wanted.manifest, None, Details(), foreign)
+        waiting = Unsynced(release_status.WAITING, "Helm's records on the cluster are being read")
         why = self._unreadable or self._why.get(wanted.instruction.id)
         unread = waiting if self._stored is None else None
         details = self._details_of(history) if history else Details()
-        return report.report(wanted.manifest, history, details, why or unread)
+        return release_status.report(wanted.manifest, history, details, why or unread)
 
     def _details_of(self, history: History) -> Details:
         return self._details.get(_stamp(history), Details())
@@ -282,7 +283,7 @@ class ClusterReleases:
         due += self._leaving()[:1]
         turns = [turn for turn in due if self._is_due(turn)]
         for turn in turns[1:]:
-            self._why.setdefault(turn.id, Unsynced(report.WAITING, f"waits for {turns[0].id}"))
+            self._why.setdefault(turn.id, Unsynced(release_status.WAITING, f"waits for {turns[0].id}"))
         return turns[0] if turns else None
 
     def _towards(self, wanted: Wanted) -> _Turn | None:
@@ -295,7 +296,7 @@ class ClusterReleases:
             return None
         values = merged(instruction, self._host.secret)
         if isinstance(values, Rejected):
-            self._why[release] = Unsynced(report.FAILED, values.message)
+            self._why[release] = Unsynced(release_status.FAILED, values.message)
             return None
         digest = instruction.digest(values[0], wanted.uid)
         if history is not None and self._former.get(wanted.uid, Former()).made(history):
@@ -331,7 +332,7 @@ class ClusterReleases:
         retries = turn.instruction.retries if turn.instruction else None
         message = self._failures.blocking(turn.id, turn.step.action, turn.digest, retries, time.monotonic())
         if message:
-            self._why[turn.id] = Unsynced(report.FAILED, message)
+            self._why[turn.id] = Unsynced(release_status.FAILED, message)
         return not message
 
     async def _carry_out(self, turn: _Turn, kubeconfig: Mapping[str, Any]) -> None:

@@ -15,9 +15,9 @@ from modelplane.compose.composition import Composition, Desired, Keep
 from modelplane.compose.workload_kinds import is_release
 from modelplane.controllers.children import adoption, ownership
 from modelplane.controllers.helm.cluster_releases import ClusterReleases, Former, Wanted
-from modelplane.controllers.helm.failures import FIRST_RETRY_S
-from modelplane.controllers.helm.host import Host
+from modelplane.controllers.helm.helm_program import Host
 from modelplane.controllers.helm.instruction import Instruction, instruction_of
+from modelplane.controllers.helm.release_status import FIRST_RETRY_S
 from modelplane.controllers.runnable import Runnable
 from modelplane.kube.resources import Object
 

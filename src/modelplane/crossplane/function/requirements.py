@@ -44,7 +44,7 @@ from modelplane.crossplane.function.observation import Observation
 from modelplane.crossplane.function.structs import Decoder, metadata_of
 from modelplane.gateway.gateway_api import endpoint_backends
 from modelplane.kube import kubeconfig_secret, timestamps
-from modelplane.kube.token_claims import decode_claims
+from modelplane.kube.kubeconfig_secret import decode_claims
 
 _DEFINITION = "definition"
 _REVISION = "revision"
@@ -241,12 +241,9 @@ class RequiredResources:
             return Unknown(error.cause if requirement.name else str(error))
         if requirement.key not in self._given:
             return Unknown("not fetched yet")
-        return _matching(requirement, self._given[requirement.key])
-
-
-def _matching(requirement: Requirement, given: tuple[Object, ...]) -> tuple[Object, ...] | Unknown:
-    # Older versions of Crossplane ignore the namespace of a selector by labels.
-    matching = tuple(item for item in given if requirement.matches(item))
-    if requirement.name and given and not matching:
-        return Unknown(f'what was given for {requirement.kind} "{requirement.name}" is another object')
-    return matching
+        given = self._given[requirement.key]
+        # Older versions of Crossplane ignore the namespace of a selector by labels.
+        matching = tuple(item for item in given if requirement.matches(item))
+        if requirement.name and given and not matching:
+            return Unknown(f'what was given for {requirement.kind} "{requirement.name}" is another object')
+        return matching
