@@ -17,11 +17,6 @@ OWN = "own"
 """The cloud of nodes that exist already, in tables and filters."""
 
 
-def name_cloud(machine: Machine) -> str:
-    """Return the cloud of a machine."""
-    return OWN if machine.cloud is None else str(machine.cloud)
-
-
 def name_machine(machine: Machine) -> str:
     """Return the cloud's name of a machine; empty for nodes that exist already."""
     return " ".join(filter(None, (machine.type, machine.preset)))
@@ -128,7 +123,7 @@ def describe_class(catalogue: Catalogue, machine: Machine) -> Listed:
     """Return a class for a list."""
     return Listed(
         name=machine.name,
-        cloud=name_cloud(machine),
+        cloud=OWN if machine.cloud is None else str(machine.cloud),
         machine=name_machine(machine),
         card=catalogue.find_card(machine).title,
         devices=describe_devices(catalogue, machine),

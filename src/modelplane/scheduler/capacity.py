@@ -158,10 +158,6 @@ class DeviceCapacity(msgspec.Struct, frozen=True, gc=False):
             demand.need[entry] * pods * copies for group, copies in self.groups for demand, pods in group.pods
         )
 
-    def count_free(self, entry: int) -> int:
-        """Return the number of free devices of an entry on all nodes; negative if it is overcommitted."""
-        return self.count_usable(entry) - self.count_taken(entry)
-
     def _ever(self, group: Group) -> bool:
         """True if each pod of a group fits on an empty node."""
         return all(

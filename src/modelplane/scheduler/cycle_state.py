@@ -41,7 +41,7 @@ class CycleState(msgspec.Struct, frozen=True):
         """Return the same cycle, in which new replicas have another template. Raises SelectorError."""
         if template is None:
             return self
-        deployment = self.deployment.with_template(template)
+        deployment = replace(self.deployment, **msgspec.structs.asdict(template))
         selection = Selection(self.budget, deployment)
         return replace(
             self, deployment=deployment, placer=Placer(deployment, selection, self.budget, self.currency)

@@ -189,11 +189,6 @@ class Standing(msgspec.Struct, frozen=True):
         """Devices in use beyond the nominal quota."""
         return max(self.used - self.limit.nominal, 0)
 
-    @property
-    def borrowable(self) -> int:
-        """Devices that may be borrowed now in addition."""
-        return max(self.available - max(self.limit.nominal - self.used, 0), 0)
-
 
 class QuotaLedger:
     """Use of the quotas that concern one namespace: its own, and those of its cohort."""
@@ -248,14 +243,6 @@ class QuotaLedger:
             if standing is not None and count > standing.available:
                 return self._rejected(self.quota, key, standing, count)
         return None
-
-    def check_all(
-        self, cluster: Cluster, engines: Sequence[PlacedEngine], instead_of: Sequence[PlacedEngine] = ()
-    ) -> Rejected | None:
-        """Return the same, or what keeps every replica from being placed."""
-        if problem := self.problem:
-            return Rejected(Reason.OVER_QUOTA, detail=problem)
-        return self.check(cluster, engines, instead_of)
 
     def must_borrow(self, cluster: Cluster, engines: Sequence[PlacedEngine]) -> bool:
         """Return True if a replica, not counted yet, would hold devices beyond the nominal quota."""
@@ -316,9 +303,10 @@ class QuotaLedger:
     def _rejected(self, quota: Quota, key: DeviceKey, standing: Standing, count: int) -> Rejected:
         limit = standing.limit
         owner = quota.describe_owner(self._namespace)
+        borrowable = max(standing.available - max(limit.nominal - standing.used, 0), 0)
         detail = (
             f"{owner} uses {standing.used} of {limit.nominal} {key} and may borrow "
-            f"{standing.borrowable}; this replica needs {count}"
+            f"{borrowable}; this replica needs {count}"
         )
         remedy = (
             f'raise nominalQuota of class {key.class_name} in DeviceQuota "{quota.name}" to '

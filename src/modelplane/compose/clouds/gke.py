@@ -107,7 +107,7 @@ def find_problems(site: Site[GKECluster]) -> Iterator[str]:
         for zone in pool.zones:
             if zone.rpartition("-")[0] != spec.region:
                 yield f'pool "{pool.name}": zone {zone} is not in region {spec.region}'
-        if is_uneven(pool):
+        if _is_fixed(pool) and pool.max_node_count % _zones(pool):
             yield (
                 f'pool "{pool.name}": {pool.max_node_count} nodes cannot be divided evenly among its zones: '
                 "make nodeCount a multiple of their number, or give each zone a pool"
@@ -261,11 +261,6 @@ def compose_nodes(site: Site[GKECluster]) -> Parts:
             # The autoscaler changes the number of nodes in each zone at first, which is rounded up.
             **at_first({} if _is_fixed(pool) else {"initialNodeCount": -(-pool.node_count // _zones(pool))}),
         )
-
-
-def is_uneven(pool: GKENodePool) -> bool:
-    """Return True if a pool of fixed size cannot have the same number of nodes in each zone."""
-    return _is_fixed(pool) and pool.max_node_count % _zones(pool) != 0
 
 
 def _is_fixed(pool: GKENodePool) -> bool:

@@ -163,12 +163,6 @@ def list_joined_pools(site: Site[NebiusCluster]) -> list[Any]:
     return [pool for pool in site.owner.spec.node_pools if pool.fabric.infiniband is not None]
 
 
-def membership(site: Site[NebiusCluster], pool: NebiusNodePool) -> dict[str, Any]:
-    """Return the field that names the GPU cluster of a pool."""
-    network = pool.fabric.infiniband
-    return {"gpuCluster": {"idRef": {"name": site.name(_key(network.fabric))}}} if network else {}
-
-
 def _key(network: str) -> str:
     return f"gpu-cluster-{network}"
 
@@ -177,6 +171,7 @@ def compose_nodes(site: Site[NebiusCluster]) -> Parts:
     """Compose every pool."""
     spec = site.owner.spec
     for pool in with_system(spec.node_pools, NebiusNodePool, spec.system_pool):
+        joined = pool.fabric.infiniband
         yield _compose_named(
             site,
             f"nodegroup-{pool.name}",
@@ -188,7 +183,7 @@ def compose_nodes(site: Site[NebiusCluster]) -> Parts:
                     "resources": {"platform": pool.platform, "preset": pool.preset},
                     "bootDisk": {"type": site.owner.spec.boot_disk_type, "sizeGibibytes": pool.disk_size_gb},
                     **attachment(site),
-                    **membership(site, pool),
+                    **({"gpuCluster": {"idRef": {"name": site.name(_key(joined.fabric))}}} if joined else {}),
                     **_node(pool),
                 },
             },

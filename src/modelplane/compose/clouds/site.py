@@ -60,11 +60,6 @@ class Site(msgspec.Struct, Generic[Owner], frozen=True):
         owner: Owner = self.request.owner
         return owner
 
-    @property
-    def credentials(self) -> Credentials:
-        """The provider configuration that every resource names."""
-        return self.owner.spec.credentials or Credentials()
-
     def name(self, *parts: str, limit: int = MAX_LENGTH) -> str:
         """Return the name of a resource of the cluster."""
         return child_name(self.owner.metadata.name, *parts, limit=limit)
@@ -106,7 +101,7 @@ class Site(msgspec.Struct, Generic[Owner], frozen=True):
         ``name`` is for a resource whose name is not made from its key, ``external_name`` for one that the
         cloud calls by another name. ``spec`` has fields beside ``forProvider``.
         """
-        credentials = self.credentials
+        credentials = self.owner.spec.credentials or Credentials()
         metadata: dict[str, Any] = {
             "name": name or self.name(key),
             "namespace": self.owner.metadata.namespace,

@@ -36,7 +36,6 @@ from modelplane.compose.memo import readable
 from modelplane.compose.readiness import accepted, exists, refusal
 from modelplane.compose.service import hold, region_rules, service_conditions
 from modelplane.gateway import balancing, region_routing
-from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.gateway_api import endpoint_backends, route_tree
 from modelplane.gateway.gateway_api.route_tree import OTHER, ROUTE, find_implementation
 from modelplane.gateway.module_files.models import ONE_URL
@@ -83,7 +82,8 @@ def compose(request: ServiceRequest) -> Composition | Blocked:
     closed = service_conditions.closed(service, request.facts.tier_budgets)
     left_out = hold.LeftOut(admitted, closed)
     matched = select(service, admitted.endpoints, destinations, closed)
-    unusable = _unusable(service, admitted, destinations, matched)
+    has_unusable = len(matched) != len(select_endpoints(service, admitted.endpoints))
+    unusable = list_without_target(service, admitted.endpoints, destinations) if has_unusable else ()
     refused = _refused(matched)
     resolved = _resolved(service, matched, unusable, refused, admitted, is_closed=bool(closed))
     proxy = fleet_gateway.proxy(gateways)
@@ -92,12 +92,7 @@ def compose(request: ServiceRequest) -> Composition | Blocked:
     if host and (waiting := fleet_gateway.unspoken(gateways)):
         routing = false(Type.ROUTING_READY, Reason.WAITING_FOR_GATEWAY, waiting)
     elif service.metadata.namespace == ONE_URL and request.facts.proxy is Backend.ENVOY:
-        message = (
-            f'paths below /{ONE_URL}/ are routed by the model of the request, so namespace "{ONE_URL}" has '
-            f'none: use another namespace, or name the model "{ONE_URL}/{service.metadata.name}" in requests '
-            f"to /{ONE_URL}/"
-        )
-        routing = false(Type.ROUTING_READY, Reason.PATH_TAKEN, message)
+        routing = false(Type.ROUTING_READY, Reason.PATH_TAKEN, _path_taken(service))
     else:
         wanted = {
             child.key for child in children if isinstance(child, Desired) and child.key.startswith(ROUTE)
@@ -126,15 +121,6 @@ def compose(request: ServiceRequest) -> Composition | Blocked:
         unsatisfied=bool(routes) and len(matched[:MOST_ENDPOINTS]) > _most(request),
         routes=routes,
     )
-
-
-def _unusable(
-    service: ModelService, admitted: Admitted, destinations: Destinations, matched: tuple[Selected, ...]
-) -> tuple[str, ...]:
-    """Return the names of the selected endpoints whose url cannot be used."""
-    if len(matched) == len(select_endpoints(service, admitted.endpoints)):
-        return ()
-    return list_without_target(service, admitted.endpoints, destinations)
 
 
 def _most(request: ServiceRequest) -> int:
@@ -242,6 +228,14 @@ def _routes(
         route = replace(route, unavailable=f'cannot serve ModelService "{route.name}": {hold.SPENT}')
     held = hold.settings(request, has_endpoints=bool(matched), left_out=left_out).hold
     return (replace(route, settings=msgspec.structs.replace(route.settings, hold=held)),)
+
+
+def _path_taken(service: ModelService) -> str:
+    name = f"{service.metadata.namespace}/{service.metadata.name}"
+    return (
+        f'paths below /{ONE_URL}/ are routed by the model of the request, so namespace "{ONE_URL}" has none: '
+        f'use another namespace, or name the model "{name}" in requests to /{ONE_URL}/'
+    )
 
 
 _REFUSING = frozenset({EndpointReason.UNSUPPORTED, EndpointReason.SECRET_REFUSED})

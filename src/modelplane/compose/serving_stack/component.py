@@ -50,14 +50,6 @@ class Plan(msgspec.Struct, frozen=True):
         """The stack."""
         return self.request.owner
 
-    def parts_of(self, row: "Component") -> "Iterator[Component]":
-        """Yield the components that configure the chart of another one."""
-        return (
-            component
-            for component in self.rows
-            if component.part_of == row.name and component.name in self.chosen
-        )
-
 
 def composed_before(stack: ServingStack) -> frozenset[str]:
     """Return the names of the components that were composed, as the status of the stack says."""

@@ -202,7 +202,8 @@ def _release(row: Component, plan: Plan, settings: ComponentSettings, version: s
     if row.chart is None:
         return ()
     values: Mapping[str, Any] = row.values(plan)
-    for part in plan.parts_of(row):
+    parts = (part for part in plan.rows if part.part_of == row.name and part.name in plan.chosen)
+    for part in parts:
         values = releases.merged(values, part.values(plan))
         own = plan.settings.get(part.name)
         values = releases.merged(values, own.values if own and not _check(own) else {})

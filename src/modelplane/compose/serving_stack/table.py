@@ -34,7 +34,6 @@ from modelplane.compose.serving_stack.component import (
 from modelplane.compose.workload_kinds import LEADER_WORKER_SET
 
 _ENVOY = "oci://docker.io/envoyproxy"
-
 _AI_GATEWAY_VERSION = "v0.7.0"
 """Source: Envoy AI Gateway, "Compatibility matrix": v0.7 runs with Envoy Gateway v1.8."""
 
@@ -42,14 +41,11 @@ _DYNAMO_VERSION = "1.0.0"
 """Source: NVIDIA NGC, chart dynamo-platform."""
 
 _DRA_NAMESPACE = "dra-driver-nvidia-gpu"
-
 _QUOTA_KEY = "dra-driver-critical-pods-quota"
-
 _CRITICAL_PODS = "1000"
-
+"""Pods of system priority in the namespace of the DRA driver: two on each node."""
 CRITICAL_PODS: Final = "allow-critical-pods"
 """Name of the quota for pods of system priority."""
-"""Pods of system priority in the namespace of the DRA driver: two on each node."""
 
 _KSERVE_CHARTS: Final = "oci://ghcr.io/kserve/charts"
 

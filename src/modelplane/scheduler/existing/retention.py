@@ -186,8 +186,9 @@ def _regrown(state: CycleState, replica: Replica, cluster: Cluster, pins: Pins) 
     placed = state.placer.place(cluster, state.ledger.list_capacities(cluster, without=replica.engines), pins)
     if isinstance(placed, PoolRejections):
         return _misfit(replica, placed, cluster)
-    if rejected := state.quotas.check_all(cluster, placed, replica.engines):
-        return Leaving(replica, Cause.MISFIT, f"the edit needs more devices: {rejected.detail}")
+    rejected = state.quotas.check(cluster, placed, replica.engines)
+    if why := state.quotas.problem or (rejected and rejected.detail):
+        return Leaving(replica, Cause.MISFIT, f"the edit needs more devices: {why}")
     return Kept(replica, placed)
 
 

@@ -75,10 +75,6 @@ class Spending:
         """Amount that may be spent; None without a limit."""
         return None if self._most is None else self._most - self.spent
 
-    def add(self, cost: Cost) -> None:
-        """Count a new replica."""
-        self.spent += cost.price
-
     def check(self, cost: Cost) -> Rejected | None:
         """Return why a replica may not be added; None if it may."""
         if self._most is None:
@@ -175,7 +171,7 @@ def _one_by_one(
         if rejected := spending.check(offer.cost) or state.quotas.check(cluster, offer.engines):
             queue.exclude(rejected)
             continue
-        spending.add(offer.cost)
+        spending.spent += offer.cost.price
         _charge(state, [best])
         places.append(best)
         queue.take()

@@ -115,7 +115,7 @@ class Placer:
         if isinstance(options, PoolRejections):
             return options
         chosen = self._choose(options, cluster, ledger.list_capacities(cluster), None)
-        return chosen if isinstance(chosen, PoolRejections) else self._offer(cluster, chosen)
+        return chosen if isinstance(chosen, PoolRejections) else self.build_offer(cluster, chosen)
 
     def list_ways(self, cluster: Cluster) -> tuple[Way, ...]:
         """Return the choices of options that nothing pins, the cheapest first; none if there are too many.
@@ -131,10 +131,6 @@ class Placer:
             for choice, amounts in zip(product(*options), product(*kind.amounts), strict=True)
         )
         return tuple(sorted(ways, key=lambda way: way.amounts))
-
-    def build_offer(self, cluster: Cluster, way: Way) -> Offer:
-        """Return the place of a replica that is placed in one of the ways."""
-        return self._offer(cluster, way.options)
 
     def resolve(self, cluster: Cluster, pins: Pins) -> tuple[PlacedEngine, ...] | PoolRejections:
         """Place every engine in its pinned pools, regardless of capacity."""
@@ -155,7 +151,8 @@ class Placer:
             return chosen
         return find_best_fit(options, self._kind(cluster).amounts, capacities, self._budget) or chosen
 
-    def _offer(self, cluster: Cluster, chosen: Sequence[Option]) -> Offer:
+    def build_offer(self, cluster: Cluster, chosen: Sequence[Option]) -> Offer:
+        """Return the place of a replica with the chosen option of each engine."""
         costs = self._kind(cluster).costs
         return Offer(self._placed(cluster, chosen), sum_costs(costs[id(option)] for option in chosen))
 

@@ -104,7 +104,8 @@ def _full(pool: Pool, capacity: FreeCapacity, load: Load) -> Rejected:
     for entry, device in enumerate(pool.devices):
         needed = sum(demand.need[entry] * pods for demand, pods in load.group.pods) * load.copies
         if needed:
-            total, free = capacity.count_usable(entry), max(capacity.count_free(entry), 0)
+            total = capacity.count_usable(entry)
+            free = max(total - capacity.count_taken(entry), 0)
             scarce = scarce or free < needed
             usable = "usable " if pool.usable else ""
             parts.append(f"{free} of {total} {usable}{device.name} free, {needed} needed")

@@ -57,7 +57,7 @@ def find_rearrangement(
         if count == len(placed) and cost[:2] >= before:
             return None
         return [
-            (search.cluster, state.placer.build_offer(search.cluster, way))
+            (search.cluster, state.placer.build_offer(search.cluster, way.options))
             for search, number in zip(searches, numbers, strict=True)
             for way in search.find_cheapest(number) or ()
         ]
