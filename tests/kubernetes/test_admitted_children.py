@@ -6,11 +6,9 @@ that the controllers add.
 
 import asyncio
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from examples.planned import applied, composed
 from examples.rows import ROWS
@@ -22,10 +20,10 @@ from modelplane.controllers import fleet_resources
 from modelplane.controllers.children.ownership import stamp
 from modelplane.kube.client import Client
 from support.cluster_identity import OURS, limited, prepare, refusal
+from support.goldens import GOLDENS
 
 pytestmark = pytest.mark.kubernetes
 
-FOLDER = Path(__file__).parents[1] / "golden" / "composition"
 TEAMS = ("ml-team", "batch", "serving")
 NAMESPACES = {
     **dict.fromkeys((*TEAMS, CERTIFICATE_NAMESPACE, "dra-driver-nvidia-gpu"), OURS),
@@ -35,11 +33,10 @@ NAMESPACES = {
 
 def _golden(case: str) -> list[dict[str, Any]]:
     """Return the children of a case on clusters, as the controllers apply them."""
-    expected = yaml.safe_load((FOLDER / case / "expected.yaml").read_text())
-    owner = yaml.safe_load((FOLDER / case / "input.yaml").read_text())["owner"]
+    owner = GOLDENS.input(case)["owner"]
     return [
         _stamped(owner, each["key"], each["manifest"], each["cluster"])
-        for each in expected.get("children", ())
+        for each in GOLDENS.output(case).get("children", ())
         if "manifest" in each and each.get("cluster") and not workload_kinds.is_release(each["manifest"])
     ]
 
@@ -49,9 +46,7 @@ def _stamped(owner: Mapping[str, Any], key: str, manifest: Mapping[str, Any], cl
     return dict(stamp(owned, Desired(key, manifest, lambda _: True, cluster)))
 
 
-CASES = sorted(
-    case for path in FOLDER.glob("*/*/expected.yaml") if _golden(case := str(path.parent.relative_to(FOLDER)))
-)
+CASES = [case for case in GOLDENS.names() if _golden(case)]
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-import yaml
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
 from modelplane.api.kinds import KINDS
@@ -26,12 +25,12 @@ from modelplane.local.home import Home
 from modelplane.local.kubernetes.cluster_objects import wait_until_established
 from modelplane.local.supervision import lifecycle
 from modelplane.local.supervision.processes import CONTROL_PLANE
+from support.goldens import GOLDENS
 from support.patience import PATIENCE_S
 from support.third_party_crds import definitions
 
 pytestmark = pytest.mark.kubernetes
 
-FOLDER = Path(__file__).parents[1] / "golden" / "composition"
 MANAGER = "apiextensions.crossplane.io/composed/0123456789abcdef"
 CLOUDS = ("aws", "azure", "gcp", "nebius", "vultr")
 ORIGINS = (
@@ -135,7 +134,7 @@ async def somebody(kubeconfig: str) -> AsyncIterator[Client]:
 @cache
 def _answer(case: str) -> dict[str, Object]:
     """Return the children that the function answers a golden case with, as if nothing had been made yet."""
-    given = yaml.safe_load((FOLDER / case / "input.yaml").read_text())
+    given = GOLDENS.input(case)
     owner = given["owner"]
     request = fnv1.RunFunctionRequest()
     request.observed.composite.resource.update(owner)
@@ -162,12 +161,9 @@ def _is_ours(child: Object) -> bool:
     return str(child.get("apiVersion", "")).startswith("modelplane.ai/")
 
 
-CASES = sorted(
-    case
-    for path in FOLDER.glob("*/*/input.yaml")
-    if yaml.safe_load(path.read_text())["owner"]["kind"] in COMPOSERS
-    and _answer(case := str(path.parent.relative_to(FOLDER)))
-)
+CASES = [
+    case for case in GOLDENS.names() if GOLDENS.input(case)["owner"]["kind"] in COMPOSERS and _answer(case)
+]
 
 
 def _rendered(key: str, manifest: Object) -> Object:

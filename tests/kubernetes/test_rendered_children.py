@@ -4,11 +4,9 @@ Every child of the golden cases, and every child that the examples render, down 
 """
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from examples.planned import applied, composed, desired
 from examples.rows import ROWS
@@ -18,12 +16,12 @@ from modelplane.api.schema.crd import crd
 from modelplane.controllers import fleet_resources
 from modelplane.kube.client import Client
 from modelplane.local.kubernetes.cluster_objects import wait_until_established
+from support.goldens import GOLDENS
 from support.patience import PATIENCE_S
 from support.third_party_crds import definitions
 
 pytestmark = pytest.mark.kubernetes
 
-FOLDER = Path(__file__).parents[1] / "golden" / "composition"
 NAMESPACE = "ml-team"
 NAMESPACES = (NAMESPACE, "batch", "serving")
 """Of the teams in the cases and examples."""
@@ -45,15 +43,11 @@ GROUP = "leaderworkerset.sigs.k8s.io/group-key"
 
 
 def _children(case: str) -> list[dict[str, Any]]:
-    expected = yaml.safe_load((FOLDER / case / "expected.yaml").read_text())
-    return [child["manifest"] for child in expected.get("children", ()) if "manifest" in child]
+    children = GOLDENS.output(case).get("children", ())
+    return [child["manifest"] for child in children if "manifest" in child]
 
 
-CASES = sorted(
-    case
-    for path in FOLDER.glob("*/*/expected.yaml")
-    if _children(case := str(path.parent.relative_to(FOLDER)))
-)
+CASES = [case for case in GOLDENS.names() if _children(case)]
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from modelplane.api import labels
 from modelplane.cli.main import main
 from modelplane.install import api_server_choice
+from modelplane.kube.http_messages import ObjectList
 from modelplane.kube.informer import ObjectList
 from modelplane.operations import cordons
 from support.manifests import CLASS, DEPLOYMENT, cluster
