@@ -19,7 +19,7 @@ from typing import Any
 
 from modelplane.api.inference_gateway import KeyGrant
 from modelplane.controllers.process_settings import collect_seldom
-from modelplane.gateway.envoy.filters.module_filters import KEYS
+from modelplane.gateway.envoy.module_filters import KEYS
 from modelplane.gateway.module_files.keys import KeyTable, build_key_table
 from modelplane.kube.resources import Object
 from modelplane.proxy.publication import Channel, Published, build_objects

@@ -24,15 +24,17 @@ from modelplane.compose.composition import (
     Silence,
     Unknown,
 )
-from modelplane.compose.deployment.deployment_facts import DeploymentFacts
-from modelplane.compose.gateway.gateway_facts import GatewayFacts
-from modelplane.compose.inference_autoscaler import AutoscalerFacts
-from modelplane.compose.key.key_facts import KeyFacts
+from modelplane.compose.facts import (
+    AutoscalerFacts,
+    DeploymentFacts,
+    EndpointFacts,
+    GatewayFacts,
+    KeyFacts,
+    ReplicaFacts,
+    ServiceFacts,
+)
 from modelplane.compose.kinds import COMPOSERS
-from modelplane.compose.model_endpoint import EndpointFacts
-from modelplane.compose.replica.replica_facts import ReplicaFacts
-from modelplane.compose.service.service_facts import ServiceFacts
-from modelplane.compose.serving_stack.stack_facts import StackFacts
+from modelplane.compose.serving_stack.component import StackFacts
 from modelplane.deciders.autoscaling import decision
 from modelplane.deciders.canary import Observed
 from modelplane.deciders.cluster_health import Standing, State, Watched

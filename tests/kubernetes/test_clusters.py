@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from modelplane.kubelet.devices import device_discovery
-from modelplane.kubelet.devices.local_device import format_mebibytes
+from modelplane.kubelet import device_discovery
+from modelplane.kubelet.device_discovery import format_mebibytes
 from modelplane.local.home import Home
-from modelplane.local.supervision import process_status
+from modelplane.local.supervision import lifecycle
 from support.fleets import Fleet
 from support.patience import PATIENCE_S
 
@@ -35,7 +35,7 @@ def two(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> It
 
 
 def pids(fleet: Fleet) -> dict[str, int]:
-    return {each.name: each.pid for each in process_status.list_statuses(fleet.home)}
+    return {each.name: each.pid for each in lifecycle.list_statuses(fleet.home)}
 
 
 def test_each_cluster_is_registered_and_has_a_node_of_its_own(two: Fleet) -> None:

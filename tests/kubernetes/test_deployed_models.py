@@ -16,7 +16,7 @@ from modelplane.cli.models.deploy import apply_all
 from modelplane.cli.target import Target
 from modelplane.controllers import fleet_resources
 from modelplane.kube.client import Client
-from modelplane.local.kubernetes.bulk_apply import wait_until_established
+from modelplane.local.kubernetes.cluster_objects import wait_until_established
 from support.deployed_models import fleet, pool, proposed, wanted
 from support.fleets import ControlPlane
 from support.patience import PATIENCE_S

@@ -24,7 +24,7 @@ from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource
 from modelplane.local import setup
 from modelplane.local.home import Home
-from modelplane.local.kubernetes.bulk_apply import wait_until_established
+from modelplane.local.kubernetes.cluster_objects import wait_until_established
 from modelplane.local.supervision import lifecycle
 from modelplane.local.supervision.processes import CONTROL_PLANE
 from support.patience import PATIENCE_S

@@ -23,7 +23,7 @@ from modelplane.install import cluster_requirements
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.local.kubernetes import cluster_objects, machine_permissions
+from modelplane.local.kubernetes import cluster_objects
 from modelplane.proxy.interface import GatewayAddress
 from support import kinds
 from support.charts import Repository, pack
@@ -228,7 +228,7 @@ async def test_traefik_is_installed_serves_and_is_removed_in_order(
     async with Client.from_kubeconfig(str(plane.kubeconfig), known=fleet_resources.known) as client:
         await kinds.install(client)
         for manifest in (
-            *machine_permissions.build_fleet_roles(),
+            *cluster_objects.build_fleet_roles(),
             *cluster_requirements.build_manifests(installer=True),
         ):
             await client.apply(manifest)

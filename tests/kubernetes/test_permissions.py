@@ -36,8 +36,8 @@ from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource
 from modelplane.local import setup
 from modelplane.local.home import Home
-from modelplane.local.kubernetes import bulk_apply, cluster_objects
-from modelplane.local.kubernetes.certificate_files import Pki
+from modelplane.local.kubernetes import cluster_objects
+from modelplane.local.kubernetes.control_plane import Pki
 from modelplane.local.supervision import lifecycle
 from modelplane.local.supervision.processes import CONTROL_PLANE
 from modelplane.proxy import envoy_bootstrap
@@ -114,7 +114,7 @@ async def _happen(fleet: ControlPlane, gpu: ControlPlane, folder: Path) -> None:
         ]
         for manifest in [*foreign, *cluster_requirements.build_manifests()]:
             await cluster.apply(manifest)
-        await bulk_apply.wait_until_established(cluster, [each["metadata"]["name"] for each in foreign])
+        await cluster_objects.wait_until_established(cluster, [each["metadata"]["name"] for each in foreign])
         await _gateway(cluster)
         with ExitStack() as stack:
             files = folder / "envoy"

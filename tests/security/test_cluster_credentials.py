@@ -27,7 +27,7 @@ from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from modelplane.kube.kubeconfig_secret import Lifetime, decode_claims
 from modelplane.kube.resources import Object
-from modelplane.local.kubernetes.certificate_files import Pki
+from modelplane.local.kubernetes.control_plane import Pki
 from support.attacked import Attacked, attacked, eventually
 from support.controllers import running_controllers
 from support.fleets import ControlPlane

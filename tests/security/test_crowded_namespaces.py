@@ -18,10 +18,10 @@ from modelplane.controllers.gateway import fleet_routes
 from modelplane.gateway.envoy.envoy_files import render_files
 from modelplane.gateway.envoy.envoy_routes import count_endpoints
 from modelplane.gateway.route_table import Backend, Front, Listener, Route, Table
-from modelplane.host.private_files import write_private
+from modelplane.host.file_system import write_private
 from modelplane.kube import resources
-from modelplane.proxy.directory import GatewayDirectory
 from modelplane.proxy.interface import FLEET_LISTENER
+from modelplane.proxy.proxies import GatewayDirectory
 from support.attacked import Attacked, eventually
 from support.controllers import running_controllers
 from support.patience import PATIENCE_S

@@ -14,7 +14,7 @@ from modelplane.install import cluster_requirements
 from modelplane.install.permissions.identity_permissions import INFERENCE_CLUSTER
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
-from modelplane.local.kubernetes.bulk_apply import wait_until_established
+from modelplane.local.kubernetes.cluster_objects import wait_until_established
 from support.attacked import eventually
 from support.fleets import ControlPlane
 from support.service_accounts import kubeconfig

@@ -32,7 +32,7 @@ from modelplane.kube import errors, timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object
-from modelplane.proxy.gateway_load import Source
+from modelplane.proxy.gateway_metrics import Source
 from modelplane.telemetry.server import Unanswered, route_to_loop
 
 _log = logging.getLogger(__name__)

@@ -19,14 +19,16 @@ from modelplane.api.model_key import ModelKey
 from modelplane.api.model_service import ModelService
 from modelplane.compose.cluster.cluster_facts import ClusterFacts
 from modelplane.compose.composition import Blocked, Unknown
-from modelplane.compose.deployment.deployment_facts import DeploymentFacts
-from modelplane.compose.gateway.gateway_facts import GatewayFacts
-from modelplane.compose.inference_autoscaler import AutoscalerFacts
-from modelplane.compose.key.key_facts import KeyFacts
+from modelplane.compose.facts import (
+    AutoscalerFacts,
+    DeploymentFacts,
+    EndpointFacts,
+    GatewayFacts,
+    KeyFacts,
+    ServiceFacts,
+)
 from modelplane.compose.kinds import COMPOSERS
-from modelplane.compose.model_endpoint import EndpointFacts
-from modelplane.compose.service.service_facts import ServiceFacts
-from modelplane.compose.serving_stack.stack_facts import StackFacts
+from modelplane.compose.serving_stack.component import StackFacts
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.clusters.gateway_probes import GatewayAnswers
 from modelplane.controllers.deciders.autoscaling_loop import Autoscaling

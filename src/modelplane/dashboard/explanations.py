@@ -7,7 +7,7 @@ from typing import Final
 
 from modelplane.api.columns import Explained
 from modelplane.api.conditions.reasons import ModelDeploymentCondition, ModelDeploymentReason
-from modelplane.api.fields.deployment.canary_settings import CanaryPhase
+from modelplane.api.fields.deployment.rollout_settings import CanaryPhase
 from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica

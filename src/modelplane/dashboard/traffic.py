@@ -20,7 +20,7 @@ from modelplane.kube.client import Client
 from modelplane.local.home import Home
 from modelplane.operations import pod_logs
 from modelplane.operations.pod_logs import Container, Follower, Found, LogOptions
-from modelplane.proxy.usage_files import USAGE_LOG
+from modelplane.proxy.envoy_directory import USAGE_LOG
 
 WINDOW: Final = timedelta(minutes=5)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from modelplane.host.errors import LocalError
-from modelplane.host.private_files import write_private
+from modelplane.host.file_system import write_private
 from modelplane.local.home import Home
 from modelplane.local.kubernetes import ports
 from modelplane.local.kubernetes.ports import Ports
@@ -74,18 +74,15 @@ def name_cluster(number: int) -> str:
 def load(home: Home) -> Settings:
     """Return the saved settings; raise ``LocalError`` if there are none, or they cannot be read."""
     try:
-        return _decode(json.loads(home.settings.read_text()))
+        document = json.loads(home.settings.read_text())
+        clusters = {name: _ports(entry) for name, entry in document.pop("clusters", {}).items()}
+        return Settings(_ports(document.pop("ports")), clusters, **document)
     except FileNotFoundError:
         raise LocalError(f"nothing was ever started in {home.root}: run `modelplane up`") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise LocalError(
             f"cannot read {home.settings}: {error}: delete the file to have ports chosen again"
         ) from error
-
-
-def _decode(document: dict[str, Any]) -> Settings:
-    clusters = {name: _ports(entry) for name, entry in document.pop("clusters", {}).items()}
-    return Settings(_ports(document.pop("ports")), clusters, **document)
 
 
 def _ports(chosen: Mapping[str, int]) -> Ports:

@@ -10,7 +10,7 @@ from modelplane.install import gateway_deployment, installation_names
 from modelplane.kube.client import Client
 from modelplane.operations import pod_logs
 from modelplane.operations.pod_logs import Container, LogOptions
-from modelplane.proxy import usage_files
+from modelplane.proxy import envoy_directory
 
 
 @dataclass(slots=True)
@@ -26,7 +26,7 @@ class Read:
 def read_files(directory: Path, sums: Usage) -> Read:
     """Add the records of an Envoy on this machine. Raises ``FileNotFoundError`` if it has never had any."""
     outcome = Read()
-    for line in usage_files.read_lines(directory):
+    for line in envoy_directory.read_lines(directory):
         record = record_of(line)
         if record is None:
             outcome.damaged += 1

@@ -20,8 +20,8 @@ import msgspec
 
 from modelplane.gateway.usage.ledger import MOST_BYTES, Ledger, decode_rows, encode_rows
 from modelplane.gateway.usage.usage_sums import MOST_LINE_BYTES, record_of
-from modelplane.host.private_files import write_private
-from modelplane.proxy import usage_files
+from modelplane.host.file_system import write_private
+from modelplane.proxy import envoy_directory
 
 _log = logging.getLogger(__name__)
 
@@ -96,8 +96,8 @@ class LedgerFile:
     def _files(self, opened: ExitStack) -> Iterator[BinaryIO]:
         # The current file first: if it is rotated now, it is among the others too, and read once.
         with suppress(FileNotFoundError):
-            yield opened.enter_context((self._directory / usage_files.USAGE_LOG).open("rb"))
-        for path in usage_files.list_rotated(self._directory):
+            yield opened.enter_context((self._directory / envoy_directory.USAGE_LOG).open("rb"))
+        for path in envoy_directory.list_rotated(self._directory):
             with suppress(FileNotFoundError):
                 yield opened.enter_context(path.open("rb"))
 

@@ -31,7 +31,6 @@ _log = logging.getLogger(__name__)
 SELECTOR = f"{labels.USAGE}={DEFAULT_NAME}"
 """Label selector of the objects."""
 
-_PREFIX = "usage"
 _PERIOD, _SUMS = "period", "sums"
 _MOST_BYTES = 64 << 20
 
@@ -43,7 +42,7 @@ def build_object(gateway: str, period: str, rows: Rows) -> Object:
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {
-            "name": f"{_PREFIX}-{gateway}-{period}",
+            "name": f"usage-{gateway}-{period}",
             "namespace": GATEWAY_NAMESPACE,
             "labels": {labels.USAGE: DEFAULT_NAME},
         },

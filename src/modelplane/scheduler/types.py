@@ -21,9 +21,9 @@ from modelplane.api.fields.deployment.placement_settings import PlacementPolicy
 from modelplane.api.fields.pods.engines import Role
 from modelplane.api.fields.pods.pod_keys import DEFAULT_RULES, KeyRules, PodPart
 from modelplane.api.model_deployment import TolerationOperator
-from modelplane.cel.device import AttributeValue
+from modelplane.cel.bindings import AttributeValue
 from modelplane.scheduler.placement.market import Market, Spot
-from modelplane.scheduler.quotas.quotas import Quota
+from modelplane.scheduler.quotas import Quota
 
 
 class Device(msgspec.Struct, frozen=True, gc=False):

@@ -8,7 +8,7 @@ from modelplane.cli.machine.build_progress import WITHOUT_MODULE
 from modelplane.cli.main import main
 from modelplane.host.errors import LocalError
 from modelplane.kube.errors import Unreachable
-from modelplane.local.builds.build import Progress
+from modelplane.local.build import Progress
 from modelplane.local.home import Home
 
 up = importlib.import_module("modelplane.cli.machine.up")

@@ -16,7 +16,7 @@ from modelplane.install.steps import api_server_choice
 from modelplane.kube.errors import Forbidden, NotFound
 from modelplane.kube.http_messages import ObjectList
 from modelplane.local.home import Home
-from modelplane.proxy.usage_files import USAGE_LOG
+from modelplane.proxy.envoy_directory import USAGE_LOG
 
 NOW = dt.datetime.now(dt.UTC)
 HOUR = dt.timedelta(hours=1)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.fields.requests.rate_limit_service import RateLimitService
+from modelplane.api.fields.requests.key_limits import RateLimitService
 from modelplane.api.inference_gateway import InferenceGateway
 from modelplane.api.model_key import ModelKey
 from modelplane.api.schema.decode import decode_as

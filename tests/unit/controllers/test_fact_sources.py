@@ -10,12 +10,11 @@ from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.model_service import ModelService
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Blocked, Unknown
-from modelplane.compose.replica.replica_facts import ReplicaFacts
-from modelplane.compose.service.service_facts import ServiceFacts
-from modelplane.compose.serving_stack.stack_facts import StackFacts
+from modelplane.compose.facts import ReplicaFacts, ServiceFacts
+from modelplane.compose.serving_stack.component import StackFacts
 from modelplane.controllers.fact_sources import ClusterSource, FactSources, ServiceSource, StackSource
-from modelplane.gateway.endpoint_share import EndpointShare
 from modelplane.gateway.mutual_tls import Link
+from modelplane.gateway.services import EndpointShare
 from modelplane.proxy.interface import GatewayAddress
 from support.replicas import replica
 

@@ -27,8 +27,8 @@ from modelplane.gateway.tokens import GatewayKeys
 from modelplane.gateway.usage.ledger import Ledger
 from modelplane.gateway.usage.load import Load
 from modelplane.kube.resources import Object
-from modelplane.proxy.directory import GatewayDirectory
 from modelplane.proxy.interface import GatewayAddress, Proxy
+from modelplane.proxy.proxies import GatewayDirectory
 from support.certificates import authority, server_pair
 
 pytestmark = pytest.mark.virtual_time

@@ -12,7 +12,7 @@ from modelplane.gateway.usage.costs import UNIT
 from modelplane.gateway.usage.usage_sums import UsageRecord
 from modelplane.install import gateway_deployment
 from modelplane.operations.pod_logs import Container
-from modelplane.proxy.usage_files import USAGE_LOG
+from modelplane.proxy.envoy_directory import USAGE_LOG
 
 NOW = datetime(2026, 7, 1, 12, 0, 0, tzinfo=UTC)
 

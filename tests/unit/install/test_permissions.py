@@ -1,6 +1,6 @@
 import pytest
 
-from modelplane.api.namespaces import check_reserved
+from modelplane.api.names import check_reserved
 from modelplane.compose.composition import Desired
 from modelplane.compose.kinds import COMPOSED
 from modelplane.install.permissions import gateway_permissions, identity_permissions, people_permissions

@@ -22,7 +22,7 @@ from modelplane.kube import http2
 from modelplane.kube.connection import Multiplexed, _cause
 from modelplane.kube.http2 import BODY_STARTED, HEADERS_STARTED
 from modelplane.local.kubernetes import pki
-from modelplane.local.kubernetes.certificate_files import Pki
+from modelplane.local.kubernetes.control_plane import Pki
 from modelplane.local.kubernetes.pki import Identity
 
 SERVER = Identity("server", "server", (), ("127.0.0.1", "localhost"))

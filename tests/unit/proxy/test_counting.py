@@ -13,12 +13,12 @@ import pytest
 from modelplane.gateway.usage.ledger import MOST_BYTES, Ledger, Row, Rows, Tokens, encode_rows
 from modelplane.kube import errors
 from modelplane.kube.client import Client
-from modelplane.proxy import counting, ledger_objects, usage_files
-from modelplane.proxy.counting import Counting
-from modelplane.proxy.deployment import GatewayDeployment
+from modelplane.proxy import companion, envoy_directory, ledger_objects
+from modelplane.proxy.companion import Counting
+from modelplane.proxy.envoy_directory import USAGE_LOG
 from modelplane.proxy.ledger_file import LEDGER, get_now
 from modelplane.proxy.ledger_objects import Published, build_object
-from modelplane.proxy.usage_files import USAGE_LOG
+from modelplane.proxy.proxies import GatewayDeployment
 from modelplane.telemetry import metrics
 from modelplane.telemetry.metric_definitions import Program
 
@@ -102,7 +102,7 @@ class Bench:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        usage_files.prepare(directory)
+        envoy_directory.prepare(directory)
         self.written: list[dict[str, Any]] = []
         self.problem = self.failing = ""
         self.number = 0
@@ -161,7 +161,7 @@ async def test_an_object_that_cannot_be_written_does_not_stop_the_others(
     bench = Bench(tmp_path)
     bench.use(5)
     bench.problem, bench.failing = "too long", TODAY
-    with caplog.at_level(logging.WARNING, counting.__name__):
+    with caplog.at_level(logging.WARNING, companion.__name__):
         for _ in range(3):
             await bench.counting.look()
     assert [each["data"]["period"] for each in bench.written] == [TODAY[:7]]
@@ -196,7 +196,7 @@ async def test_a_gateway_whose_disk_is_lost_begins_another_object(tmp_path: Path
 
 
 async def test_the_last_requests_count_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counting, "FLUSH_S", 0)
+    monkeypatch.setattr(companion, "FLUSH_S", 0)
     bench = Bench(tmp_path)
     bench.use(5)
     await bench.counting.finish()

@@ -134,9 +134,9 @@ def _show_process(
 
 
 def _process_names(home: Home) -> list[str]:
-    from modelplane.local.supervision import process_status
+    from modelplane.local.supervision import lifecycle
 
-    return [process.name for process in process_status.list_statuses(home)]
+    return [process.name for process in lifecycle.list_statuses(home)]
 
 
 def _list_targets(target: Target) -> None:

@@ -1,6 +1,6 @@
 """Addresses of a fleet on this machine."""
 
-from modelplane.gateway.envoy.file_names import has_tls
+from modelplane.gateway.envoy.envoy_names import has_tls
 from modelplane.local import settings
 from modelplane.local.home import Home
 

@@ -15,7 +15,7 @@ from modelplane.cli.options import add_home_option, format_example
 from modelplane.cli.output import TEXT, add_output_option, print_document
 from modelplane.cli.tables import show
 from modelplane.local.home import Home, choose_home
-from modelplane.local.supervision.process_status import ProcessStatus
+from modelplane.local.supervision.lifecycle import ProcessStatus
 
 
 @click.command(epilog=format_example("modelplane status -o json"))
@@ -28,11 +28,11 @@ def status(home: Path | None, output: str) -> None:
     """
     from modelplane.local import settings
     from modelplane.local.home import find_space_problem
-    from modelplane.local.supervision import lifecycle, process_status
+    from modelplane.local.supervision import lifecycle
 
     place = choose_home(home)
     require_fleet(place)
-    processes = process_status.list_statuses(place)
+    processes = lifecycle.list_statuses(place)
     states = {process.name: process.state for process in processes}
     counts: Counts = {}
     closed: list[str] = []

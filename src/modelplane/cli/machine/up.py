@@ -20,8 +20,7 @@ from modelplane.controllers.fleet_resources import known
 from modelplane.host.errors import LocalError
 from modelplane.kube.client import Client
 from modelplane.kube.errors import KubernetesError, Unreachable
-from modelplane.local import served, settings, setup
-from modelplane.local.builds import binary, gateway_module
+from modelplane.local import binary, gateway_module, served, settings, setup
 from modelplane.local.home import Home, choose_home
 from modelplane.local.kubernetes import bootstrap
 from modelplane.local.next_steps import describe_next_steps

@@ -50,7 +50,7 @@ def _services(_context: click.Context, _parameter: click.Parameter, texts: tuple
 def _amount(_context: click.Context, _parameter: click.Parameter, text: str | None) -> str | None:
     import re
 
-    from modelplane.api.fields.requests.budgets import AMOUNT
+    from modelplane.api.fields.requests.pricing import AMOUNT
 
     if text is not None and not re.fullmatch(AMOUNT, text):
         raise click.BadParameter(f'"{text}" is not an amount: use a number such as 12.50')

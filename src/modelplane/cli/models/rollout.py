@@ -82,7 +82,7 @@ def history(*, name: str, namespace: str, target: Target) -> None:
     """List the revisions that are kept, the newest first."""
     from modelplane.api.columns import Columns
     from modelplane.cli import tables
-    from modelplane.compose.deployment.rollout.revisions import number_of
+    from modelplane.compose.deployment.revisions import number_of
     from modelplane.operations import rollouts
 
     async def do(client: "Client") -> "tuple[Object, list[Object]]":
@@ -145,7 +145,7 @@ def undo(*, name: str, namespace: str, to_revision: int | None, target: Target) 
 
     A tool that applies manifests, such as Argo CD or Flux, overwrites it: revert its source too.
     """
-    from modelplane.compose.deployment.rollout.revisions import number_of
+    from modelplane.compose.deployment.revisions import number_of
     from modelplane.operations import rollouts
 
     async def do(client: "Client") -> "tuple[Object, Object]":

@@ -75,7 +75,7 @@ def _clouds() -> Iterator[Pulled]:
 
 
 def _inference_clusters() -> Iterator[Pulled]:
-    from modelplane.compose.added_images import IMAGES
+    from modelplane.compose.added_containers import IMAGES
 
     for image in IMAGES:
         yield Pulled("Image", image.reference, "inference clusters", image.purpose)

@@ -182,7 +182,7 @@ def _election(options: _Options) -> "LeaseThread | None":
 
 def _rotation(gateway_dir: Path | None) -> AbstractAsyncContextManager[None]:
     """Return the rotation of a local Envoy's usage records."""
-    from modelplane.proxy.usage_files import rotate
+    from modelplane.proxy.envoy_directory import rotate
 
     return rotate(gateway_dir) if gateway_dir else nullcontext()
 
@@ -193,7 +193,7 @@ def _helm(folder: Path | None) -> "Program":
 
     from modelplane.controllers.helm.helm_program import Program
     from modelplane.host.errors import LocalError
-    from modelplane.local.builds import binary
+    from modelplane.local import binary
 
     try:
         built = binary.find()
@@ -208,7 +208,7 @@ def _helm(folder: Path | None) -> "Program":
 def _without_module() -> str:
     """Return why the gateway's pods have no module, as far as their image, which is also this one, tells."""
     from modelplane.host.errors import LocalError
-    from modelplane.local.builds import gateway_module
+    from modelplane.local import gateway_module
 
     try:
         library = gateway_module.find()
@@ -218,14 +218,13 @@ def _without_module() -> str:
 
 
 def _proxy(options: _Options, client: "Client") -> "Proxy | None":
-    from modelplane.proxy import usage_files
-    from modelplane.proxy.deployment import GatewayDeployment
-    from modelplane.proxy.directory import GatewayDirectory
+    from modelplane.proxy import envoy_directory
+    from modelplane.proxy.proxies import GatewayDeployment, GatewayDirectory
 
     if options.gateway_service:
         return GatewayDeployment(
             client, options.namespace, options.gateway_service, without_module=_without_module()
         )
     if options.gateway_dir:
-        return GatewayDirectory(options.gateway_dir, options.gateway_address, usage_files.write)
+        return GatewayDirectory(options.gateway_dir, options.gateway_address, envoy_directory.write)
     return None

@@ -16,7 +16,7 @@ from modelplane.cli.processes.process_connection import connect
 
 if TYPE_CHECKING:
     from modelplane.kube.client import Client
-    from modelplane.proxy.gateway_load import Source
+    from modelplane.proxy.gateway_metrics import Source
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -103,7 +103,7 @@ async def _run(options: _Options) -> None:
 
 
 def _source(options: _Options, client: "Client") -> "Source":
-    from modelplane.proxy.gateway_load import DirectorySource, PodSource
+    from modelplane.proxy.gateway_metrics import DirectorySource, PodSource
 
     if options.gateway_dir:
         return DirectorySource(options.gateway_dir)

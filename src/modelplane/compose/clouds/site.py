@@ -13,7 +13,7 @@ from modelplane.api import labels
 from modelplane.api.clouds.cloud_settings import Credentials
 from modelplane.api.meta import Object, ObjectMeta
 from modelplane.api.names import MAX_LENGTH, child_name
-from modelplane.compose.clouds.provider import ManagedKind
+from modelplane.compose.clouds.kinds import ManagedKind
 from modelplane.compose.composition import Desired, Request
 from modelplane.compose.readiness import is_ready
 
@@ -68,6 +68,11 @@ class Site(msgspec.Struct, Generic[Owner], frozen=True):
     def name(self, *parts: str, limit: int = MAX_LENGTH) -> str:
         """Return the name of a resource of the cluster."""
         return child_name(self.owner.metadata.name, *parts, limit=limit)
+
+    @property
+    def kubeconfig_secret(self) -> str:
+        """The name of the Secret with the kubeconfig."""
+        return self.name("kubeconfig")
 
     def unique_name(self, *parts: str, limit: int = MAX_LENGTH) -> str:
         """Return a name for a resource that shares its names with clusters of other namespaces."""

@@ -1,4 +1,8 @@
-"""Manifests of a replica's ModelEndpoint that are made of the existing one."""
+"""Manifests of a replica's ModelEndpoint that are made of the existing one.
+
+The gateway writes the name by which the engine knows its model into a request whose service was chosen by
+the service's name, which no engine knows.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -8,7 +12,7 @@ from modelplane.api.meta import API_VERSION, Object, kind_name
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.schema.untyped import get_map
-from modelplane.compose.replica import served_model
+from modelplane.compose.replica import engine_flags, engine_variables
 
 
 def passed_on(own: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -21,7 +25,7 @@ def passed_on(own: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 def annotations(replica: ModelReplica) -> dict[str, str]:
     """Return the annotations of an endpoint: the name of its model, and its share of a canary's requests."""
-    return {**served_model.annotation(replica), **_canary_share(replica.metadata.annotations)}
+    return {**_served_model(replica), **_canary_share(replica.metadata.annotations)}
 
 
 def _canary_share(annotations: Mapping[str, str]) -> dict[str, str]:
@@ -42,8 +46,7 @@ def placeholder(endpoint: Object) -> Object:
 
 def is_placeholder(endpoint: Object) -> bool:
     """Return True if the replica of an endpoint does not serve, so that services do not route to it."""
-    annotations = get_map(endpoint, "metadata", "annotations")
-    return bool(annotations.get(labels.DRAINING) == labels.NOT_SERVING)
+    return bool(get_map(endpoint, "metadata", "annotations").get(labels.DRAINING) == labels.NOT_SERVING)
 
 
 def in_region(endpoint: Object, region: str) -> Object:
@@ -62,7 +65,23 @@ def _again(endpoint: Object, annotations: Mapping[str, str], spec: Mapping[str, 
             "name": metadata["name"],
             "namespace": metadata["namespace"],
             "labels": dict(passed_on(metadata.get("labels", {}))),
-            "annotations": {**served_model.of(known), **_canary_share(known), **annotations},
+            "annotations": {**_kept_served_model(known), **_canary_share(known), **annotations},
         },
         "spec": spec,
     }
+
+
+def _served_model(replica: ModelReplica) -> dict[str, str]:
+    """Return the annotation with the name of the first engine whose command line tells it."""
+    containers = (
+        engine_variables.with_served_name(replica, member.template.spec.engine)
+        for engine in replica.spec.engines
+        for member in engine.members
+    )
+    named = next(filter(None, map(engine_flags.served_model, containers)), None)
+    return {labels.SERVED_MODEL: named} if named else {}
+
+
+def _kept_served_model(annotations: Mapping[str, str]) -> dict[str, str]:
+    """Return the annotation of an observed endpoint."""
+    return {key: value for key, value in annotations.items() if key == labels.SERVED_MODEL}

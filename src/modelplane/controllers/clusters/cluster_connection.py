@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from modelplane.api import labels
 from modelplane.compose.cluster import cluster_namespace
-from modelplane.compose.cluster.capacity.capacity_facts import project
+from modelplane.compose.cluster.capacity_facts import project
 from modelplane.compose.cluster.cluster_kubeconfig import replacement
 from modelplane.compose.composition import Requirement, Unknown
 from modelplane.controllers.children.ownership import ChildIndex

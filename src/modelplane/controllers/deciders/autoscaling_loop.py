@@ -15,7 +15,7 @@ from modelplane.api.inference_autoscaler import InferenceAutoscaler
 from modelplane.api.meta import kind_name
 from modelplane.compose.conditions import true
 from modelplane.compose.deployment import standby
-from modelplane.compose.readable import readable
+from modelplane.compose.memo import readable
 from modelplane.compose.service.selecting_services import TooMany
 from modelplane.controllers.condition_events import Recorder
 from modelplane.controllers.deciders.deployment_load import DeploymentLoad, Indexes

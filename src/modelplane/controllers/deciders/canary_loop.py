@@ -14,13 +14,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from modelplane.api import labels
-from modelplane.api.fields.deployment.canary_settings import CanaryPhase, CanarySettings, CanaryStatus
+from modelplane.api.fields.deployment.rollout_settings import CanaryPhase, CanarySettings, CanaryStatus
 from modelplane.api.meta import kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
-from modelplane.compose.deployment.rollout.canary import has_revision, timestamp
-from modelplane.compose.readable import readable
+from modelplane.compose.deployment.canary import has_revision, timestamp
+from modelplane.compose.memo import readable
 from modelplane.controllers.interests import OwnerKey
 from modelplane.controllers.runnable import Runnable
 from modelplane.deciders.canary import (

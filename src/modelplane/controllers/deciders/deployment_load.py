@@ -60,7 +60,7 @@ class DeploymentLoad:
 
     def _of_endpoint(self, name: str) -> _Counts:
         return _Counts(
-            self._now.count_in_flight(name), arrivals=self._now.count_requests_since(self._before, name)
+            self._now.count_in_flight(name), arrivals=self._now.count_since(self._before, "requests", name)
         )
 
     def _first_tokens(self, deployment: Object) -> tuple[int, ...]:
@@ -78,8 +78,8 @@ class DeploymentLoad:
             known = self._services[name] = _Counts(
                 released.in_flight,
                 now.count_held(name),
-                released.arrivals + now.count_holds_since(before, name),
-                now.count_tokens_since(before, name),
+                released.arrivals + now.count_since(before, "holds", name),
+                now.count_since(before, "tokens", name),
             )
         return known
 

@@ -16,7 +16,7 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.cluster.reachability import reported_by
 from modelplane.compose.conditions import READY
 from modelplane.compose.deployment import fleet_snapshot
-from modelplane.compose.readable import readable
+from modelplane.compose.memo import readable
 from modelplane.compose.readiness import is_true
 from modelplane.controllers.children.ownership import controller_uid
 from modelplane.controllers.clusters.connections import Clusters

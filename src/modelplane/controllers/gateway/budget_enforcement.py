@@ -18,23 +18,24 @@ from modelplane.api.model_key import ModelKey
 from modelplane.api.model_service import ModelService
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.composition import Blocked
-from modelplane.compose.readable import readable
+from modelplane.compose.memo import readable
 from modelplane.controllers.runnable import Runnable
-from modelplane.gateway.envoy.filters.module_filters import KEYS
+from modelplane.gateway.envoy.module_filters import KEYS
 from modelplane.gateway.module_files.keys import KeyFile, KeyTable
 from modelplane.gateway.route_table import Front
-from modelplane.gateway.usage import spent_tiers
 from modelplane.gateway.usage.costs import Tariff
 from modelplane.gateway.usage.ledger import Ledger, format_day
 from modelplane.gateway.usage.spent_budgets import (
     BudgetTable,
     KeyBudgets,
+    ServiceUse,
+    TierBudgets,
     budget_table,
     has_budgets,
     list_blocked,
+    measure_service_use,
     refuse_spent,
 )
-from modelplane.gateway.usage.spent_tiers import ServiceUse, TierBudgets, measure_service_use
 from modelplane.kube import errors
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object
@@ -62,7 +63,7 @@ class Tiers:
     @property
     def with_budgets(self) -> list[Object]:
         """The ModelServices of which an entry has a budget."""
-        return [item for item in self._services if spent_tiers.has_budgets(item)]
+        return [item for item in self._services if has_budgets(item)]
 
     def state(self, service: ModelService, problem: str) -> TierBudgets:
         """Return the state of a service's budgets; ``problem`` says why it is not known, if it is not."""

@@ -25,8 +25,8 @@ from modelplane.compose.composition import Blocked, Composition, Requirement
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers.interests import Interests, OwnerKey
 from modelplane.controllers.queue import Turns
-from modelplane.gateway.endpoint_share import MOST_IN_NAMESPACE, EndpointShare
 from modelplane.gateway.route_table import Route, shared
+from modelplane.gateway.services import MOST_IN_NAMESPACE, EndpointShare
 from modelplane.kube.informer import build_key
 from modelplane.kube.resources import Object
 

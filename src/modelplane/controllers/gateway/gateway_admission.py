@@ -31,12 +31,12 @@ from modelplane.api.model_key import ModelKey
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.composition import Blocked, Requirement, Unknown
-from modelplane.compose.gateway.gateway_keys import REQUIREMENT
+from modelplane.compose.gateway.fleet_gateway import REQUIREMENT
 from modelplane.controllers.clusters.kubeconfigs import Kubeconfigs
 from modelplane.controllers.gateway.budget_enforcement import Budgets
 from modelplane.controllers.runnable import Runnable
 from modelplane.gateway import tokens
-from modelplane.gateway.envoy.filters.module_filters import KEYS
+from modelplane.gateway.envoy.module_filters import KEYS
 from modelplane.gateway.module_files.keys import KeyFile, KeyTable, build_key_table
 from modelplane.gateway.module_files.models import ModelTable, build_model_table
 from modelplane.gateway.route_table import Front

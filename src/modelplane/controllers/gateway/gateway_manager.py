@@ -18,9 +18,9 @@ from modelplane.api.model_service import ModelService
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.composition import Blocked, Request, Requirement, Unknown
 from modelplane.compose.definition_owner import DefinitionOwner
-from modelplane.compose.gateway import fleet_gateway, gateway_keys
+from modelplane.compose.facts import ServiceFacts
+from modelplane.compose.gateway import fleet_gateway
 from modelplane.compose.kinds import COMPOSERS
-from modelplane.compose.service.service_facts import ServiceFacts
 from modelplane.controllers.definition_check import Definitions
 from modelplane.controllers.fleet_resources import resource_of_kind
 from modelplane.controllers.gateway.budget_enforcement import Budgets, Tiers
@@ -144,7 +144,7 @@ class GatewayManager:
         is_certificate = requirement.namespace == SYSTEM_NAMESPACE and self._certificates.uses(
             {"metadata": {"name": requirement.name}}
         )
-        is_named = is_certificate or requirement == gateway_keys.REQUIREMENT
+        is_named = is_certificate or requirement == fleet_gateway.KEYS
         return is_named or self._gateway.requires(requirement)
 
     def _of_envoy(self) -> Object | None:

@@ -22,11 +22,10 @@ from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.composition import Requirement, Unknown
 from modelplane.compose.model_endpoint import secret_requirement
 from modelplane.gateway.credentials import build_header, list_references
-from modelplane.gateway.envoy.certificates.listener_tls import name_certificate_file, parse_certificate
-from modelplane.gateway.envoy.filters.module_filters import CREDENTIALS
-from modelplane.gateway.module_files.credential_file import CredentialFile, SecretHeader
-from modelplane.gateway.route_table import Route
-from modelplane.gateway.tls import Certificate, Tls
+from modelplane.gateway.envoy.certificate_files import name_certificate_file, parse_certificate
+from modelplane.gateway.envoy.module_filters import CREDENTIALS
+from modelplane.gateway.module_files.route_files import CredentialFile, SecretHeader
+from modelplane.gateway.route_table import Certificate, Route, Tls
 from modelplane.host import certificates
 from modelplane.kube.informer import Key, build_key
 from modelplane.kube.resources import Object

@@ -23,7 +23,7 @@ from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.helm import die_with_parent
 from modelplane.controllers.helm.helm_storage import Action, Step
 from modelplane.controllers.helm.instruction import USUAL_WAIT_S, Instruction, ReleaseId
-from modelplane.host.private_files import write_private
+from modelplane.host.file_system import write_private
 from modelplane.kube import kubeconfig_secret
 from modelplane.kube.client import Client
 from modelplane.kube.fence import Fence

@@ -32,7 +32,7 @@ from modelplane.compose.cluster.cluster_kubeconfig import (
 )
 from modelplane.compose.composition import Guard, Requirement, Unknown
 from modelplane.compose.definition_owner import CRD_API_VERSION
-from modelplane.compose.gateway import gateway_keys
+from modelplane.compose.gateway import fleet_gateway
 from modelplane.compose.gateway.inference_gateway import DEFINED, FRONT
 from modelplane.compose.guards import matters_only_on_deletion
 from modelplane.compose.readiness import is_true
@@ -67,7 +67,7 @@ def own(kind: Kind, owner: Any, composed: Mapping[str, Object]) -> tuple[Require
     """Return the requirements that only Crossplane has, beside those of the core."""
     definition = Requirement(_DEFINITION, CRD_API_VERSION, "CustomResourceDefinition", name=kind.definition)
     if kind.type in (InferenceGateway, ModelEndpoint):
-        defined = (DEFINED, _GATEWAY, gateway_keys.REQUIREMENT) if kind.type is InferenceGateway else ()
+        defined = (DEFINED, _GATEWAY, fleet_gateway.KEYS) if kind.type is InferenceGateway else ()
         return definition, *defined, *fleet_gateway_requests.requirements(owner, composed)
     if isinstance(owner, InferenceCluster):
         reference = kubeconfig_reference(owner.spec.cluster, cluster_of_cloud(owner, composed))

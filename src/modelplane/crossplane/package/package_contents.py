@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from modelplane.api.kinds import Kind
 from modelplane.api.schema.xrd import build_xrd
-from modelplane.compose.clouds.provider import CONTRIB
+from modelplane.compose.clouds.kinds import CONTRIB
 from modelplane.compose.clouds.recipe import Recipe
 from modelplane.compose.clouds.table import RECIPES
 from modelplane.compose.kinds import COMPOSED as SHIPPED

@@ -12,7 +12,7 @@ from modelplane.api.fields.pods.containers import Container, InitContainer, Volu
 from modelplane.api.fields.pods.handlers import Probe
 from modelplane.api.meta import CERTIFICATE_NAMESPACE, GATEWAY_NAME, SYSTEM_NAMESPACE
 from modelplane.compose.replica.backends.picker_workload import READABLE
-from modelplane.compose.serving_stack import nic_policy
+from modelplane.compose.serving_stack import cloud_components
 from modelplane.compose.serving_stack.cluster_gateway import ANSWER_STATUS, ANSWERED
 from modelplane.compose.serving_stack.cluster_mutual_tls import LISTENER, SECRET
 from modelplane.compose.workload_kinds import (
@@ -365,14 +365,14 @@ CARDS: Final[dict[str, Form]] = {
     **{
         part: {
             "image": OneOf((image,)),
-            "repository": OneOf((nic_policy.REPOSITORY,)),
+            "repository": OneOf((cloud_components.NIC_REPOSITORY,)),
             "version": ANY,
             "config": ANY,
             "startupProbe": ANY,
             "livenessProbe": ANY,
             "readinessProbe": ANY,
         }
-        for part, (image, _) in nic_policy.IMAGES.items()
+        for part, (image, _) in cloud_components.NIC_IMAGES.items()
     },
 }
 """The spec of a NicClusterPolicy, whose images run with every privilege on the nodes."""

@@ -11,11 +11,11 @@ from typing import Final
 from modelplane.api import labels
 from modelplane.api.clouds.cloud_rows import CLOUDS
 from modelplane.api.meta import CERTIFICATE_NAMESPACE, GATEWAY_NAME, SYSTEM_NAMESPACE
-from modelplane.api.namespaces import RESERVED, RESERVED_PREFIX
+from modelplane.api.names import RESERVED, RESERVED_PREFIX
 from modelplane.compose import copy_access, workload_kinds
 from modelplane.compose.cluster.cluster_kubeconfig import SUBJECT
 from modelplane.compose.cluster.cluster_namespace import MADE, OURS
-from modelplane.compose.serving_stack import nic_policy
+from modelplane.compose.serving_stack import cloud_components
 from modelplane.compose.serving_stack.cluster_gateway import ANSWER, CONTROLLER
 from modelplane.compose.serving_stack.cluster_mutual_tls import POLICY
 from modelplane.compose.serving_stack.table import CRITICAL_PODS
@@ -226,8 +226,8 @@ _GATEWAYS = (
 _CARDS = (
     *_LABELED,
     Validation(
-        f"object == null || object.metadata.name == '{nic_policy.KEY}'",
-        f"the NicClusterPolicy of a serving stack is {nic_policy.KEY}",
+        f"object == null || object.metadata.name == '{cloud_components.NIC_POLICY_KEY}'",
+        f"the NicClusterPolicy of a serving stack is {cloud_components.NIC_POLICY_KEY}",
     ),
     *_forms({NIC_CLUSTER_POLICY.kind: {"spec": CARDS, "status": ANY}}),
 )

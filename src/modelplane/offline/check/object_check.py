@@ -15,7 +15,7 @@ import msgspec
 
 from modelplane.api.kinds import Kind
 from modelplane.api.meta import GROUP
-from modelplane.api.namespaces import check_reserved
+from modelplane.api.names import check_reserved
 from modelplane.api.schema.crd import build_schema
 from modelplane.offline.check import rules, structural
 from modelplane.offline.check.object_meta import MAX_ANNOTATIONS, build_metadata_schema
@@ -296,7 +296,7 @@ def _compiled(expression: str, path: Path) -> Iterator[Finding]:
         parse: Callable[[str], object] = quantity.parse if literal["function"] == "quantity" else semver.parse
         try:
             parse(literal["text"])
-        except (cel.QuantityError, cel.SemverError) as error:
+        except (quantity.QuantityError, semver.SemverError) as error:
             fault = cel.SelectorError.at(expression, str(error), literal.start("text"))
             yield Finding(path, f"the selector fails on every device: {fault.problem}", selector=fault)
 

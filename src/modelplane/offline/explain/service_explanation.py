@@ -17,18 +17,18 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
-from modelplane.api.namespaces import check_reserved
+from modelplane.api.names import check_reserved
 from modelplane.api.rejected import Rejected
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose import owner_status
 from modelplane.compose.composition import Blocked, Composition, Request
 from modelplane.compose.deployment import standby
+from modelplane.compose.facts import ServiceRequest
 from modelplane.compose.gateway import fleet_gateway
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.readiness import condition_of
 from modelplane.compose.replica import endpoint_manifests
 from modelplane.compose.service import region_rules
-from modelplane.compose.service.service_facts import ServiceRequest
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.gateway_api import endpoint_backends
 from modelplane.gateway.gateway_api.route_tree import ROUTE

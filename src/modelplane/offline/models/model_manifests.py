@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from modelplane.api import labels
-from modelplane.api.fields.caches.cache_sources import CacheFiles
+from modelplane.api.fields.cache_sources import CacheFiles
 from modelplane.api.fields.deployment.placement_settings import PlacementPolicy
 from modelplane.api.fields.pods.engines import Role
 from modelplane.api.kinds import kind_of

@@ -25,18 +25,17 @@ from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Model, Object
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
-from modelplane.api.namespaces import check_reserved
+from modelplane.api.names import check_reserved
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.cel import SelectorError
-from modelplane.compose import workload_kinds
+from modelplane.compose import device_quota, workload_kinds
 from modelplane.compose.cluster import inference_cluster
 from modelplane.compose.cluster.cluster_facts import ClusterFacts
 from modelplane.compose.composition import Composition, Desired, Facts, NoFacts, Request, Requirement
 from modelplane.compose.conditions import READY, Condition
-from modelplane.compose.deployment import fleet_snapshot, lost_replicas, model_deployment
-from modelplane.compose.deployment.deployment_facts import DeploymentFacts, DeploymentRequest
+from modelplane.compose.deployment import fleet_snapshot, lost_replicas, model_deployment, scheduler_quotas
 from modelplane.compose.deployment.standby import standby
-from modelplane.compose.quota import device_quota, priorities
+from modelplane.compose.facts import DeploymentFacts, DeploymentRequest
 from modelplane.compose.readiness import is_true
 from modelplane.deciders.canary import UNDECIDED
 from modelplane.offline.files.edits import merge_edits
@@ -237,7 +236,9 @@ def _deployment_request(
 ) -> DeploymentRequest:
     facts = build_deployment_facts(decode_as(ModelDeployment, deployment))
     request = _request(deployment, ModelDeployment, model_deployment.requirements, store, facts)
-    further = {requirement.key: store.find(requirement) for requirement in priorities.further(store.find)}
+    further = {
+        requirement.key: store.find(requirement) for requirement in scheduler_quotas.further(store.find)
+    }
     return replace(request, observed=observed, required={**request.required, **further})
 
 

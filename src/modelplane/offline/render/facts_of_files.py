@@ -7,10 +7,8 @@ from modelplane.api.meta import Model, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
-from modelplane.compose.gateway.gateway_facts import GatewayFacts
+from modelplane.compose.facts import EndpointFacts, GatewayFacts, ServiceFacts
 from modelplane.compose.kinds import COMPOSERS
-from modelplane.compose.model_endpoint import EndpointFacts
-from modelplane.compose.service.service_facts import ServiceFacts
 from modelplane.offline.files.store import Store
 from modelplane.offline.plan.fleet_of_files import build_deployment_facts
 from modelplane.offline.render.gateways import find_gateway_backend, is_gateway_local

@@ -14,17 +14,16 @@ from typing import Final, NamedTuple, TypeAlias
 import msgspec
 
 from modelplane.api.fields.deployment.placement_settings import PlacementPolicy
-from modelplane.scheduler.capacity.capacity import FreeCapacity
-from modelplane.scheduler.capacity.capacity_ledger import Ledger
+from modelplane.scheduler.capacity import FreeCapacity
+from modelplane.scheduler.capacity_ledger import Ledger
 from modelplane.scheduler.placement import pool_rejections
 from modelplane.scheduler.placement.cost import Cost, measure_cost, rank_choice, sum_costs
 from modelplane.scheduler.placement.engine_options import EngineOptions, Option, OptionFinder
 from modelplane.scheduler.placement.market import Market
 from modelplane.scheduler.placement.pool_rejections import PoolRejections
 from modelplane.scheduler.placement.selection import Selection
-from modelplane.scheduler.search.best_fit import Amounts, find_best_fit
 from modelplane.scheduler.search.engine_search import EngineSearch
-from modelplane.scheduler.search.first_fit import find_first_fit
+from modelplane.scheduler.search.fit import Amounts, find_best_fit, find_first_fit
 from modelplane.scheduler.search.identity_map import IdentityMap
 from modelplane.scheduler.search.search_budget import SearchBudget
 from modelplane.scheduler.types import Cluster, Deployment, Engine, PlacedEngine, PlacedMember, Pool
@@ -212,9 +211,6 @@ class Placer:
             options.append(obeying)
         return options
 
-    def _found(self, cluster: Cluster, pins: Pins | None) -> tuple[EngineOptions, ...]:
-        return self._kind(cluster).found if pins is None else self._finder.find_for_existing(cluster.pools)
-
     def _search(
         self,
         options: Sequence[Sequence[Option]],
@@ -229,10 +225,11 @@ class Placer:
         possible = search.find_possible()
         for at, fitting in enumerate(possible):
             if not fitting:
-                engine, refused = self._engines[at], self._found(cluster, pins)[at].refused
+                engine, finder = self._engines[at], self._finder
+                every = self._kind(cluster).found if pins is None else finder.find_for_existing(cluster.pools)
                 pin = (pins or {}).get(engine.name)
                 return pool_rejections.explain_no_capacity(
-                    engine, cluster, refused, options[at], capacities, pin
+                    engine, cluster, every[at].refused, options[at], capacities, pin
                 )
         chosen = search.run()
         if chosen is None:

@@ -6,7 +6,7 @@ from modelplane.api.fields.pods.containers import Container
 from modelplane.api.fields.pods.engines import Connector, Phase
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.schema.decode import decode_as
-from modelplane.compose.replica.backends.connectors import CONNECTORS, arguments, refusal
+from modelplane.compose.replica.backends.prefill_decode import CONNECTORS, arguments, refusal
 from modelplane.offline.lint.engines import flag_check
 from modelplane.offline.lint.engines.engine_commands import parse_commands
 from support.replicas import engine, manifest, member

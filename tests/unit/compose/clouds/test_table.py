@@ -10,7 +10,7 @@ from modelplane.api.clouds.cluster_origin import Source
 from modelplane.api.clouds.gke_cluster import GKECluster
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.clouds import flow
-from modelplane.compose.clouds.provider import Account, ManagedKind, Provider
+from modelplane.compose.clouds.kinds import Account, ManagedKind, Provider
 from modelplane.compose.clouds.recipe import Recipe
 from modelplane.compose.clouds.site import Parts, Site, Waiting
 from modelplane.compose.clouds.table import RECIPES
@@ -67,8 +67,8 @@ INVENTED = Recipe(
     Account("example.com"),
     (_network, _cluster),
     problems=lambda _site: (),
+    pool=lambda _pool, _recipe: {},
     secrets=lambda _site: (),
-    pool=lambda _pool, _provisioning: {},
 )
 
 

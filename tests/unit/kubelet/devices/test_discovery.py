@@ -1,7 +1,7 @@
 import pytest
 
-from modelplane.kubelet.devices import claims, device_discovery, resource_slices
-from modelplane.kubelet.devices.local_device import CPU_DRIVER, NVIDIA_DRIVER, DiscoveredDevice
+from modelplane.kubelet import device_allocation, device_discovery
+from modelplane.kubelet.device_discovery import CPU_DRIVER, NVIDIA_DRIVER, DiscoveredDevice
 from support.rejections import message_of
 
 CPU = DiscoveredDevice(CPU_DRIVER, "cpu-0", {"type": {"string": "cpu"}}, {"memory": "1024Mi"})
@@ -35,7 +35,7 @@ def test_an_engine_sees_its_own_gpus_only() -> None:
 
 def test_devices_are_published_in_one_slice_per_driver() -> None:
     node = {"metadata": {"name": "local", "uid": "n-1"}}
-    assert resource_slices.build_slice(node, CPU_DRIVER, [CPU], 4) == {
+    assert device_allocation.build_slice(node, CPU_DRIVER, [CPU], 4) == {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceSlice",
         "metadata": {
@@ -71,7 +71,10 @@ def claim(uid: str, *names: str) -> dict[str, object]:
 
 
 def test_the_devices_of_a_claim() -> None:
-    assert claims.list_allocated("c", claim("p-1", "gpu-1", "gpu-0"), POD, GPUS) == (GPUS[1], GPUS[0])
+    assert device_allocation.list_allocated("c", claim("p-1", "gpu-1", "gpu-0"), POD, GPUS) == (
+        GPUS[1],
+        GPUS[0],
+    )
 
 
 @pytest.mark.parametrize(
@@ -96,12 +99,15 @@ def test_the_devices_of_a_claim() -> None:
     ],
 )
 def test_a_claim_that_is_not_the_pods_says_why(found: dict[str, object] | None, message: str) -> None:
-    assert message_of(claims.list_allocated("c", found, POD, GPUS)) == message
+    assert message_of(device_allocation.list_allocated("c", found, POD, GPUS)) == message
 
 
 def test_a_claim_is_found_by_name_or_through_its_template() -> None:
     pod = {"status": {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "qwen-gpu-x"}]}}
-    assert claims.find_claim_name({"name": "gpu", "resourceClaimName": "mine"}, pod) == "mine"
-    assert claims.find_claim_name({"name": "gpu", "resourceClaimTemplateName": "t"}, pod) == "qwen-gpu-x"
-    refused = claims.find_claim_name({"name": "nic", "resourceClaimTemplateName": "t"}, pod)
+    assert device_allocation.find_claim_name({"name": "gpu", "resourceClaimName": "mine"}, pod) == "mine"
+    assert (
+        device_allocation.find_claim_name({"name": "gpu", "resourceClaimTemplateName": "t"}, pod)
+        == "qwen-gpu-x"
+    )
+    refused = device_allocation.find_claim_name({"name": "nic", "resourceClaimTemplateName": "t"}, pod)
     assert message_of(refused) == 'claim "nic" has not been made from its template yet'

@@ -6,7 +6,7 @@ from typing import Final
 from modelplane.api.fields.cluster.devices import DeviceRequest
 from modelplane.api.fields.pods.engines import ENGINE_PORT, Phase, Role
 from modelplane.api.model_deployment import Engine, Member
-from modelplane.compose.replica.backends.parallelism import DATA, PIPELINE, TENSOR
+from modelplane.compose.replica.backends.kserve import DATA, PIPELINE, TENSOR
 from modelplane.offline.files.diagnostics import quote
 from modelplane.offline.lint.engines.engine_commands import EngineCommand, Flags, Given
 
