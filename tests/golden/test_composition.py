@@ -24,17 +24,19 @@ from modelplane.compose.composition import (
     Silence,
     Unknown,
 )
-from modelplane.compose.deployment.deployment_facts import DeploymentFacts
-from modelplane.compose.gateway.gateway_facts import GatewayFacts
-from modelplane.compose.inference_autoscaler import AutoscalerFacts
-from modelplane.compose.key.key_facts import KeyFacts
+from modelplane.compose.facts import (
+    AutoscalerFacts,
+    DeploymentFacts,
+    EndpointFacts,
+    GatewayFacts,
+    KeyFacts,
+    ReplicaFacts,
+    ServiceFacts,
+)
 from modelplane.compose.kinds import COMPOSERS
-from modelplane.compose.model_endpoint import EndpointFacts
-from modelplane.compose.replica.replica_facts import ReplicaFacts
-from modelplane.compose.service.service_facts import ServiceFacts
-from modelplane.compose.serving_stack.stack_facts import StackFacts
-from modelplane.deciders.autoscaling import state as autoscaling
-from modelplane.deciders.canary.state import Observed
+from modelplane.compose.serving_stack.component import StackFacts
+from modelplane.deciders.autoscaling import decision
+from modelplane.deciders.canary import Observed
 from modelplane.deciders.cluster_health import Standing, State, Watched
 from modelplane.gateway.mutual_tls import Link
 from modelplane.gateway.tokens import read as read_keys
@@ -105,7 +107,7 @@ def _key(case: dict[str, Any]) -> KeyFacts:
 
 
 def _autoscaler(case: dict[str, Any]) -> AutoscalerFacts:
-    decided = convert(case["autoscaling"], autoscaling.State) if "autoscaling" in case else None
+    decided = convert(case["autoscaling"], decision.State) if "autoscaling" in case else None
     return AutoscalerFacts(decided, case.get("gatewayWithoutModule", ""))
 
 

@@ -14,16 +14,15 @@ from modelplane.api.schema.crd import crd
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.workload_kinds import Place, rows
 from modelplane.controllers import fleet_resources
-from modelplane.crossplane.function.messages import RunFunctionRequest
-from modelplane.crossplane.function.owned_fields import owned
+from modelplane.crossplane.function.applied_fields import owned
 from modelplane.crossplane.function.runner import Runner
-from modelplane.crossplane.function.structs import to_object
+from modelplane.crossplane.function.structs import RunFunctionRequest, to_object
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource
 from modelplane.local import setup
 from modelplane.local.home import Home
-from modelplane.local.kubernetes.bulk_apply import wait_until_established
+from modelplane.local.kubernetes.cluster_objects import wait_until_established
 from modelplane.local.supervision import lifecycle
 from modelplane.local.supervision.processes import CONTROL_PLANE
 from support.goldens import GOLDENS

@@ -14,9 +14,8 @@ from modelplane.compose.clouds.table import RECIPES
 from modelplane.compose.composition import Blocked, Desired, Request, Unknown
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.crossplane.function.companions import IN_USE
-from modelplane.crossplane.function.messages import RunFunctionRequest
 from modelplane.crossplane.function.runner import Runner
-from modelplane.crossplane.function.structs import to_object
+from modelplane.crossplane.function.structs import RunFunctionRequest, to_object
 from support.goldens import GOLDENS
 
 FOLDERS = ("inference_cluster", *(recipe.type.__module__.rpartition(".")[2] for recipe in RECIPES.values()))

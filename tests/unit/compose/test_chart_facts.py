@@ -17,11 +17,10 @@ from modelplane.api.fields.cluster.stack_components import ComponentName as Name
 from modelplane.api.inference_gateway import Backend, InferenceGateway
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Desired, Request
+from modelplane.compose.facts import GatewayFacts
 from modelplane.compose.gateway import installed_gateway
-from modelplane.compose.gateway.gateway_facts import GatewayFacts
 from modelplane.compose.serving_stack import stack_flow
-from modelplane.compose.serving_stack.component import Component
-from modelplane.compose.serving_stack.stack_facts import StackFacts
+from modelplane.compose.serving_stack.component import Component, StackFacts
 from modelplane.compose.serving_stack.table import COMPONENTS
 from modelplane.compose.workload_kinds import capabilities
 from support.goldens import GOLDENS

@@ -12,8 +12,8 @@ from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 from modelplane.api import labels
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.crossplane.function import remote
-from modelplane.crossplane.function.messages import RunFunctionRequest
 from modelplane.crossplane.function.runner import Runner
+from modelplane.crossplane.function.structs import RunFunctionRequest
 from modelplane.kube import timestamps
 from modelplane.telemetry import metric_definitions, metrics
 from modelplane.telemetry.metric_definitions import Program, Result

@@ -48,6 +48,6 @@ class Check(msgspec.Struct):
 
 def _check(template: "ReplicaTemplate") -> "Rejected | None":
     """Return the first setting that KServe cannot express; None if it can express all."""
-    from modelplane.compose.replica.backends.kserve_limits import rejections  # noqa: PLC0415 - heavy, and rarely used
+    from modelplane.compose.replica.backends.kserve_pods import rejections  # noqa: PLC0415 - heavy, and rarely used
 
     return next(rejections(template.engines), None)
