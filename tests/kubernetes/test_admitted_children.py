@@ -23,6 +23,7 @@ from modelplane.controllers.children.ownership import stamp
 from modelplane.kube.client import Client
 from support.cluster_identity import OURS, limited, prepare, refusal
 from support.goldens import GOLDENS
+from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kubernetes
 
@@ -66,7 +67,7 @@ def _children(owner: str) -> list[tuple[str, dict[str, Any]]]:
 def registered(control_plane):
     async def install():
         async with Client.from_kubeconfig(
-            str(control_plane.kubeconfig), known=fleet_resources.known
+            str(control_plane.kubeconfig), known=fleet_resources.known, timeout_s=PATIENCE_S
         ) as administrator:
             await prepare(administrator, NAMESPACES)
 

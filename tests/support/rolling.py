@@ -107,8 +107,28 @@ class Deployed:
         end = time.monotonic() + _PATIENCE_S
         while not ((said := self.rollout("status")).startswith(beginning) and also(said)):
             assert time.monotonic() < end, (said, self.get("mr,pods"))
-            time.sleep(0.5)  # a step of a canary may last no longer than a second
+            time.sleep(LOOK_S)
         return said
+
+    @contextmanager
+    def phases_of_canary(self) -> Iterator[list[str]]:
+        """Watch the deployment; the list has, at the end, every phase of its canary that was written."""
+        watch = ["get", "md", self.name, "-n", NAMESPACE, "--watch"]
+        phase = """jsonpath={.status.rollout.canary.phase}{"\\n"}"""
+        with subprocess.Popen(
+            [sys.executable, "-m", "modelplane.cli.main", "kubectl", *watch, "-o", phase],
+            env={"MODELPLANE_HOME": str(self.fleet.home.root), "PATH": ""},
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as watching:
+            assert watching.stdout
+            watching.stdout.readline()  # of the deployment as it is: the watch goes on from there
+            phases: list[str] = []
+            try:
+                yield phases
+            finally:
+                watching.terminate()
+                phases += watching.stdout.read().split()
 
     def until_complete(self) -> str:
         """Wait until every replica has the template and serves; return the status."""
