@@ -23,7 +23,7 @@ from modelplane.host import addresses
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.kubelet.devices import Share, discover
+from modelplane.kubelet.local_devices import Share, discover
 from modelplane.local.home import Home
 from modelplane.local.kubernetes import bootstrap, cluster_objects
 from modelplane.local.supervision import lifecycle

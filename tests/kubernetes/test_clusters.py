@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from modelplane.kubelet import devices
-from modelplane.kubelet.devices import format_mebibytes
+from modelplane.kubelet import local_devices
+from modelplane.kubelet.local_devices import format_mebibytes
 from modelplane.local.home import Home
 from modelplane.local.supervision import lifecycle
 from support.fleets import Fleet
@@ -50,7 +50,7 @@ def test_the_clusters_divide_the_machine(two: Fleet) -> None:
         for each in CLUSTERS
     ]
     memory = [each[0]["spec"]["devices"][0]["capacity"]["memory"]["value"] for each in slices]
-    assert memory == [format_mebibytes(devices.measure_memory() // 2)] * 2
+    assert memory == [format_mebibytes(local_devices.measure_memory() // 2)] * 2
 
 
 def test_the_administrator_of_one_cluster_is_nobody_on_another(two: Fleet, tmp_path: Path) -> None:

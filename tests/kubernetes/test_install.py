@@ -29,7 +29,7 @@ from modelplane.install.cluster_requirements import build_instructions
 from modelplane.install.installation_options import CONTROLLER, GATEWAY
 from modelplane.kube import resources
 from modelplane.kube.client import Client
-from modelplane.kubelet.devices import discover
+from modelplane.kubelet.local_devices import discover
 from modelplane.local import settings, setup
 from modelplane.local.home import Home
 from modelplane.local.kubernetes import bootstrap, cluster_objects

@@ -27,7 +27,7 @@ from modelplane.install.roles import Role, build_account
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.kubelet.devices import CPU_DRIVER
+from modelplane.kubelet.local_devices import CPU_DRIVER
 from modelplane.local.home import Home
 from modelplane.local.kubernetes import bootstrap, cluster_objects
 from support.attacked import eventually

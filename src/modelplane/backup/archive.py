@@ -32,6 +32,15 @@ NAME: Final = "modelplane-backup"
 
 _encode = msgspec.json.Encoder().encode
 
+_NONCE_BYTES: Final = 12
+_SALT_BYTES: Final = 16
+_KEY_BYTES: Final = 32
+# Constants, because a file must not choose how much memory its reader takes: 64 MiB.
+_COST: Final = {"n": 2**16, "r": 8, "p": 1}
+LEAST_CHARACTERS: Final = 12
+"""The shortest passphrase that is accepted."""
+_MOST_BYTES: Final = 4096
+
 
 class Damaged(UserError):
     """The file is not a whole backup; the message says why."""
@@ -219,17 +228,6 @@ def _line(data: bytes, place: int) -> Line:
     if line.header is not None and line.header.name != NAME:
         raise Damaged("it is not a backup of Modelplane")
     return line
-
-
-_NONCE_BYTES: Final = 12
-_SALT_BYTES: Final = 16
-_KEY_BYTES: Final = 32
-# Constants, because a file must not choose how much memory its reader takes: 64 MiB.
-_COST: Final = {"n": 2**16, "r": 8, "p": 1}
-LEAST_CHARACTERS: Final = 12
-"""The shortest passphrase that is accepted."""
-
-_MOST_BYTES: Final = 4096
 
 
 def read_passphrase(path: Path) -> bytes:

@@ -46,6 +46,9 @@ _NAME: Final = re.compile(DNS_SUBDOMAIN)
 _NAMESPACE: Final = re.compile(DNS_LABEL)
 _LONGEST: Final = 253
 
+MANAGER = "modelplane-restore"
+"""The field manager of a restore."""
+
 
 class Named(NamedTuple):
     """A Secret or ConfigMap that an object names."""
@@ -66,8 +69,7 @@ def find_named(item: Mapping[str, Any]) -> frozenset[Named]:
 
     Those of a cluster-scoped object are in the system's namespace.
     """
-    namespace = item["metadata"].get("namespace") or SYSTEM_NAMESPACE
-    return frozenset(_in(item.get("spec"), namespace))
+    return frozenset(_in(item.get("spec"), item["metadata"].get("namespace") or SYSTEM_NAMESPACE))
 
 
 def _in(value: Any, namespace: str) -> Iterator[Named]:
@@ -89,17 +91,6 @@ def _reference(kind: str, content: Any, namespace: str) -> Iterator[Named]:
         place = named_namespace if isinstance(named_namespace, str) and named_namespace else namespace
         if can_exist(place, name):
             yield Named(kind, place, name)
-
-
-_OURS = f"{labels.MANAGED_BY}=modelplane"
-
-MANAGER = "modelplane-restore"
-"""The field manager of a restore."""
-
-_CROSSPLANE = (
-    "Crossplane reconciles this fleet, and a backup does not have Crossplane's own objects: back up the "
-    "whole control plane, see docs/how-to/backup.md"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +130,7 @@ def list_contents() -> tuple[Content, ...]:
         *(
             Content(
                 of_row(row),
-                _OURS,
+                f"{labels.MANAGED_BY}=modelplane",
                 has_status=not row.built_in,
                 keeps_bytes=row.built_in,
                 optional=not row.built_in,
@@ -173,5 +164,8 @@ async def list_installed(client: Client) -> Sequence[Object]:
     asked = [await client.get(resources.CUSTOM_RESOURCE_DEFINITIONS, name) for name in names]
     definitions = [definition for definition in asked if definition is not None]
     if any(map(crossplane_owns, definitions)):
-        raise UserError(_CROSSPLANE)
+        raise UserError(
+            "Crossplane reconciles this fleet, and a backup does not have Crossplane's own objects: back up "
+            "the whole control plane, see docs/how-to/backup.md"
+        )
     return definitions

@@ -177,8 +177,7 @@ class Restorer:
         return await self._client.apply(body, force=False)
 
     async def _existing(self, entry: Entry, item: Object) -> Object:
-        resource = entry.content.resource
-        live = await self._client.get(resource, entry.name, entry.namespace or None)
+        live = await self._client.get(entry.content.resource, entry.name, entry.namespace or None)
         if live is None or not is_restored(item, live):
             raise UserError(f"{entry} was changed there meanwhile: run the command again")
         annotations = record(item)
@@ -248,8 +247,7 @@ async def _together(do: Callable[[Entry], Awaitable[None]], entries: Iterable[En
         for entry in entries:
             await do(entry)
 
-    results = await asyncio.gather(*(work(waiting) for _ in range(_AT_A_TIME)), return_exceptions=True)
-    for result in results:
+    for result in await asyncio.gather(*(work(waiting) for _ in range(_AT_A_TIME)), return_exceptions=True):
         if isinstance(result, BaseException):
             raise result
 

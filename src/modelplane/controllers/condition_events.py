@@ -20,7 +20,11 @@ from modelplane.compose.conditions import Condition
 from modelplane.kube import errors, events, timestamps
 from modelplane.kube.client import Client
 
+_log = logging.getLogger(__name__)
+
 _MOST_NAMED: Final = 8
+
+CONTROLLER = "modelplane.ai/controller"
 
 
 class Decision(NamedTuple):
@@ -59,11 +63,6 @@ def _counted(replicas: list[Object], where: str) -> str:
     return f"{number_of(len(replicas), 'replica')}: {listing(named, _MOST_NAMED)}"
 
 
-_log = logging.getLogger(__name__)
-
-CONTROLLER = "modelplane.ai/controller"
-
-
 class Recorder:
     """Writes an event when a condition changed, or replicas were decided (``events.k8s.io/v1``)."""
 
@@ -74,8 +73,7 @@ class Recorder:
     async def record(self, owner: Mapping[str, Any], condition: Condition) -> None:
         """Record that a condition changed."""
         warning = is_warning(condition.type, condition.reason, holds=condition.holds)
-        decision = Decision(condition.reason, condition.type, condition.message)
-        await self.tell(owner, decision, warning=warning)
+        await self.tell(owner, Decision(condition.reason, condition.type, condition.message), warning=warning)
 
     async def tell(self, owner: Mapping[str, Any], said: Decision, *, warning: bool = False) -> None:
         """Record what happened to an object; an event that cannot be written is not worth a retry."""

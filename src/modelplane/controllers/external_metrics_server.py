@@ -43,7 +43,6 @@ _OLDEST_S = 15.0
 _SILENCE_S = 5.0
 """Longest silence of a client, and longest handshake: others than the API server get no further."""
 _AT_ONCE = 16
-_DEPLOYMENT = kind_name(ModelDeployment)
 
 
 class ExternalMetrics(Runnable):
@@ -90,7 +89,7 @@ class ExternalMetrics(Runnable):
 
     def _deployments(self, namespace: str, name: str) -> tuple[Object, ...]:
         """Return a deployment by its name, or those of a namespace."""
-        known = self._informers[_DEPLOYMENT]
+        known = self._informers[kind_name(ModelDeployment)]
         if not name:
             return known.in_namespace(namespace)
         named = known.get(name, namespace)

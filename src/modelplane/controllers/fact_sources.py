@@ -40,8 +40,6 @@ from modelplane.controllers.gateway.gateway_controller import GatewayController
 from modelplane.controllers.gateway.mutual_tls_rollout import MutualTls
 from modelplane.controllers.interests import OwnerKey
 
-_SERVICE = kind_name(ModelService)
-
 
 @dataclass(frozen=True)
 class GatewaySource:
@@ -80,7 +78,9 @@ class ServiceSource:
             gateway_without_module=gateway.address.without_module,
             gateway_is_local=self.is_local,
             tier_budgets=self.budgets.tiers(owner),
-            endpoint_share=gateway.share(OwnerKey(_SERVICE, owner.metadata.namespace, owner.metadata.name)),
+            endpoint_share=gateway.share(
+                OwnerKey(kind_name(ModelService), owner.metadata.namespace, owner.metadata.name)
+            ),
         )
 
 

@@ -84,8 +84,7 @@ class Finalizer:
         users = [str(guard) for guard in self._guards(owner) if not self._is_child(owner, guard)]
         given_up, abandoned = self._given_up(owner), self._abandoned(owner)
         if users and not given_up:
-            message = f"waiting for {listing(users)} to go{self._patience(owner)}"
-            await self._reporter.deleting(owner, message)
+            await self._reporter.deleting(owner, f"waiting for {listing(users)} to go{self._patience(owner)}")
             return _LOOK_AGAIN_S
         if left := await self._left(owner, abandoned):
             await self._reporter.deleting(owner, f"waiting for {listing(left)} to go")
@@ -101,9 +100,8 @@ class Finalizer:
 
     def _guards(self, owner: Object) -> tuple[Guard, ...]:
         """Return the objects that need an owner."""
-        target = guards.Dependency(owner["kind"], *build_key(owner))
         return guards.users_of(
-            target,
+            guards.Dependency(owner["kind"], *build_key(owner)),
             (
                 item
                 for requirement in guards.on_deletion(owner)

@@ -212,8 +212,7 @@ class Election:
         began = self._sent_at
         while (remaining_s := self._candidacy.remaining_s(self._clock())) > 0:
             # From one attempt to the next, so that a slow answer takes no time from the next request.
-            pause_s = began + self._timing.retry_s - self._clock()
-            await asyncio.sleep(max(0.0, min(pause_s, remaining_s)))
+            await asyncio.sleep(max(0.0, min(began + self._timing.retry_s - self._clock(), remaining_s)))
             began = self._clock()
             await self._attempt(self._candidacy.remaining_s(began))
         raise Deposed(self._lost())

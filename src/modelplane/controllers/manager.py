@@ -72,8 +72,6 @@ _CLUSTER = kind_name(InferenceCluster)
 _GATEWAY = kind_name(InferenceGateway)
 _KEY = kind_name(ModelKey)
 _SERVICE = kind_name(ModelService)
-_ENDPOINT = kind_name(ModelEndpoint)
-_STACK = kind_name(ServingStack)
 _namespace = attrgetter("namespace")
 _ANY_CLUSTER = "*"
 """The lane of owners that write to many clusters; no cluster has this name."""
@@ -153,7 +151,9 @@ class Manager:
         )
 
     def _budgets_by(self, proxy: Proxy | None) -> Budgets:
-        tiers = Tiers(self._informers[_SERVICE], self._informers[_ENDPOINT], self._services_changed)
+        tiers = Tiers(
+            self._informers[_SERVICE], self._informers[kind_name(ModelEndpoint)], self._services_changed
+        )
         return Budgets(proxy, tiers=tiers, changed=self._keys_changed, touch=self._touch_gateway)
 
     def _mutual_tls_by(self, proxy: Proxy | None) -> MutualTls:
@@ -369,7 +369,7 @@ class Manager:
             self._gateway.touch()
             return
         self._enqueue(OwnerKey(_CLUSTER, "", cluster))
-        self._enqueue(OwnerKey(_STACK, SYSTEM_NAMESPACE, name_stack(cluster)))
+        self._enqueue(OwnerKey(kind_name(ServingStack), SYSTEM_NAMESPACE, name_stack(cluster)))
 
     def _touch_gateway(self) -> None:
         self._gateway.touch()

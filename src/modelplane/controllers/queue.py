@@ -25,7 +25,14 @@ from modelplane.kube import errors
 from modelplane.telemetry import metrics, traces
 from modelplane.telemetry.metric_definitions import Result
 
+_log = logging.getLogger(__name__)
+
 K = TypeVar("K", bound=Hashable)
+
+FIRST_DELAY_S = 0.05
+LAST_DELAY_S = 60.0
+LONGEST_REST_S = 1.0
+"""Longest delay of a failed key that is added again."""
 
 
 class Turns(Generic[K]):
@@ -53,12 +60,6 @@ class Turns(Generic[K]):
         if keys:
             self._flows[flow] = keys  # behind the others
         return key
-
-
-FIRST_DELAY_S = 0.05
-LAST_DELAY_S = 60.0
-LONGEST_REST_S = 1.0
-"""Longest delay of a failed key that is added again."""
 
 
 def _all_alike(_key: object) -> str:
@@ -189,9 +190,6 @@ class WorkQueue(Generic[K]):
 def delay_s(first_s: float, failures: int, longest_s: float) -> float:
     """Return the delay after an attempt that ``failures`` failed ones in a row preceded."""
     return min(first_s * 2.0 ** min(failures, 20), longest_s)  # a larger exponent overflows in the end
-
-
-_log = logging.getLogger(__name__)
 
 
 class Workers(Runnable):

@@ -33,6 +33,22 @@ from modelplane.telemetry.metric_definitions import Metric, Sample
 _WAITING = frozenset({ModelDeploymentReason.QUOTA_EXCEEDED, ModelDeploymentReason.QUOTA_UNKNOWN})
 """Reasons of a deployment whose replicas are not placed because of its quota."""
 
+_PROBLEMS: Final = {
+    "stale": (Reason.CAPACITY_STALE, Reason.NOT_OBSERVED),
+    "overcommitted": (Reason.OVERCOMMITTED,),
+    "drifted": (Reason.DRIFTED,),
+}
+"""Each problem, with the reasons that tell it."""
+_READY = {"True": "true", "False": "false"}
+_UNKNOWN = "unknown"
+_STOPPED = frozenset(
+    {
+        ModelDeploymentReason.CANARY_ABORTED,
+        ModelDeploymentReason.CANARY_HOLDS,
+        ModelDeploymentReason.CANARY_UNSUPPORTED,
+    }
+)
+
 
 def quota_samples(quotas: Iterable[Object], deployments: Iterable[Object]) -> Iterator[Sample]:
     """Yield the use of each quota, and the replicas of its namespaces that wait for it."""
@@ -65,19 +81,10 @@ def _waiting(deployments: Iterable[Object]) -> Counter[str]:
     """Return the replicas that are not placed because of a quota, by namespace."""
     found: Counter[str] = Counter()
     for deployment in deployments:
-        scheduled = condition_of(deployment, ModelDeploymentCondition.REPLICAS_SCHEDULED)
-        if scheduled.get("reason") in _WAITING:
+        if condition_of(deployment, ModelDeploymentCondition.REPLICAS_SCHEDULED).get("reason") in _WAITING:
             placed = deployment.get("status", {}).get("replicas", {}).get("total", 0)
             found[deployment["metadata"]["namespace"]] += max(standby.desired(deployment) - placed, 0)
     return found
-
-
-_PROBLEMS: Final = {
-    "stale": (Reason.CAPACITY_STALE, Reason.NOT_OBSERVED),
-    "overcommitted": (Reason.OVERCOMMITTED,),
-    "drifted": (Reason.DRIFTED,),
-}
-"""Each problem, with the reasons that tell it."""
 
 
 def lost_capacity(cluster: Object) -> Iterator[Sample]:
@@ -102,17 +109,6 @@ def unhealthy_devices(replica: Object) -> Iterator[Sample]:
         metadata = replica["metadata"]
         names = (metadata["namespace"], metadata["name"], replica["spec"]["clusterName"])
         yield Sample(metric_definitions.UNHEALTHY_DEVICES, names, len(found))
-
-
-_READY = {"True": "true", "False": "false"}
-_UNKNOWN = "unknown"
-_STOPPED = frozenset(
-    {
-        ModelDeploymentReason.CANARY_ABORTED,
-        ModelDeploymentReason.CANARY_HOLDS,
-        ModelDeploymentReason.CANARY_UNSUPPORTED,
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,16 +208,14 @@ def _stopped(deployment: Object) -> Iterator[Sample]:
     reason = condition_of(deployment, ModelDeploymentCondition.PROGRESSING).get("reason", "")
     if reason in _STOPPED:
         metadata = deployment["metadata"]
-        names = (metadata["namespace"], metadata["name"], reason)
-        yield Sample(metric_definitions.CANARY_STOPPED, names, 1)
+        yield Sample(metric_definitions.CANARY_STOPPED, (metadata["namespace"], metadata["name"], reason), 1)
 
 
 def _autoscaler(autoscaler: Object) -> Iterator[Sample]:
     name = (autoscaler["metadata"]["namespace"], autoscaler["metadata"]["name"])
     active = condition_of(autoscaler, InferenceAutoscalerCondition.SCALING_ACTIVE)
     if active.get("status") != "True":
-        labels = (*name, active.get("reason", "Unknown"))
-        yield Sample(metric_definitions.AUTOSCALER_INERT, labels, 1)
+        yield Sample(metric_definitions.AUTOSCALER_INERT, (*name, active.get("reason", "Unknown")), 1)
     limited = condition_of(autoscaler, InferenceAutoscalerCondition.SCALING_LIMITED)
     if limited.get("status") == "True":
         yield Sample(metric_definitions.AUTOSCALER_LIMITED, (*name, limited["reason"]), 1)
@@ -272,8 +266,7 @@ def _amount(
 def evictions(cluster: Object) -> Iterator[Sample]:
     """Yield the notices of a cluster's nodes, and its pools that are blocked."""
     name, status = cluster["metadata"]["name"], cluster.get("status") or {}
-    noticed = Counter(notice["pool"] for notice in status.get("evictionNotices", ()))
-    for pool, count in noticed.items():
+    for pool, count in Counter(notice["pool"] for notice in status.get("evictionNotices", ())).items():
         yield Sample(metric_definitions.EVICTION_NOTICES, (name, pool), count)
     for pool in status.get("gpuPools", ()):
         if pool.get("blockedUntil"):

@@ -36,6 +36,11 @@ from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer, Key, build_key
 from modelplane.kube.resources import Object
 
+_log = logging.getLogger(__name__)
+
+_AT_ONCE = 8
+"""Children of one kind that are written to the control plane at the same time."""
+
 
 class Settled:
     """The server's spelling of manifests that it stored otherwise, by the object's uid."""
@@ -74,12 +79,6 @@ def _spelling(part: Any, whole: Any) -> Any:
     if isinstance(part, list | tuple) and isinstance(whole, list | tuple) and len(part) == len(whole):
         return [_spelling(p, w) for p, w in zip(part, whole, strict=True)]
     return whole
-
-
-_log = logging.getLogger(__name__)
-
-_AT_ONCE = 8
-"""Children of one kind that are written to the control plane at the same time."""
 
 
 class Writer:

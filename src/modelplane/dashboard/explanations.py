@@ -151,8 +151,7 @@ def _files(snapshot: Snapshot) -> Files:
 
 
 def _deployment(files: Files, item: Object) -> Explained:
-    result = placements.explain_briefly(files, item, _MOST_ROWS)
-    return placement_tables.report_deployment(result, _MOST_ROWS)
+    return placement_tables.report_deployment(placements.explain_briefly(files, item, _MOST_ROWS), _MOST_ROWS)
 
 
 def _service(files: Files, item: Object) -> Explained:

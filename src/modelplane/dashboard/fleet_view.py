@@ -37,6 +37,8 @@ KINDS: Final = (
     fleet_resources.MODEL_SERVICES,
 )
 
+_LOOK_EVERY_S: Final = 2.0
+
 
 class Watched:
     """The copies of all kinds."""
@@ -86,7 +88,9 @@ class Watched:
         """Return a sentence for each kind whose copy is missing, or may be stale, with its age."""
         now = (clock or asyncio.get_running_loop().time)()
         return tuple(
-            _sentence(informer, now) for informer in self._informers.values() if not _current(informer)
+            _sentence(informer, now)
+            for informer in self._informers.values()
+            if not (informer.synced and not informer.problem)
         )
 
     def _changed(self, _item: Object) -> None:
@@ -94,10 +98,6 @@ class Watched:
 
     def _answered(self, _informer: Informer) -> None:
         self.version += 1
-
-
-def _current(informer: Informer) -> bool:
-    return informer.synced and not informer.problem
 
 
 def _sentence(informer: Informer, now: float) -> str:
@@ -109,8 +109,6 @@ def _sentence(informer: Informer, now: float) -> str:
     since = datetime.now(UTC) - timedelta(seconds=now - informer.problem_since)
     return f"{what}: shown as of {since:%H:%M:%S} UTC, because they cannot be read: {informer.problem}"
 
-
-_LOOK_EVERY_S: Final = 2.0
 
 Feed = Callable[[], Iterable[UsageRecord]]
 """Returns the usage records since the last call; raises ``OSError`` if they cannot be read."""
@@ -156,8 +154,7 @@ class FleetView:
 
     async def _follow(self) -> None:
         while True:
-            tariff = _tariff_of(self._watched.take_snapshot())
-            rates = await asyncio.to_thread(self._look, tariff)
+            rates = await asyncio.to_thread(self._look, _tariff_of(self._watched.take_snapshot()))
             if rates != self._rates:
                 self._rates, self._rates_version = rates, self._rates_version + 1
             await asyncio.sleep(_LOOK_EVERY_S)

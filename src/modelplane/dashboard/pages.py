@@ -35,6 +35,11 @@ PER_PAGE: Final = 50
 
 _FRAGMENTS: Final = "_fragments"
 
+_MOST_CARDS: Final = 40
+"""Number of clusters up to which the map shows their pools and devices; with more, a cell for each."""
+_MOST_ATTENTION: Final = 6
+_NAME: Final = "([^/]{1,760})"
+
 
 @dataclass(frozen=True, slots=True)
 class Page:
@@ -113,11 +118,6 @@ def _decimal(value: float) -> str:
     """Return a number with two significant digits, or as a whole number from 10 on."""
     return f"{value:,.0f}" if value >= 10 or value == 0 else f"{value:.2g}"
 
-
-_MOST_CARDS: Final = 40
-"""Number of clusters up to which the map shows their pools and devices; with more, a cell for each."""
-
-_MOST_ATTENTION: Final = 6
 
 Query = Mapping[str, str]
 
@@ -283,10 +283,9 @@ def _explained(view: View, template: str, kind: str, namespace: str, name: str) 
     item = view.snapshot.find(kind, namespace, name)
     if item is None:
         return None
-    explained = explanations.explain(view.snapshot, item)
     values = {
         "title": f"{namespace}/{name}",
-        "explained": explained,
+        "explained": explanations.explain(view.snapshot, item),
         "rates": view.rates.get(f"{namespace}/{name}"),
         "spec": item["spec"],
     }
@@ -304,8 +303,6 @@ def _plan(_view: View, _query: Query) -> _Built:
 def _plan_values(text: str, planned: "Explained | None") -> Mapping[str, Any]:
     return {"title": "Plan", "text": text, "planned": planned, "live": False}
 
-
-_NAME: Final = "([^/]{1,760})"
 
 _PATHS: Final[tuple[tuple[re.Pattern[str], Callable[..., _Built]], ...]] = (
     (re.compile("/"), _fleet),

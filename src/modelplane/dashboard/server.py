@@ -40,6 +40,15 @@ _HEADERS: Final = {
 
 _KEY: Final = "key"
 
+_PUSH_EVERY_S: Final = 1.0
+_BEAT_EVERY_S: Final = 5.0
+_SHUTDOWN_S: Final = 1.0
+_STATIC: Final = {
+    "page.css": "text/css",
+    "page.js": "text/javascript",
+    "mark.svg": "image/svg+xml",
+}
+
 
 class Access:
     """The checks of every request."""
@@ -95,17 +104,6 @@ class Access:
 
 def _refused(status: int, why: str) -> web.Response:
     return web.Response(status=status, text=f"{why}\n")
-
-
-_PUSH_EVERY_S: Final = 1.0
-_BEAT_EVERY_S: Final = 5.0
-_SHUTDOWN_S: Final = 1.0
-
-_STATIC: Final = {
-    "page.css": "text/css",
-    "page.js": "text/javascript",
-    "mark.svg": "image/svg+xml",
-}
 
 
 class Server:

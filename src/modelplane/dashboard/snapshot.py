@@ -33,6 +33,8 @@ Objects = Mapping[str, Sequence[Object]]
 
 EVENT = "Event"
 
+_OURS = {kind.name for kind in KINDS}
+
 
 @dataclass(frozen=True, slots=True)
 class Devices:
@@ -285,9 +287,6 @@ def _service(item: Object, endpoints: _Labeled) -> Service:
     selected = len(set().union(*(endpoints.find_names(namespace, selector) for selector in selectors)))
     address = str((item.get("status") or {}).get("address") or "")
     return Service(namespace, name, find_readiness(item), address, selected)
-
-
-_OURS = {kind.name for kind in KINDS}
 
 
 @dataclass(frozen=True, slots=True)

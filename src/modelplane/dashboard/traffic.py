@@ -35,6 +35,8 @@ _FIRST_BYTES = 16 << 20
 _MOST_BYTES = 16 << 20
 """Maximum of one read; the rest is read by the next."""
 
+_RETRY_S: Final = 10.0
+
 
 class UsageTail:
     """Reads what is appended to the file."""
@@ -137,8 +139,6 @@ class Traffic:
 
 Records = Callable[[], Iterable[UsageRecord]]
 Problem = Callable[[], str]
-
-_RETRY_S: Final = 10.0
 
 
 @contextlib.asynccontextmanager

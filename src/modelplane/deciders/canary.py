@@ -17,6 +17,9 @@ WINDOW_S = 300.0
 
 _MOST_SAMPLES = 240
 
+COUNTS_EVERY_S: Final = 30.0
+"""Least time between two statuses that differ in counts only."""
+
 
 class Answers(msgspec.Struct, frozen=True):
     """Attempts that endpoints have completed."""
@@ -211,9 +214,6 @@ def _slow(new: Answers, old: Answers, limits: Limits) -> str | None:
 def _percent(rate: Fraction) -> str:
     return f"{float(rate * 100):.2f}".rstrip("0").rstrip(".") + "%"
 
-
-COUNTS_EVERY_S: Final = 30.0
-"""Least time between two statuses that differ in counts only."""
 
 _NONE: Final = Decision(Outcome.GOES_ON, "")
 

@@ -24,6 +24,20 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
+TRUSTED_AFTER_S: Final = 120.0
+LONGEST_S: Final = 1800.0
+_RELAPSE_S: Final = 3600.0
+_COUNTED: Final = 8
+PER_MINUTE: Final = 10
+"""Replicas that may begin to be replaced within a minute."""
+SHARE: Final = 10
+"""One cluster in so many may be replaced at a time, and one in any case."""
+_LARGEST: Final = 5 * PER_MINUTE
+"""Replicas that a move counts for at most: a larger deployment delays others by five minutes."""
+_STUCK_S: Final = 600.0
+"""Time after which a cluster with replicas that find no place makes room for the next one."""
+STALL_S: Final = 30.0
+
 
 class State(StrEnum):
     """State of a cluster, as its condition Reachable has it."""
@@ -94,13 +108,6 @@ def judge(seen: Witnesses) -> State | None:
     return State.REACHABLE if seen.api.evidence is Evidence.GOOD else None
 
 
-TRUSTED_AFTER_S: Final = 120.0
-LONGEST_S: Final = 1800.0
-_RELAPSE_S: Final = 3600.0
-_COUNTED: Final = 8
-_ANSWERS: Final = "it was lost, and has not answered for long enough yet"
-
-
 class Standing(msgspec.Struct, frozen=True):
     """State of a cluster.
 
@@ -121,8 +128,7 @@ class Standing(msgspec.Struct, frozen=True):
     @property
     def trusted_after_s(self) -> float:
         """Seconds without a bad witness after which it is trusted again."""
-        doublings = max(len(self.losses) - 1, 0)
-        return min(TRUSTED_AFTER_S * 2.0 ** min(doublings, 10), LONGEST_S)
+        return min(TRUSTED_AFTER_S * 2.0 ** min(max(len(self.losses) - 1, 0), 10), LONGEST_S)
 
     def restart(self) -> "Standing":
         """Return the same state, watched from now."""
@@ -146,20 +152,13 @@ def advance(before: Standing, seen: Witnesses, now: float, passed_s: float) -> S
     answers_s = before.answers_s + passed_s if before.state is State.RETURNING else 0.0
     if answers_s >= after.trusted_after_s:
         return Standing(losses=losses)
-    return replace(after, state=State.RETURNING, answers_s=answers_s, cause=_ANSWERS)
+    return replace(
+        after,
+        state=State.RETURNING,
+        answers_s=answers_s,
+        cause="it was lost, and has not answered for long enough yet",
+    )
 
-
-PER_MINUTE: Final = 10
-"""Replicas that may begin to be replaced within a minute."""
-
-SHARE: Final = 10
-"""One cluster in so many may be replaced at a time, and one in any case."""
-
-_LARGEST: Final = 5 * PER_MINUTE
-"""Replicas that a move counts for at most: a larger deployment delays others by five minutes."""
-
-_STUCK_S: Final = 600.0
-"""Time after which a cluster with replicas that find no place makes room for the next one."""
 
 Key: TypeAlias = tuple[str, str]
 """A cluster and a deployment."""
@@ -269,9 +268,6 @@ def explain_pause(clusters: Mapping[str, Located], own_problem: str | None) -> s
     if len(also) * 3 > len(outside):
         return f"{len(also)} of the {len(outside)} clusters outside {exempt} do not answer either"
     return None
-
-
-STALL_S: Final = 30.0
 
 
 class ClusterSeen(msgspec.Struct, frozen=True):

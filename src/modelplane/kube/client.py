@@ -14,10 +14,9 @@ import msgspec
 from lightkube.config.client_adapter import BearerAuth
 from lightkube.config.kubeconfig import SERVICE_ACCOUNT
 
-from modelplane.kube import connection, errors, http_messages, informer, resources
+from modelplane.kube import connection, errors, http_messages, resources
 from modelplane.kube.fence import Fence, build_trace
-from modelplane.kube.http_messages import Requests
-from modelplane.kube.informer import ObjectList, WatchEvent
+from modelplane.kube.http_messages import ObjectList, Requests, WatchEvent
 from modelplane.kube.resources import Discovery, Known, Object, Resource
 
 _CONTENT_TYPES = {
@@ -122,10 +121,10 @@ class Client:
         response = await self._send(
             "GET",
             resource.build_path(namespace),
-            informer.build_selectors(labels, fields),
-            accept=informer.choose_media_type(metadata_only, "List"),
+            http_messages.build_selectors(labels, fields),
+            accept=http_messages.choose_media_type(metadata_only, "List"),
         )
-        return informer.decode_list(http_messages.decode_object(*response), resource)
+        return http_messages.decode_list(http_messages.decode_object(*response), resource)
 
     async def list_pages(
         self,
@@ -142,11 +141,11 @@ class Client:
         """
         rest = ""
         while True:
-            params = informer.build_selectors(labels, "") | informer.build_page_parameters(
+            params = http_messages.build_selectors(labels, "") | http_messages.build_page_parameters(
                 limit, resource_version, rest
             )
             response = await self._send("GET", resource.build_path(namespace), params)
-            page = informer.decode_list(http_messages.decode_object(*response), resource)
+            page = http_messages.decode_list(http_messages.decode_object(*response), resource)
             yield page
             rest = page.rest
             if not rest:
@@ -166,13 +165,15 @@ class Client:
 
         Raises ``Gone`` when the version is too old to continue from.
         """
-        params = informer.build_selectors(labels, fields) | informer.build_watch_parameters(resource_version)
+        params = http_messages.build_selectors(labels, fields) | http_messages.build_watch_parameters(
+            resource_version
+        )
         request = self._requests.build(
             "GET",
             resource.build_path(namespace),
             params,
-            httpx2.Timeout(self._timeout_s, read=informer.SILENCE_S),
-            accept=informer.choose_media_type(metadata_only, ""),
+            httpx2.Timeout(self._timeout_s, read=http_messages.SILENCE_S),
+            accept=http_messages.choose_media_type(metadata_only, ""),
         )
         async with http_messages.raise_unreachable():
             async with asyncio.timeout(self._timeout_s * _DEADLINE):
@@ -182,7 +183,7 @@ class Client:
                     await response.aread()
                     http_messages.raise_for_status(response)
                 async for line in http_messages.read_lines(response):
-                    yield informer.decode_event(line, resource)
+                    yield http_messages.decode_event(line, resource)
             except httpx2.ReadTimeout:
                 return
             finally:

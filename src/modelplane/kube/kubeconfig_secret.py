@@ -27,6 +27,39 @@ _Time = Annotated[float, msgspec.Meta(ge=0, lt=253_402_300_800)]
 """Seconds since 1970, before the year 10000."""
 
 
+# The one in C is ten times as fast, and not in every build of the library.
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""The loader of every kubeconfig from a Secret."""
+_DEEPEST = 20
+"""Deepest nesting of a kubeconfig; an ordinary one has six levels."""
+LARGEST: Final = 256 * 1024
+"""Largest size of a kubeconfig, in bytes; an ordinary one has 10 KiB."""
+ACCEPTED: Final[Mapping[str, frozenset[str]]] = {
+    "context": frozenset({"cluster", "user", "namespace"}),
+    "cluster": frozenset({"server", "certificate-authority-data"}),
+    "user": frozenset({"token", "client-certificate-data", "client-key-data", "username", "password"}),
+}
+"""The fields that have an effect; each is a text."""
+_WITHOUT_EFFECT: Final = frozenset({"extensions", "disable-compression"})
+_CREDENTIAL: Final = "use a token, or client-certificate-data and client-key-data"
+REFUSED: Final[Mapping[str, str]] = {
+    "exec": f"it would run a program in the controllers: {_CREDENTIAL}",
+    "auth-provider": f"it would run code of a cloud in the controllers: {_CREDENTIAL}",
+    "tokenFile": "it would read a file of the controllers: use token",
+    "client-certificate": "it would read a file of the controllers: use client-certificate-data",
+    "client-key": "it would read a file of the controllers: use client-key-data",
+    "certificate-authority": "it would read a file of the controllers: use certificate-authority-data",
+    "proxy-url": "it would send the credential through a proxy: remove it",
+    "insecure-skip-tls-verify": (
+        "it would send the credential to an unverified server: use certificate-authority-data"
+    ),
+    "tls-server-name": (
+        "the certificate is verified for the host in server: use a name of the certificate there"
+    ),
+}
+"""Reasons against known fields, with the remedy. Any other field that is not accepted is refused too."""
+
+
 class _Payload(msgspec.Struct):
     sub: str
     iat: _Time | None = None
@@ -83,45 +116,6 @@ def decode_claims(token: str) -> Claims | None:
     if payload.iat is None or payload.iat >= payload.exp:
         return None
     return Claims(payload.sub, Lifetime(payload.iat, payload.exp))
-
-
-# The one in C is ten times as fast, and not in every build of the library.
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""The loader of every kubeconfig from a Secret."""
-
-_DEEPEST = 20
-"""Deepest nesting of a kubeconfig; an ordinary one has six levels."""
-
-LARGEST: Final = 256 * 1024
-"""Largest size of a kubeconfig, in bytes; an ordinary one has 10 KiB."""
-
-ACCEPTED: Final[Mapping[str, frozenset[str]]] = {
-    "context": frozenset({"cluster", "user", "namespace"}),
-    "cluster": frozenset({"server", "certificate-authority-data"}),
-    "user": frozenset({"token", "client-certificate-data", "client-key-data", "username", "password"}),
-}
-"""The fields that have an effect; each is a text."""
-
-_WITHOUT_EFFECT: Final = frozenset({"extensions", "disable-compression"})
-
-_CREDENTIAL: Final = "use a token, or client-certificate-data and client-key-data"
-
-REFUSED: Final[Mapping[str, str]] = {
-    "exec": f"it would run a program in the controllers: {_CREDENTIAL}",
-    "auth-provider": f"it would run code of a cloud in the controllers: {_CREDENTIAL}",
-    "tokenFile": "it would read a file of the controllers: use token",
-    "client-certificate": "it would read a file of the controllers: use client-certificate-data",
-    "client-key": "it would read a file of the controllers: use client-key-data",
-    "certificate-authority": "it would read a file of the controllers: use certificate-authority-data",
-    "proxy-url": "it would send the credential through a proxy: remove it",
-    "insecure-skip-tls-verify": (
-        "it would send the credential to an unverified server: use certificate-authority-data"
-    ),
-    "tls-server-name": (
-        "the certificate is verified for the host in server: use a name of the certificate there"
-    ),
-}
-"""Reasons against known fields, with the remedy. Any other field that is not accepted is refused too."""
 
 
 def read_content(
@@ -202,7 +196,11 @@ def _current(kubeconfig: Mapping[str, Any], named: str) -> dict[str, Any]:
 def _entry(kubeconfig: Mapping[str, Any], part: str, name: str, named: str) -> dict[str, str]:
     """Return the fields of a named context, cluster or user that have an effect."""
     listed = kubeconfig.get(f"{part}s")
-    entries = [entry for entry in listed if _is_named(entry, name)] if isinstance(listed, list) else []
+    entries = (
+        [entry for entry in listed if (isinstance(entry, Mapping) and entry.get("name") == name)]
+        if isinstance(listed, list)
+        else []
+    )
     if len(entries) != 1 or not isinstance(entries[0].get(part), Mapping):
         raise ValueError(f"{named} does not have one {part} of the name that its current context uses")
     fields = {field: value for field, value in entries[0][part].items() if value}
@@ -213,10 +211,6 @@ def _entry(kubeconfig: Mapping[str, Any], part: str, name: str, named: str) -> d
         if field in ACCEPTED[part] and not isinstance(value, str):
             _refuse(path, "it is not text: put the value in quotes", named)
     return {field: value for field, value in fields.items() if field in ACCEPTED[part]}
-
-
-def _is_named(entry: object, name: str) -> bool:
-    return isinstance(entry, Mapping) and entry.get("name") == name
 
 
 def _is_https(server: str) -> bool:

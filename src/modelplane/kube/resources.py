@@ -110,8 +110,11 @@ VALIDATING_ADMISSION_POLICY_BINDINGS = Resource(
     namespaced=False,
 )
 
-_ALL = tuple(value for value in list(globals().values()) if isinstance(value, Resource))
-_BY_KIND = {(resource.api_version, resource.kind): resource for resource in _ALL}
+_BY_KIND = {
+    (value.api_version, value.kind): value
+    for value in list(globals().values())
+    if isinstance(value, Resource)
+}
 
 
 def find_known(api_version: str, kind: str) -> Resource | None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from modelplane.kube.client import Client
-from modelplane.kubelet.devices import DiscoveredDevice
+from modelplane.kubelet.local_devices import DiscoveredDevice
 from modelplane.kubelet.pod_events import Recorder
 from modelplane.kubelet.records import AgentDirectory
 from modelplane.kubelet.runtime.container_cli import ContainerRuntimes

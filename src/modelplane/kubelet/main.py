@@ -17,7 +17,7 @@ from modelplane.host.signals import run_until_signalled
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.kubelet import node
-from modelplane.kubelet.devices import DiscoveredDevice, Share, discover, publish_devices
+from modelplane.kubelet.local_devices import DiscoveredDevice, Share, discover, publish_devices
 from modelplane.kubelet.log_server import LogServer, ServerSettings
 from modelplane.kubelet.machine import Machine
 from modelplane.kubelet.node import NodeSettings

@@ -17,8 +17,8 @@ from modelplane.api import labels
 from modelplane.kube import errors, resources, timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.kubelet import devices
-from modelplane.kubelet.devices import format_mebibytes
+from modelplane.kubelet import local_devices
+from modelplane.kubelet.local_devices import format_mebibytes
 
 LEASE_NAMESPACE = "kube-node-lease"
 ADDRESS = "127.0.0.1"
@@ -36,7 +36,7 @@ class NodeSettings:
     pool: str
     port: int
     """Port of the log server."""
-    share: devices.Share = devices.WHOLE
+    share: local_devices.Share = local_devices.WHOLE
     """Its part of the machine."""
 
 
@@ -48,7 +48,7 @@ def build_node(settings: NodeSettings) -> Object:
         "metadata": {
             "name": settings.name,
             "labels": {
-                "kubernetes.io/arch": devices.find_architecture(),
+                "kubernetes.io/arch": local_devices.find_architecture(),
                 "kubernetes.io/hostname": settings.name,
                 "kubernetes.io/os": "linux",
                 labels.POOL: settings.pool,
@@ -60,8 +60,8 @@ def build_node(settings: NodeSettings) -> Object:
 def build_status(settings: NodeSettings, now: str, former: Mapping[str, Any]) -> Object:
     """Return the Node's status; a condition that is known to hold keeps its time of transition."""
     room = {
-        "cpu": f"{devices.count_cores() * 1000 // settings.share.parts}m",
-        "memory": format_mebibytes(devices.measure_memory() // settings.share.parts),
+        "cpu": f"{local_devices.count_cores() * 1000 // settings.share.parts}m",
+        "memory": format_mebibytes(local_devices.measure_memory() // settings.share.parts),
         "pods": "110",
     }
     before = {condition["type"]: condition for condition in former.get("conditions", ())}
@@ -79,7 +79,7 @@ def build_status(settings: NodeSettings, now: str, former: Mapping[str, Any]) ->
         "conditions": conditions,
         "daemonEndpoints": {"kubeletEndpoint": {"Port": settings.port}},
         "nodeInfo": {
-            "architecture": devices.find_architecture(),
+            "architecture": local_devices.find_architecture(),
             "bootID": _first_line("/proc/sys/kernel/random/boot_id"),
             "containerRuntimeVersion": f"process://{__version__}",
             "kernelVersion": platform.release(),

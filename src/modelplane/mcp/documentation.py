@@ -34,6 +34,29 @@ _SENTENCE: Final = re.compile(r".+?[.?!](?=\s|$)")
 _LABEL: Final = re.compile(r"\*\*[^*]+[.:]\*\*\s+")
 _NOT_PROSE: Final = ("|", "```", "~~~", "![", "- ", "* ", ">", "#", "1. ")
 
+OPTIONAL = "Optional"
+_K1: Final = 3.0
+"""Saturation. It is above the usual 1.2, because the weights of fields multiply the counts."""
+_B: Final = 0.6
+"""Share of the length in the score."""
+_TITLE: Final = 4.0
+_HEADINGS: Final = 2.5
+_PATH: Final = 2.0
+_LINKS: Final = 2.0
+_WHOLE_PAGE: Final = 0.5
+"""Share of the score of the page in the score of a hit."""
+_SNIPPET: Final = 280
+"""Characters of a snippet."""
+_HUMPS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_STEMMER: Final = snowballstemmer.stemmer("english")
+_TABLE: Final = re.compile(r"\|[-|: ]*")
+_STOP_WORDS: Final = """
+a an and any are as at be by can could do does for from has have how i if in into is it its may me my need
+of on one or over should so such than that the their them then there these this to use was what when where
+which while who why will with without would you your
+"""
+_STOP: Final = frozenset(_STOP_WORDS.split())
+
 
 @dataclass(frozen=True, slots=True)
 class Section:
@@ -156,9 +179,6 @@ def _first_sentence(text: str) -> str | None:
     return None
 
 
-OPTIONAL = "Optional"
-
-
 def build_index(
     title: str,
     summary: str,
@@ -196,30 +216,6 @@ def _with_source(page: Page, source: str) -> str:
     return f"{heading}\n\nSource: {source}\n\n{body.strip()}\n"
 
 
-_K1: Final = 3.0
-"""Saturation. It is above the usual 1.2, because the weights of fields multiply the counts."""
-_B: Final = 0.6
-"""Share of the length in the score."""
-_TITLE: Final = 4.0
-_HEADINGS: Final = 2.5
-_PATH: Final = 2.0
-_LINKS: Final = 2.0
-_WHOLE_PAGE: Final = 0.5
-"""Share of the score of the page in the score of a hit."""
-_SNIPPET: Final = 280
-"""Characters of a snippet."""
-
-_HUMPS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_STEMMER: Final = snowballstemmer.stemmer("english")
-_TABLE: Final = re.compile(r"\|[-|: ]*")
-_STOP_WORDS: Final = """
-a an and any are as at be by can could do does for from has have how i if in into is it its may me my need of
-on one or over should so such than that the their them then there these this to use was what when where which
-while who why will with without would you your
-"""
-_STOP: Final = frozenset(_STOP_WORDS.split())
-
-
 @dataclass(frozen=True, slots=True)
 class Hit:
     """A page, and the section of it that fits best."""
@@ -254,8 +250,7 @@ class Index:
         query_terms = tuple(dict.fromkeys(split_terms(query)))
         whole = dict(zip((page.path for page in self._pages), self._by_page.score(query_terms), strict=True))
         best: dict[str, tuple[float, Page, Section]] = {}
-        scores = self._by_section.score(query_terms)
-        for (page, section), score in zip(self._sections, scores, strict=True):
+        for (page, section), score in zip(self._sections, self._by_section.score(query_terms), strict=True):
             total = (score + _WHOLE_PAGE * whole[page.path]) * self._weight(page.path)
             if total > best.get(page.path, (0.0,))[0]:
                 best[page.path] = (total, page, section)

@@ -105,7 +105,13 @@ def _section(page: Page, anchor: str) -> str:
     """Return a section with those below it. Raises ``UserError``."""
     for start, section in enumerate(page.sections):
         if section.anchor == anchor:
-            return "\n\n".join(_markdown(section) for section in _with_those_below(page, start)) + "\n"
+            return (
+                "\n\n".join(
+                    f"{'#' * len(section.trail)} {section.heading}\n\n{section.text}"
+                    for section in _with_those_below(page, start)
+                )
+                + "\n"
+            )
     raise UserError(f'{page.path} has no section "{anchor[:100]}": name one of {_anchors(page)}')
 
 
@@ -117,10 +123,6 @@ def _with_those_below(page: Page, start: int) -> list[Section]:
             break
         sections.append(section)
     return sections
-
-
-def _markdown(section: Section) -> str:
-    return f"{'#' * len(section.trail)} {section.heading}\n\n{section.text}"
 
 
 def _anchors(page: Page) -> str:

@@ -18,7 +18,7 @@ from modelplane.controllers.condition_events import CONTROLLER
 from modelplane.controllers.fleet_resources import LATER_KINDS
 from modelplane.dashboard.snapshot import EVENT, Snapshot
 from modelplane.kube import errors, resources
-from modelplane.kube.informer import ObjectList
+from modelplane.kube.http_messages import ObjectList
 from modelplane.kube.resources import Object, Resource
 from modelplane.user_error import UserError
 
@@ -28,6 +28,12 @@ MOST_ROWS: Final = 100
 """Rows of one table."""
 MOST_CHARACTERS: Final = 24_000
 """Characters of one answer, about 6,000 tokens."""
+
+_NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+PATIENCE_S: Final = 30.0
+"""Maximum time for reading."""
+EVENTS: Final = resources.EVENTS
 
 
 def clean(text: str, most: int = MOST_OF_A_CELL) -> str:
@@ -69,13 +75,6 @@ def _bounded(lines: Iterable[str]) -> Iterator[str]:
         yield line
 
 
-_NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
-
-PATIENCE_S: Final = 30.0
-"""Maximum time for reading."""
-
-
 class Reader(Protocol):
     """Client of a control plane, without its methods that write."""
 
@@ -104,7 +103,10 @@ class Fleet:
             return Snapshot(
                 {
                     resource.kind: await _listed(
-                        client, resource, namespace if resource.namespaced else "", _fields(resource)
+                        client,
+                        resource,
+                        namespace if resource.namespaced else "",
+                        (f"reportingController={CONTROLLER}" if resource.kind == EVENT else ""),
                     )
                     for resource in kinds
                 }
@@ -141,10 +143,6 @@ async def _listed(client: Reader, resource: Resource, namespace: str, fields: st
     return tuple(answer.items)
 
 
-def _fields(resource: Resource) -> str:
-    return f"reportingController={CONTROLLER}" if resource.kind == EVENT else ""
-
-
 def _refused(resource: Resource, namespace: str, error: Exception) -> UserError:
     where = f" in namespace {namespace}" if namespace else ""
     remedies = {
@@ -157,6 +155,3 @@ def _refused(resource: Resource, namespace: str, error: Exception) -> UserError:
     remedy = next((text for type_, text in remedies.items() if isinstance(error, type_)), "try again")
     cause = clean(str(error)) or f"no answer within {PATIENCE_S:.0f} seconds"
     return UserError(f"cannot read {resource.plural}{where}: {cause}: {remedy}")
-
-
-EVENTS: Final = resources.EVENTS

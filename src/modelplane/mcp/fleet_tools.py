@@ -48,6 +48,26 @@ _MOST: Final = 20
 _PATIENCE_S: Final = 60.0
 _MODEL: Final = re.compile(r"[\w-][\w.-]{0,95}/[\w-][\w.-]{0,95}", re.ASCII)
 
+T = TypeVar("T")
+KIND_NAMES: Final = tuple(kind.name for kind in KINDS)
+EXPLAINED: Final = (kind_name(ModelDeployment), kind_name(ModelService), kind_name(ModelReplica))
+"""The kinds that can be explained."""
+_BY_NAME: Final = {kind.name: kind for kind in KINDS}
+_COMPUTING_S: Final = 60.0
+"""Maximum time for an explanation or a plan. What is too late still ends before the next one begins."""
+_MOST_LISTED: Final = 10
+_MOST_OF_A_SENTENCE: Final = 2_000
+"""Characters of a diagnosis, which names clusters and remedies."""
+_EVENTS: Final = Columns[Entry](
+    ("TIME", lambda event: event.at[:19]),
+    ("TYPE", lambda event: "Warning" if event.warning else "Normal"),
+    ("KIND", lambda event: event.kind),
+    ("OBJECT", lambda event: f"{event.namespace}/{event.name}" if event.namespace else event.name),
+    ("REASON", lambda event: event.reason),
+    ("NOTE", lambda event: event.note),
+    ("TIMES", lambda event: str(event.count)),
+)
+
 
 class SizeTool:
     """The tool; it compares with the catalogue, or with the pools of a fleet."""
@@ -108,20 +128,6 @@ def _list_sizes(size: Size) -> Iterator[str]:
         yield from format_table(size_rows.tabulate_refused(size.hardware))
 
 
-T = TypeVar("T")
-
-KIND_NAMES: Final = tuple(kind.name for kind in KINDS)
-EXPLAINED: Final = (kind_name(ModelDeployment), kind_name(ModelService), kind_name(ModelReplica))
-"""The kinds that can be explained."""
-
-_BY_NAME: Final = {kind.name: kind for kind in KINDS}
-_COMPUTING_S: Final = 60.0
-"""Maximum time for an explanation or a plan. What is too late still ends before the next one begins."""
-_MOST_LISTED: Final = 10
-_MOST_OF_A_SENTENCE: Final = 2_000
-"""Characters of a diagnosis, which names clusters and remedies."""
-
-
 class FleetTools:
     """The tools, over one fleet."""
 
@@ -178,8 +184,7 @@ class FleetTools:
     async def _find(self, kind: Kind, name: str, namespace: str) -> Object:
         if kind.namespaced and not namespace:
             raise UserError(f"a {kind.name} is in a namespace: give it")
-        resource = fleet_resources.resource_of_kind(kind.type)
-        item = await self._fleet.find(resource, namespace, name)
+        item = await self._fleet.find(fleet_resources.resource_of_kind(kind.type), namespace, name)
         if item is None:
             raise UserError(f'there is no {kind.name} "{clean(name)}": list {kind.plural} to see their names')
         return item
@@ -190,10 +195,9 @@ class FleetTools:
             replicas = await self._fleet.take_snapshot([fleet_resources.MODEL_REPLICAS])
         except UserError as refused:
             return ("", f"The devices of pools are not counted: {refused}")
-        snapshot = Snapshot({**clusters.objects, **replicas.objects})
         rows = [
             _PoolDevices(cluster, pool, devices)
-            for cluster in snapshot.clusters
+            for cluster in Snapshot({**clusters.objects, **replicas.objects}).clusters
             for pool in cluster.pools
             for devices in pool.devices or (None,)
         ]
@@ -293,13 +297,4 @@ _POOLS: Final = Columns[_PoolDevices](
     ("TOTAL", lambda row: str(row.devices.total) if row.devices else "-"),
     ("USED", lambda row: str(row.devices.used) if row.devices else "-"),
     ("FREE", lambda row: str(row.devices.free) if row.devices else "-"),
-)
-_EVENTS: Final = Columns[Entry](
-    ("TIME", lambda event: event.at[:19]),
-    ("TYPE", lambda event: "Warning" if event.warning else "Normal"),
-    ("KIND", lambda event: event.kind),
-    ("OBJECT", lambda event: f"{event.namespace}/{event.name}" if event.namespace else event.name),
-    ("REASON", lambda event: event.reason),
-    ("NOTE", lambda event: event.note),
-    ("TIMES", lambda event: str(event.count)),
 )

@@ -30,10 +30,20 @@ from prometheus_client.registry import CollectorRegistry
 
 from modelplane.user_error import UserError
 
+_log = logging.getLogger(__name__)
+
 T = TypeVar("T")
 
 _PATIENCE_S = 5.0
 """Time limit of a call. A loop that is busy for longer is stuck: no step of a reconcile takes as long."""
+
+_AT_ONCE = 8
+_SILENCE_S = 5.0
+"""Time limit for each read and write of a client."""
+_LONGEST_S = 15.0
+"""Time limit from the first byte of a request to the last of its answer."""
+_POLL_S = 0.25
+_TEXT = "text/plain; charset=utf-8"
 
 
 class Unanswered(Exception):
@@ -77,18 +87,8 @@ def watch_loop(loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
     return route_to_loop(loop, lambda: None)
 
 
-_log = logging.getLogger(__name__)
-
 Check = Callable[[], str | None]
 """Returns as a sentence what is wrong, or None; called in any thread."""
-
-_AT_ONCE = 8
-_SILENCE_S = 5.0
-"""Time limit for each read and write of a client."""
-_LONGEST_S = 15.0
-"""Time limit from the first byte of a request to the last of its answer."""
-_POLL_S = 0.25
-_TEXT = "text/plain; charset=utf-8"
 
 
 class _Answer(NamedTuple):

@@ -29,6 +29,8 @@ _SPOKEN = "http/protobuf"
 
 Value = str | bool | int | float
 
+_FIELDS = "fields"
+
 
 class Span(Protocol):
     """One piece of work, while it lasts."""
@@ -116,9 +118,6 @@ def _asked_for(environment: Mapping[str, str]) -> bool:
     if "otlp" not in exporters:
         return False
     return any(environment.get(name) for name in _ENDPOINTS)
-
-
-_FIELDS = "fields"
 
 
 def make_fields(**values: object) -> dict[str, dict[str, object]]:

@@ -14,7 +14,7 @@ from modelplane.cli.main import main
 from modelplane.cli.models import deploy_options
 from modelplane.install import api_server_choice
 from modelplane.kube.errors import Conflict, NotFound
-from modelplane.kube.informer import ObjectList
+from modelplane.kube.http_messages import ObjectList
 from modelplane.offline.plan.fleet_of_files import assemble
 from support.checkpoint_shapes import CHECKPOINTS, safetensors
 from support.deployed_models import as_text, fleet, pool

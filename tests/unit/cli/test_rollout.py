@@ -13,7 +13,7 @@ from modelplane.cli.main import main
 from modelplane.install import api_server_choice
 from modelplane.kube import timestamps
 from modelplane.kube.errors import Conflict
-from modelplane.kube.informer import ObjectList
+from modelplane.kube.http_messages import ObjectList
 from support.rollouts import BAD, BETTER, GOOD, SteppedRollout
 from support.tokens import kubeconfig
 

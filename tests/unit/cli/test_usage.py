@@ -14,7 +14,7 @@ from modelplane.cli.main import main
 from modelplane.cli.target import Target
 from modelplane.install import api_server_choice
 from modelplane.kube.errors import Forbidden, NotFound
-from modelplane.kube.informer import ObjectList
+from modelplane.kube.http_messages import ObjectList
 from modelplane.local.home import Home
 from modelplane.proxy.envoy_directory import USAGE_LOG
 

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from modelplane.cli.main import main
 from modelplane.install import api_server_choice
-from modelplane.kube.informer import ObjectList
+from modelplane.kube.http_messages import ObjectList
 from support.manifests import API, CLASS, DEPLOYMENT
 from support.output_schemas import parsed
 

@@ -7,7 +7,7 @@ import pytest
 from mcp.server.mcpserver import MCPServer
 
 from modelplane.kube import errors
-from modelplane.kube.informer import ObjectList
+from modelplane.kube.http_messages import ObjectList
 from modelplane.kube.resources import Resource
 from modelplane.mcp.documentation_tools import DocumentationTools
 from modelplane.mcp.fleet import Fleet

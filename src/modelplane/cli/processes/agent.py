@@ -80,7 +80,7 @@ def agent(port: int, tls_cert: Path, tls_key: Path, client_ca: Path, **options: 
     """Run the node agent of this machine."""
     from ipaddress import IPv4Network
 
-    from modelplane.kubelet.devices import Share
+    from modelplane.kubelet.local_devices import Share
     from modelplane.kubelet.log_server import ServerSettings
     from modelplane.kubelet.main import Settings, run
     from modelplane.kubelet.runtime.container_cli import Choice

@@ -58,8 +58,7 @@ class ControlPlaneChildren(Runnable):
             if row.definition == definition["metadata"]["name"] and (
                 row.place is Place.CONTROL_PLANE or row.of_front
             ):
-                namespace = SYSTEM_NAMESPACE if row.of_front and row.namespaced else None
-                self._watch(of_row(row), namespace)
+                self._watch(of_row(row), SYSTEM_NAMESPACE if row.of_front and row.namespaced else None)
 
     def _watch(self, resource: Resource, namespace: str | None) -> None:
         if (resource.api_version, resource.kind) in self._informers:

@@ -31,25 +31,25 @@ def stamp(owner: Mapping[str, Any], desired: Desired) -> Object:
     """Return a desired child's manifest with its owner and its key."""
     manifest: Object = mark(owner, desired)
     metadata = manifest["metadata"]
-    metadata["annotations"][labels.APPLIED] = _digest(desired.manifest)
+    metadata["annotations"][labels.APPLIED] = hashlib.sha256(
+        msgspec.json.encode(desired.manifest, order="sorted")
+    ).hexdigest()[:16]
     if not desired.cluster:
-        metadata["ownerReferences"] = [_reference(owner)]
+        metadata["ownerReferences"] = [
+            {
+                "apiVersion": owner["apiVersion"],
+                "kind": owner["kind"],
+                "name": owner["metadata"]["name"],
+                "uid": owner["metadata"]["uid"],
+                "controller": True,
+                # Foreground deletion would delete what blocks it at once, although others need the owner.
+                "blockOwnerDeletion": not guards.is_guarded(owner["kind"]),
+            }
+        ]
         row = COMPOSERS.get(manifest["kind"])
         if row is not None and row.on_clusters:
             metadata["finalizers"] = [FINALIZER]
     return manifest
-
-
-def _reference(owner: Mapping[str, Any]) -> Object:
-    return {
-        "apiVersion": owner["apiVersion"],
-        "kind": owner["kind"],
-        "name": owner["metadata"]["name"],
-        "uid": owner["metadata"]["uid"],
-        "controller": True,
-        # Foreground deletion would delete what blocks it at once, although others still need the owner.
-        "blockOwnerDeletion": not guards.is_guarded(owner["kind"]),
-    }
 
 
 def controller_uid(item: Mapping[str, Any]) -> str:
@@ -94,10 +94,6 @@ def recorded_releases(owner: Mapping[str, Any], further: Iterable[tuple[str, str
     """Return the record of an owner's Helm releases with further ones, each cluster, namespace and name."""
     known = {(cluster, *release) for cluster, of in helm_releases(owner).items() for release in of}
     return ",".join("/".join(row) for row in sorted(known.union(further)))
-
-
-def _digest(manifest: Mapping[str, Any]) -> str:
-    return hashlib.sha256(msgspec.json.encode(manifest, order="sorted")).hexdigest()[:16]
 
 
 def applied(item: Mapping[str, Any]) -> str:

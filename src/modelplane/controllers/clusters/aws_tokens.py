@@ -25,7 +25,6 @@ _REQUEST_S = 60
 WEB_IDENTITY: Final = "AWS_WEB_IDENTITY_TOKEN_FILE"
 """Variable of the controllers' process that EKS sets if their ServiceAccount has a role."""
 
-_SESSION = "modelplane"
 _TIMEOUT_S = 10.0
 _CLUSTER = re.compile(
     r"arn:(?P<partition>aws[a-z-]*):eks:(?P<region>[a-z]{2}(-[a-z]+)+-[0-9]):[0-9]{12}"
@@ -34,10 +33,6 @@ _CLUSTER = re.compile(
 _NO_PROFILE = (
     "it is not a profile of AWS's credentials file: [default] with aws_access_key_id and "
     "aws_secret_access_key, or with role_arn"
-)
-_NO_CLUSTER = (
-    "its kubeconfig does not name the cluster by its ARN, as `aws eks update-kubeconfig` does: "
-    "rename the cluster in the kubeconfig"
 )
 
 
@@ -62,7 +57,10 @@ def exchange(credential: Credential, sts: str = "") -> Token:
     profile = _profile(credential.content)
     cluster = _CLUSTER.fullmatch(credential.cluster)
     if cluster is None:
-        raise ValueError(_NO_CLUSTER)
+        raise ValueError(
+            "its kubeconfig does not name the cluster by its ARN, as `aws eks update-kubeconfig` does: "
+            "rename the cluster in the kubeconfig"
+        )
     region = cluster["region"]
     domain = "amazonaws.com.cn" if cluster["partition"] == "aws-cn" else "amazonaws.com"
     address = f"https://sts.{region}.{domain}/"
@@ -136,7 +134,7 @@ def _assumed(role: str, own: _Keys | None, region: str, sts: str) -> Any:
             proxies={},
         ),
     )
-    wanted = {"RoleArn": role, "RoleSessionName": _SESSION}
+    wanted = {"RoleArn": role, "RoleSessionName": "modelplane"}
     if own:
         return client.assume_role(**wanted)
     try:

@@ -233,8 +233,7 @@ class Connection:
     def find(self, requirement: Requirement) -> tuple[Object, ...] | Unknown:
         """Return the objects that a requirement names, or the cause if they are unknown."""
         if self.problem:
-            since = self._health.unreachable_since()
-            return Unknown(self.problem, loading=self.loading, since=since)
+            return Unknown(self.problem, loading=self.loading, since=self._health.unreachable_since())
         resource = resource_for(requirement.api_version, requirement.kind)
         if resource in KINDS:
             return self._capacity.find(resource)

@@ -21,6 +21,12 @@ from modelplane.kube.kubeconfig_secret import Claims, decode_claims
 from modelplane.kube.resources import Object
 from modelplane.telemetry.traces import make_fields
 
+_log = logging.getLogger(__name__)
+
+_OPENED_AT_A_TIME = 16
+_TURN_S = 1.0
+"""Clusters that are first read at a time, and the time that one may delay the others."""
+
 
 @dataclass(frozen=True, slots=True)
 class Supplied:
@@ -85,13 +91,6 @@ class Access:
     def with_token(self, token: str) -> bytes:
         """Return its text with another token. Raises ``ValueError`` if that is not possible."""
         return kubeconfig_secret.rewrite_token(self.content, token, self.key, self.where)
-
-
-_log = logging.getLogger(__name__)
-
-_OPENED_AT_A_TIME = 16
-_TURN_S = 1.0
-"""Clusters that are first read at a time, and the time that one may delay the others."""
 
 
 class Clusters:

@@ -38,6 +38,12 @@ _MOST: Final = 8
 
 _BAD: Final = Witness(Evidence.BAD, "no address of its replicas accepts connections")
 
+_LOOK_S: Final = 1.0
+_TIMEOUT_S: Final = 3.0
+_AT_A_TIME: Final = 64
+_HTTP_PORT: Final = 80
+_LONGEST_LINE: Final = 128
+
 
 def gateway_addresses(cluster: Object) -> tuple[Address, ...]:
     """Return the address of an InferenceCluster's gateway, as its status has it.
@@ -104,15 +110,6 @@ async def _accepts(address: Address) -> bool:
     return True
 
 
-_CLUSTER = kind_name(InferenceCluster)
-_LOOK_S: Final = 1.0
-_TIMEOUT_S: Final = 3.0
-_AT_A_TIME: Final = 64
-_HTTP_PORT: Final = 80
-_LONGEST_LINE: Final = 128
-_NOT_YET: Final = "no request was sent through it yet"
-
-
 class GatewayAnswers(Runnable):
     """The control loop that sends the requests."""
 
@@ -133,7 +130,9 @@ class GatewayAnswers(Runnable):
 
     def of(self, cluster: str) -> str | None:
         """Return why a cluster's gateway does not answer; None if it does, or if it is not asked."""
-        return self._said.get(cluster, _NOT_YET) if self._address(cluster) else None
+        return (
+            self._said.get(cluster, "no request was sent through it yet") if self._address(cluster) else None
+        )
 
     async def run(self) -> None:
         """Look every second, until cancelled."""
@@ -149,7 +148,7 @@ class GatewayAnswers(Runnable):
         before, self._said = self._said, answers
         for name, answer in answers.items():
             if name not in before or before[name] != answer:
-                self._changed(OwnerKey(_CLUSTER, "", name))
+                self._changed(OwnerKey(kind_name(InferenceCluster), "", name))
 
     def _address(self, cluster: str) -> str | None:
         """Return the address of the gateway that the stack of a cluster has made; None if it has none."""

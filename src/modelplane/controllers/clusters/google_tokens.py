@@ -21,7 +21,6 @@ _SCOPES = (
     "https://www.googleapis.com/auth/userinfo.email",
 )
 _TIMEOUT_S = 10.0
-_NO_KEY = 'it is not a key of a service account, which is JSON of type "service_account"'
 
 
 class _Key(msgspec.Struct, tag_field="type", tag="service_account"):
@@ -30,9 +29,6 @@ class _Key(msgspec.Struct, tag_field="type", tag="service_account"):
     client_email: str
     private_key: str
     private_key_id: str = ""
-
-
-_decode = msgspec.json.Decoder(_Key).decode
 
 
 def exchange(credential: Credential, token_server: str = TOKEN_SERVER) -> Token:
@@ -47,10 +43,15 @@ def exchange(credential: Credential, token_server: str = TOKEN_SERVER) -> Token:
         raise ValueError("google-auth is not installed: install modelplane[google]") from None
     try:
         read = service_account.Credentials.from_service_account_info
-        key = {**msgspec.to_builtins(_decode(credential.content)), "token_uri": token_server}
+        key = {
+            **msgspec.to_builtins(msgspec.json.decode(credential.content, type=_Key)),
+            "token_uri": token_server,
+        }
         credentials = read(key, scopes=_SCOPES)  # type: ignore[no-untyped-call] # the library has no types
     except (ValueError, exceptions.GoogleAuthError):
-        raise ValueError(_NO_KEY) from None
+        raise ValueError(
+            'it is not a key of a service account, which is JSON of type "service_account"'
+        ) from None
     try:
         credentials.refresh(_send)
     except httpx2.HTTPError as error:

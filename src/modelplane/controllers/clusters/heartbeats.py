@@ -25,7 +25,6 @@ PERIOD_S: Final = 10.0
 PATIENCE_S: Final = 40.0
 """Time without a renewal after which a heartbeat has stopped."""
 
-_STOPPED: Final = Witness(Evidence.BAD, f"its heartbeat has stopped for more than {PATIENCE_S:g} s")
 _RENEWED: Final = "renewTime"
 
 
@@ -74,7 +73,7 @@ class Heartbeats:
             return Witness()
         changed = self._changed.get(name, 0.0)
         if asyncio.get_running_loop().time() - max(changed, self._since) > PATIENCE_S:
-            return _STOPPED
+            return Witness(Evidence.BAD, f"its heartbeat has stopped for more than {PATIENCE_S:g} s")
         return Witness(Evidence.GOOD) if changed else Witness()
 
     def _renewed(self, lease: Object) -> None:

@@ -36,7 +36,6 @@ EXCHANGES: Final[Mapping[IdentityType, Exchange]] = {
 FOR_ONE_CLUSTER: Final = frozenset({IdentityType.AWS})
 """The clouds whose tokens are for one cluster."""
 
-
 _CLOUDS = {IdentityType.GOOGLE: "a Google", IdentityType.AWS: "an AWS", IdentityType.NEBIUS: "a Nebius"}
 
 _SLICE_S = 0.05
@@ -169,10 +168,9 @@ class Kubeconfigs(Runnable):
         if isinstance(reference, Unknown):
             self._clusters.report(name, reference.cause)
             return
-        secret = self._secrets.get(reference.name, reference.namespace)
         self._clusters.connect(
             name,
-            secret,
+            self._secrets.get(reference.name, reference.namespace),
             reference.key,
             str(reference),
             supplied=self._supplied(name, reference),

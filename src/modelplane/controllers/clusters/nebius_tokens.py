@@ -19,7 +19,6 @@ _AUDIENCE = "token-service.iam.new.nebiuscloud.net"
 
 _SIGNED_S = 60
 _TIMEOUT_S = 10.0
-_NO_KEY = "it is no authorized key of a service account: JSON with account_id, public_key_id and private_key"
 
 
 class _Key(msgspec.Struct):
@@ -37,10 +36,6 @@ class _Answer(msgspec.Struct):
     expires_in: float
 
 
-_decode = msgspec.json.Decoder(_Key).decode
-_read = msgspec.json.Decoder(_Answer).decode
-
-
 def exchange(credential: Credential, token_server: str = TOKEN_SERVER) -> Token:
     """Return a token for an authorized key of a service account, in JSON.
 
@@ -52,7 +47,7 @@ def exchange(credential: Credential, token_server: str = TOKEN_SERVER) -> Token:
         raise ValueError("pyjwt is not installed: install modelplane[nebius]") from None
     now = time.time()
     try:
-        key = _decode(credential.content)
+        key = msgspec.json.decode(credential.content, type=_Key)
         claims = {"iss": key.account_id, "sub": key.account_id, "aud": _AUDIENCE}
         signed = jwt.encode(
             {**claims, "iat": int(now), "exp": int(now) + _SIGNED_S},
@@ -61,7 +56,10 @@ def exchange(credential: Credential, token_server: str = TOKEN_SERVER) -> Token:
             headers={"kid": key.public_key_id},
         )
     except (ValueError, TypeError, jwt.PyJWTError):
-        raise ValueError(_NO_KEY) from None
+        raise ValueError(
+            "it is no authorized key of a service account: JSON with account_id, public_key_id and "
+            "private_key"
+        ) from None
     form = {
         "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange",
         "requested_token_type": "urn:ietf:params:oauth:token-type:access_token",
@@ -77,7 +75,7 @@ def exchange(credential: Credential, token_server: str = TOKEN_SERVER) -> Token:
         said = _line(response.text)
         raise ValueError(f"Nebius did not answer it with a token: status {response.status_code}: {said}")
     try:
-        answer = _read(response.content)
+        answer = msgspec.json.decode(response.content, type=_Answer)
     except msgspec.DecodeError:
         raise ValueError("Nebius did not answer it with a token: the answer has none") from None
     return Token(answer.access_token, now + answer.expires_in)

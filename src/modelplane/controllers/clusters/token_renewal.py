@@ -232,7 +232,13 @@ class Credentials(Runnable):
         ):
             raise ValueError(f"{access.where} has another kubeconfig, which is not in use")
         # An account may request tokens of itself only, so each uses its own.
-        async with nullcontext(held.connection.client) if is_own else self._connected(access) as client:
+        async with (
+            nullcontext(held.connection.client)
+            if is_own
+            else Client.from_kubeconfig(
+                access.kubeconfig, fence=self._fence, known=fleet_resources.known
+            ) as client
+        ):
             token = await client.create_token(account, SYSTEM_NAMESPACE, self._lifetime_s)
         claims = decode_claims(token)
         granted = claims.lifetime if claims and claims.subject == subject_of(account) else None
@@ -249,6 +255,3 @@ class Credentials(Runnable):
             )
         self._kubeconfigs.remember(written)
         return granted
-
-    def _connected(self, access: Access) -> Client:
-        return Client.from_kubeconfig(access.kubeconfig, fence=self._fence, known=fleet_resources.known)

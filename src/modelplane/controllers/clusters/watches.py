@@ -41,8 +41,16 @@ _REFUSED_AGAIN_S = 60.0
 
 _OURS = f"{labels.MANAGED_BY}=modelplane"
 
-_SERVED = (resources.SERVICES, resources.ENDPOINT_SLICES, resources.INFERENCE_POOLS, resources.PODS)
-_ROUTE_KINDS = frozenset((resources.GATEWAYS, resources.HTTP_ROUTES, *_SERVED))
+_ROUTE_KINDS = frozenset(
+    (
+        resources.GATEWAYS,
+        resources.HTTP_ROUTES,
+        resources.SERVICES,
+        resources.ENDPOINT_SLICES,
+        resources.INFERENCE_POOLS,
+        resources.PODS,
+    )
+)
 
 Changed = Callable[[str, Object], None]
 """Called with a cluster's name and an object of it that changed."""
@@ -50,8 +58,7 @@ Changed = Callable[[str, Object], None]
 
 def child_kinds() -> tuple[Resource, ...]:
     """Return the kinds of children, first those that every cluster has."""
-    rows = sorted(workload_kinds.rows(Place.CLUSTERS), key=lambda row: not row.vital)
-    return tuple(map(of_row, rows))
+    return tuple(map(of_row, sorted(workload_kinds.rows(Place.CLUSTERS), key=lambda row: not row.vital)))
 
 
 def is_scoped(resource: Resource) -> bool:
@@ -280,8 +287,7 @@ class Watches:
             if (resources.PODS, label) not in self._informers
         ]
         if self._routes and resource == resources.SERVICES:
-            slices = resources.ENDPOINT_SLICES
-            begun.append(self._watch(slices, selector=_OURS, empty_until=empty_until))
+            begun.append(self._watch(resources.ENDPOINT_SLICES, selector=_OURS, empty_until=empty_until))
         return begun
 
     def _watch_copies(self, resource: Resource, namespace: str) -> Informer:

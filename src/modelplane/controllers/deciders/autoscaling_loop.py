@@ -41,7 +41,6 @@ _IN_A_ROW = 16
 _AT_A_TIME = 16
 """Writes at a time: a slow one delays no other deployment."""
 _KIND = kind_name(InferenceAutoscaler)
-_DEPLOYMENT = MODEL_DEPLOYMENTS.kind
 
 
 def _today() -> datetime:
@@ -94,8 +93,7 @@ class Autoscaling(Runnable):
         """Return what was decided for an autoscaler; None without a gateway that is read."""
         if self._proxy is None:
             return None
-        known = self._scaled.get(autoscaler.metadata.uid)
-        return (known or Scaled.of(autoscaler)).state
+        return (self._scaled.get(autoscaler.metadata.uid) or Scaled.of(autoscaler)).state
 
     async def run(self) -> None:
         """Decide every two seconds, until cancelled."""
@@ -142,7 +140,7 @@ class Autoscaling(Runnable):
     ) -> "Iterator[_Change]":
         """Decide, unless the deployment is gone or has another autoscaler, which ``owner`` names."""
         namespace, name = autoscaler.metadata.namespace, autoscaler.spec.deployment_ref.name
-        deployment = self._informers[_DEPLOYMENT].get(name, namespace)
+        deployment = self._informers[MODEL_DEPLOYMENTS.kind].get(name, namespace)
         if owner != autoscaler.metadata.name:
             problem = f'InferenceAutoscaler "{owner}" is older and scales the ModelDeployment: delete one'
             self._scaled[_uid(item)] = Scaled(state=State(inert=Inert.OTHER_WRITER, problem=problem))
@@ -196,8 +194,7 @@ class Autoscaling(Runnable):
                 scaled.inert(Inert.NOT_WRITTEN, problem, change.replicas, change.ready)
                 return
             scaled.wrote(change.replicas, decision.replicas, decision.message, now)
-            event = true("Scaled", decision.outcome, decision.message)
-            await self._recorder.record(change.autoscaler, event)
+            await self._recorder.record(change.autoscaler, true("Scaled", decision.outcome, decision.message))
         scaled.tell(decision.replicas, change.ready, decision.limited, change.counts, now)
 
     async def _write(self, deployment: Object, replicas: int) -> str | None:

@@ -41,8 +41,6 @@ from modelplane.proxy.interface import Proxy
 
 LOOK_EVERY_S = 2.0
 _DEPLOYMENT = kind_name(ModelDeployment)
-_ENDPOINT = kind_name(ModelEndpoint)
-_REPLICA = kind_name(ModelReplica)
 
 
 @dataclass
@@ -126,8 +124,7 @@ class Canaries(Runnable):
             step.evidence.add_sample(sample, limits.least),
             load.keep_missing(step.before),
         )
-        left_s = _left_s(settings, canary, now)
-        decision = decide(step.evidence, limits, left_s=left_s, problem=load.problem)
+        decision = decide(step.evidence, limits, left_s=_left_s(settings, canary, now), problem=load.problem)
         is_news = decision.outcome is not step.state.decision.outcome or load.problem != step.problem
         step.problem = load.problem
         if is_news or (decision != step.state.decision and now - step.told >= COUNTS_EVERY_S):
@@ -143,7 +140,7 @@ class Canaries(Runnable):
         new: list[Object] = []
         old: list[Object] = []
         for item in self._endpoints_in(namespace).get(name, ()):
-            replica = self._informers[_REPLICA].get(item["metadata"]["name"], namespace)
+            replica = self._informers[kind_name(ModelReplica)].get(item["metadata"]["name"], namespace)
             if replica is not None:
                 (new if has_revision(replica, revision) else old).append(item)
         return Sample(at, _answers(new, before, now), _answers(old, before, now))
@@ -152,7 +149,7 @@ class Canaries(Runnable):
         """Return the endpoints of a namespace by deployment, read once for all of its canaries."""
         if namespace not in self._endpoints:
             found: dict[str, list[Object]] = {}
-            for item in self._informers[_ENDPOINT].in_namespace(namespace):
+            for item in self._informers[kind_name(ModelEndpoint)].in_namespace(namespace):
                 owner = item["metadata"].get("labels", {}).get(labels.DEPLOYMENT, "")
                 found.setdefault(owner, []).append(item)
             self._endpoints[namespace] = found

@@ -12,9 +12,6 @@ from modelplane.deciders.autoscaling.evidence import Sample, sum_counts
 from modelplane.gateway.usage.load import Load
 from modelplane.kube.informer import Informer
 
-_ENDPOINT = kind_name(ModelEndpoint)
-_SERVICE = kind_name(ModelService)
-
 Indexes = Mapping[str, SelectingServices]
 """The services of each namespace, filed by their labels."""
 
@@ -91,7 +88,7 @@ class DeploymentLoad:
         namespace, name = deployment["metadata"]["namespace"], deployment["metadata"]["name"]
         if namespace not in self._endpoints:
             found: dict[str, list[str]] = {}
-            for item in self._informers[_ENDPOINT].in_namespace(namespace):
+            for item in self._informers[kind_name(ModelEndpoint)].in_namespace(namespace):
                 owner = item["metadata"].get("labels", {}).get(labels.DEPLOYMENT, "")
                 found.setdefault(owner, []).append(f"{namespace}/{item['metadata']['name']}")
             self._endpoints[namespace] = found
@@ -100,7 +97,10 @@ class DeploymentLoad:
     def _index(self, namespace: str) -> SelectingServices:
         """Return the services of a namespace, filed anew if one has changed since the last reading."""
         if namespace not in self.indexes:
-            services, last = self._informers[_SERVICE].in_namespace(namespace), self._last.get(namespace)
+            services, last = (
+                self._informers[kind_name(ModelService)].in_namespace(namespace),
+                self._last.get(namespace),
+            )
             unchanged = last is not None and _same(last.services, services)
             self.indexes[namespace] = last if last and unchanged else SelectingServices(services)
         return self.indexes[namespace]

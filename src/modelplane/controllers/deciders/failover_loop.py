@@ -47,7 +47,6 @@ _ANSWER_S = 5.0
 _CLUSTER = kind_name(InferenceCluster)
 _ANSWERS = (State.REACHABLE, State.RETURNING)
 _DEPLOYMENT = kind_name(ModelDeployment)
-_REPLICA = kind_name(ModelReplica)
 
 
 class Failover(Runnable):
@@ -130,7 +129,7 @@ class Failover(Runnable):
     def _moves(self, deployments: Mapping[str, ModelDeployment]) -> tuple[Move, ...]:
         """Return the replicas of the deployments, by cluster."""
         there: defaultdict[str, list[Object]] = defaultdict(list)
-        for replica in self._informers[_REPLICA]:
+        for replica in self._informers[kind_name(ModelReplica)]:
             uid, metadata = controller_uid(replica), replica["metadata"]
             if uid in deployments and "deletionTimestamp" not in metadata:
                 there[uid].append(replica)

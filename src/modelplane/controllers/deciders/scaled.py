@@ -13,6 +13,22 @@ from modelplane.deciders.autoscaling.evidence import Evidence
 from modelplane.deciders.autoscaling.schedules import Bounds, Invalid, Schedule, find_bounds
 from modelplane.kube import timestamps
 
+CONTEST_S = 600.0
+"""Changes by others within this time are counted together."""
+CONTESTED = 3
+"""Number of such changes from which the deployment is left to the other writer."""
+_SEEN_WITHIN_S = 10.0
+"""Time in which an own write is seen by the informer."""
+_TELL_EVERY_S = 30.0
+"""Least time between two statuses that differ in counts only."""
+CONTEST = (
+    f"spec.replicas was changed by others {CONTESTED} times in {CONTEST_S / 60:.0f} minutes: remove the "
+    "other autoscaler, or leave spec.replicas out of what is applied again and again"
+)
+_PATIENCE_S = 30.0
+"""Time for which a new autoscaler waits for the first counts of a gateway that may be starting."""
+_READING = State(inert=Inert.NO_METRICS, problem="the gateway's counts are still being read", reading=True)
+
 
 class ScheduledBounds:
     """The bounds of one autoscaler, remembered until a window can begin or end."""
@@ -55,30 +71,8 @@ def _schedules(spec: InferenceAutoscalerSpec) -> Iterator[Schedule | Invalid]:
         yield Schedule(schedule.name, schedule.cron, zone, schedule.duration_seconds, *limits)
 
 
-CONTEST_S = 600.0
-"""Changes by others within this time are counted together."""
-
-CONTESTED = 3
-"""Number of such changes from which the deployment is left to the other writer."""
-
-_SEEN_WITHIN_S = 10.0
-"""Time in which an own write is seen by the informer."""
-
 _FIRST_RETRY_S, _LAST_RETRY_S = 2.0, 60.0
 """Time until a refused write is tried again; it doubles with each refusal."""
-
-_TELL_EVERY_S = 30.0
-"""Least time between two statuses that differ in counts only."""
-
-CONTEST = (
-    f"spec.replicas was changed by others {CONTESTED} times in {CONTEST_S / 60:.0f} minutes: remove the "
-    "other autoscaler, or leave spec.replicas out of what is applied again and again"
-)
-
-_PATIENCE_S = 30.0
-"""Time for which a new autoscaler waits for the first counts of a gateway that may be starting."""
-
-_READING = State(inert=Inert.NO_METRICS, problem="the gateway's counts are still being read", reading=True)
 
 
 @dataclass

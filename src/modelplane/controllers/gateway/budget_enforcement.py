@@ -42,6 +42,10 @@ from modelplane.kube.resources import Object
 from modelplane.proxy.interface import Proxy
 from modelplane.proxy.ledgers import get_now
 
+_log = logging.getLogger(__name__)
+
+LOOK_EVERY_S = 1.0
+
 
 class Tiers:
     """Compares what the endpoints of services have used with the budgets of their entries."""
@@ -93,11 +97,6 @@ class Tiers:
 
 def _name(item: Object) -> str:
     return f"{item['metadata']['namespace']}/{item['metadata']['name']}"
-
-
-_log = logging.getLogger(__name__)
-
-LOOK_EVERY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)

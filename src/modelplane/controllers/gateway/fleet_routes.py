@@ -30,6 +30,15 @@ from modelplane.gateway.services import MOST_IN_NAMESPACE, EndpointShare
 from modelplane.kube.informer import build_key
 from modelplane.kube.resources import Object
 
+_log = logging.getLogger(__name__)
+
+_ENDPOINT = kind_name(ModelEndpoint)
+_METADATA = ("uid", "labels", "annotations", "deletionTimestamp")
+_SLICE_S = 0.05
+"""Time for which composing may block the other tasks of the controllers, such as the renewal of the lease."""
+_TURN_S = 0.25
+"""Time after which the routes composed so far are written, although other owners wait."""
+
 
 class EndpointShares:
     """Number of endpoints of every service."""
@@ -116,17 +125,6 @@ class EndpointShares:
         return min(self._waiting.get(namespace, ()), key=self.age, default=None)
 
 
-_log = logging.getLogger(__name__)
-
-_ENDPOINT = kind_name(ModelEndpoint)
-_METADATA = ("uid", "labels", "annotations", "deletionTimestamp")
-
-_SLICE_S = 0.05
-"""Time for which composing may block the other tasks of the controllers, such as the renewal of the lease."""
-_TURN_S = 0.25
-"""Time after which the routes composed so far are written, although other owners wait."""
-
-
 class Composed(NamedTuple):
     """An owner's composition and its requirements."""
 
@@ -189,7 +187,7 @@ class Routes:
     def _agree(self, namespace: str) -> _Agreed:
         known: dict[str, tuple[Any, ...]] = {}
         owners = self._routes[namespace]
-        for key in sorted(owners, key=lambda key: (self._is_outdated(key), key)):
+        for key in sorted(owners, key=lambda key: ((key in self._problems or key in self._stale), key)):
             for backend in (target for route in owners[key] for target in route.backends):
                 known.setdefault(backend.name, shared(backend))
         routes, problems = [], {}
@@ -203,12 +201,6 @@ class Routes:
             message = f'cannot serve ModelService "{route.name}": its endpoints are changing: try again'
             routes.append(replace(route, backends=backends, unavailable="" if backends else message))
         return _Agreed(tuple(routes), problems)
-
-    def _is_outdated(self, key: OwnerKey) -> bool:
-        return key in self._problems or key in self._stale
-
-    def _has_routes(self, key: OwnerKey) -> bool:
-        return key in self._routes.get(key.namespace, ())
 
     def share(self, key: OwnerKey) -> EndpointShare:
         """Return how many endpoints an owner may route to."""
@@ -230,6 +222,9 @@ class Routes:
             f"{key} {'keeps its routes' if self._has_routes(key) else 'is not served'}": problem
             for key, problem in self._problems.items()
         }
+
+    def _has_routes(self, key: OwnerKey) -> bool:
+        return key in self._routes.get(key.namespace, ())
 
     def changed(self, item: Object, *, is_gone: bool) -> bool:
         """Note the change of an object; return whether it concerns the routes of any owner."""

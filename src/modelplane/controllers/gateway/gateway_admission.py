@@ -47,6 +47,11 @@ from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object
 from modelplane.proxy.interface import Proxy
 
+_log = logging.getLogger(__name__)
+
+_LOOK_S = 5.0
+_KEY_BYTES = 32
+
 
 class ModelList:
     """Reads the services, and the aliases of the platform."""
@@ -172,12 +177,6 @@ class Admission:
                 "the former keys cannot be read, so ModelKeys that cannot be read have none: %s", error
             )
             return KeyFile()
-
-
-_log = logging.getLogger(__name__)
-
-_LOOK_S = 5.0
-_KEY_BYTES = 32
 
 
 def _now() -> datetime:

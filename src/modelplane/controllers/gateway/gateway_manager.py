@@ -46,7 +46,6 @@ from modelplane.proxy.interface import Proxy
 _log = logging.getLogger(__name__)
 
 _RETRY_S = 5.0
-_PARTS = ("spec", "status")
 _KINDS: tuple[type[Model], ...] = (
     InferenceGateway,
     ModelDeployment,
@@ -55,9 +54,6 @@ _KINDS: tuple[type[Model], ...] = (
     ModelService,
 )
 _GATEWAY = kind_name(InferenceGateway)
-_KEY = kind_name(ModelKey)
-_SERVICE = kind_name(ModelService)
-_ENDPOINT = kind_name(ModelEndpoint)
 
 
 class GatewayManager:
@@ -72,16 +68,16 @@ class GatewayManager:
         }
         self._named = NamedObjects(client, self._named_changed, self._is_required)
         gateways = self._informers[_GATEWAY]
-        services = self._informers[_SERVICE]
+        services = self._informers[kind_name(ModelService)]
         self._budgets = Budgets(
             proxy,
-            tiers=Tiers(services, self._informers[_ENDPOINT], self._services_changed),
+            tiers=Tiers(services, self._informers[kind_name(ModelEndpoint)], self._services_changed),
             changed=lambda _keys: None,
             touch=self._touch_gateway,
         )
         self._admission = Admission(
             gateways,
-            self._informers[_KEY],
+            self._informers[kind_name(ModelKey)],
             former=proxy.read_former,
             changed=lambda _keys: None,
             budgets=self._budgets,
@@ -124,13 +120,11 @@ class GatewayManager:
 
     async def _run(self) -> None:
         await self._definitions.wait_until_read()
-        runnables = (self._named, self._gateway, self._budgets, self._reporter)
-        await run_all(runnables, self._informers.values())
+        await run_all((self._named, self._gateway, self._budgets, self._reporter), self._informers.values())
 
     def _changed(self, item: Object) -> None:
         namespace, name = build_key(item)
-        is_gone = self._informers[item["kind"]].get(name, namespace) is None
-        self._gateway.changed(item, is_gone=is_gone)
+        self._gateway.changed(item, is_gone=self._informers[item["kind"]].get(name, namespace) is None)
 
     def _touch_gateway(self) -> None:
         self._gateway.touch()
@@ -157,7 +151,10 @@ class GatewayManager:
         """Return the InferenceGateway as Envoy has it: before it takes over, and until nothing needs it."""
         gateway = self._informers[_GATEWAY].get(DEFAULT_NAME)
         own = {"backend": str(Backend.ENVOY)}
-        return gateway and {**gateway, **{part: {**gateway.get(part, {}), **own} for part in _PARTS}}
+        return gateway and {
+            **gateway,
+            **{part: {**gateway.get(part, {}), **own} for part in ("spec", "status")},
+        }
 
     def _certificate(self, name: str) -> Object | None:
         found = self._named.find(Requirement("certificate", "v1", "Secret", SYSTEM_NAMESPACE, name))

@@ -34,6 +34,9 @@ from modelplane.proxy.interface import GatewayAddress
 Find = Callable[[Requirement], tuple[Object, ...] | Unknown]
 """Returns the objects of a requirement, or why they are unknown."""
 
+_TYPE = "kubernetes.io/tls"
+_LONGEST_WAIT_S = 3600.0
+
 
 class ProviderCredentials:
     """Reads the credentials that routes name."""
@@ -83,9 +86,7 @@ class ProviderCredentials:
         return self._file
 
 
-_TYPE = "kubernetes.io/tls"
 _CHAIN, _KEY = "tls.crt", "tls.key"
-_LONGEST_WAIT_S = 3600.0
 
 
 class Certificates:

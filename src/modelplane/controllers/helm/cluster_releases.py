@@ -37,7 +37,6 @@ _READ_AGAIN_S = 300.0
 """Time after which the storage is read again although nothing was to be done: others use Helm too."""
 _RETRY_S = 10.0
 _OWN = "of the control plane"
-_TYPE = "type=helm.sh/release.v1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +227,10 @@ class ClusterReleases:
     async def _advance(self) -> float:
         """Take one step, if one is due; return the time until the next look."""
         try:
-            kubeconfig = self._host.kubeconfig(self.name, self._installer())
+            kubeconfig = self._host.kubeconfig(
+                self.name,
+                next((release.installer for release in self._wanted.values() if release.installer), None),
+            )
             await self._read(await self._use(kubeconfig))
         except (errors.KubernetesError, ValueError) as error:
             cluster = f"cluster {self.where}" if self.name else self.where
@@ -245,9 +247,6 @@ class ClusterReleases:
         await self._carry_out(turn, kubeconfig)
         return 0.0
 
-    def _installer(self) -> KubeconfigSecret | None:
-        return next((release.installer for release in self._wanted.values() if release.installer), None)
-
     async def _use(self, kubeconfig: Mapping[str, Any]) -> Client:
         """Return the client for a kubeconfig; one for another is closed."""
         if self._client is None or self._client[0] != kubeconfig:
@@ -262,7 +261,9 @@ class ClusterReleases:
 
     async def _read(self, client: Client) -> None:
         """Read Helm's storage: the metadata of all revisions, and the last revision of each known release."""
-        listed = await client.list(SECRETS, labels=helm_storage.SELECTOR, fields=_TYPE, metadata_only=True)
+        listed = await client.list(
+            SECRETS, labels=helm_storage.SELECTOR, fields="type=helm.sh/release.v1", metadata_only=True
+        )
         stored = helm_storage.histories(listed.items)
         details = {}
         for history in stored.values():

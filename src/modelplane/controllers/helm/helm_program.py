@@ -48,6 +48,9 @@ _PASSED_ON = (
     "no_proxy",
 )
 
+OWN_INSTALLER = KubeconfigSecret(name=INSTALLER)
+"""The Secret of Helm's kubeconfig for the control plane's own cluster."""
+
 
 class HelmFailed(Exception):
     """A run of Helm failed; the message is Helm's own, without secrets."""
@@ -206,15 +209,6 @@ def _common(release: ReleaseId, timeout_s: int = USUAL_WAIT_S) -> tuple[str, ...
     return ("--namespace", release.namespace, f"--timeout={timeout_s}s")
 
 
-OWN_INSTALLER = KubeconfigSecret(name=INSTALLER)
-"""The Secret of Helm's kubeconfig for the control plane's own cluster."""
-
-_NO_HELM = (
-    "there is no helm program: set MODELPLANE_KUBERNETES_BINARY to a binary of the local control plane, "
-    "which has one, or install Helm 4 on PATH"
-)
-
-
 class Host:
     """Runs Helm, a few processes at a time, and finds the kubeconfig to use."""
 
@@ -270,7 +264,10 @@ class Host:
     ) -> None:
         """Run Helm in its turn; raise ``HelmFailed``."""
         if not self._helm.line:
-            raise HelmFailed(_NO_HELM)
+            raise HelmFailed(
+                "there is no helm program: set MODELPLANE_KUBERNETES_BINARY to a binary of the local control "
+                "plane, which has one, or install Helm 4 on PATH"
+            )
         async with self._turn:
             if self._fence and (why := self._fence()):
                 raise HelmFailed(why)

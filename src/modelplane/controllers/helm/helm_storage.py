@@ -26,7 +26,6 @@ SUPERSEDED: Final = "superseded"
 FAILED: Final = "failed"
 UNINSTALLED: Final = "uninstalled"
 UNINSTALLING: Final = "uninstalling"
-_PENDING = "pending-"
 
 _LARGEST = 64 << 20
 """Largest unpacked revision, in bytes: a cluster may send anything."""
@@ -45,7 +44,7 @@ class Revision:
     @property
     def is_pending(self) -> bool:
         """True if Helm is at work on it, or was interrupted."""
-        return self.status.startswith(_PENDING)
+        return self.status.startswith("pending-")
 
     @property
     def digest(self) -> str:

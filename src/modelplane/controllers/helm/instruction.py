@@ -53,6 +53,11 @@ _FOR_PROVIDER = {
     "waitTimeout",
 }
 
+HIDDEN = "(hidden)"
+_SHORTEST = 4
+"""Length from which a text of a Secret is hidden in messages; shorter ones are ``80``, ``no``, ``443``."""
+_LONGEST = 1024
+
 
 class ReleaseId(NamedTuple):
     """A release on a cluster."""
@@ -219,12 +224,6 @@ def _seconds(duration: str) -> int:
             f"spec.forProvider.waitTimeout must be from 1s to {LONGEST_WAIT_S // 60}m: {duration[:32]!a}"
         )
     return total
-
-
-HIDDEN = "(hidden)"
-_SHORTEST = 4
-"""Length from which a text of a Secret is hidden in messages; shorter ones are ``80``, ``no``, ``443``."""
-_LONGEST = 1024
 
 
 def merged(

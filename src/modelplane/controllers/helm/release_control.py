@@ -47,8 +47,7 @@ class Releases(Runnable):
                 subject=f'key "{child.key}" of a Release', detail="is not the value of a label"
             )
         uid, name = owner["metadata"]["uid"], _name_of(owner)
-        wanted = Wanted(uid, name, child.key, manifest, instruction, child.installer)
-        self._of(child.cluster).want(wanted)
+        self._of(child.cluster).want(Wanted(uid, name, child.key, manifest, instruction, child.installer))
 
     def prune(self, owner: Object, composition: Composition) -> None:
         """Uninstall the releases of an owner that a composition names neither as desired nor as kept."""

@@ -22,6 +22,14 @@ FIRST_RETRY_S: Final = 20.0
 _LAST_RETRY_S = 1800.0
 _CHANGES = (Action.INSTALL, Action.UPGRADE)
 
+UNREADABLE = "Unreadable"
+"""Reason while Helm's storage on the cluster cannot be read."""
+NOT_OURS = "NotModelplanes"
+"""Reason for a release of the name that is not Modelplane's."""
+FAILED = "ReconcileError"
+WAITING = "Waiting"
+_ERRORS = (FAILED, NOT_OURS, UNREADABLE)
+
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
@@ -78,16 +86,6 @@ class Failures:
         return max(0.05, min(later, default=_LAST_RETRY_S))
 
 
-UNREADABLE = "Unreadable"
-"""Reason while Helm's storage on the cluster cannot be read."""
-NOT_OURS = "NotModelplanes"
-"""Reason for a release of the name that is not Modelplane's."""
-FAILED = "ReconcileError"
-WAITING = "Waiting"
-_SUCCESS = "ReconcileSuccess"
-_ERRORS = (FAILED, NOT_OURS, UNREADABLE)
-
-
 @dataclass(frozen=True, slots=True)
 class Unsynced:
     """The reason for which a release differs from the desired one."""
@@ -98,7 +96,7 @@ class Unsynced:
 
 def report(manifest: Object, history: History | None, details: Details, unsynced: Unsynced | None) -> Object:
     """Return a Release with its status."""
-    synced: dict[str, Any] = {"type": SYNCED, "status": "True", "reason": _SUCCESS}
+    synced: dict[str, Any] = {"type": SYNCED, "status": "True", "reason": "ReconcileSuccess"}
     if unsynced is not None:
         synced = {
             "type": SYNCED,

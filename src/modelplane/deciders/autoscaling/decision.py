@@ -15,6 +15,15 @@ from typing import NamedTuple
 from modelplane.api.listing import number_of
 from modelplane.deciders.autoscaling.evidence import BURST_S, MEAN_S, Evidence, Sample, is_missed
 
+TOLERANCE = 0.1
+"""Part by which the load may differ from the target before the number changes."""
+_WINDOW_S = MEAN_S / 2
+"""First tokens are late if they were so in two windows, one after the other."""
+REMEMBER_S = 3600.0
+"""Seconds for which a load that made first tokens late is not tried again with as few replicas."""
+LOWER_EVERY_S = 15.0
+"""Seconds between two steps down; one step is a tenth of the replicas, at least one."""
+
 
 class Inert(StrEnum):
     """Reason for which an autoscaler changes nothing."""
@@ -78,16 +87,6 @@ class Settings:
     """Seconds in which no more replicas were needed, before a step down."""
     idle_s: float = 900.0
     """Seconds without a request, before the last replica is given up."""
-
-
-TOLERANCE = 0.1
-"""Part by which the load may differ from the target before the number changes."""
-
-_WINDOW_S = MEAN_S / 2
-"""First tokens are late if they were so in two windows, one after the other."""
-
-REMEMBER_S = 3600.0
-"""Seconds for which a load that made first tokens late is not tried again with as few replicas."""
 
 
 class _By(Enum):
@@ -195,9 +194,6 @@ def format_number(number: float) -> str:
     return f"{number:.1f}".removesuffix(".0")
 
 
-LOWER_EVERY_S = 15.0
-"""Seconds between two steps down; one step is a tenth of the replicas, at least one."""
-
 _MOST_FACTOR, _MOST_STEP = 2, 4
 """Growth in a minute: to twice the number or by four replicas, whichever is more."""
 
@@ -243,8 +239,7 @@ def decide(
     evidence = evidence.add_recommendation(bounded.replicas, settings.down_s)
     if needed.replicas > settings.most:
         evidence = replace(evidence, exceeded=evidence.now)
-    step = _step(settings, evidence, replicas, bounded)
-    decision = replace(step, limited=evidence.is_limited())
+    decision = replace(_step(settings, evidence, replicas, bounded), limited=evidence.is_limited())
     if decision.replicas < replicas:
         evidence = replace(evidence, lowered=evidence.now)
     return evidence, decision

@@ -18,6 +18,13 @@ _LATE_PART = 0.05
 _FEWEST_LATE = 3
 """Late streams below which a window says nothing, so that one slow prompt starts no replica."""
 
+MEAN_S = 60.0
+"""Seconds over which load is averaged."""
+BURST_S = 6.0
+"""Seconds over which a sudden load is averaged."""
+MOST_GAP_S = 30.0
+"""A longer time without a sample is a gap."""
+
 
 def sum_counts(counts: Iterable[Sequence[int]]) -> tuple[int, ...]:
     """Return the sum of several counts."""
@@ -45,16 +52,6 @@ def find_percentile_s(counts: Sequence[int]) -> float | None:
     enough = (1 - _LATE_PART) * sum(counts)
     below = zip(BOUNDS_S, accumulate(counts), strict=False)
     return next((bound for bound, count in below if count and count >= enough), None)
-
-
-MEAN_S = 60.0
-"""Seconds over which load is averaged."""
-
-BURST_S = 6.0
-"""Seconds over which a sudden load is averaged."""
-
-MOST_GAP_S = 30.0
-"""A longer time without a sample is a gap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,12 +156,11 @@ class Evidence:
             self = Evidence(since=sample.at, idle_since=sample.at)  # noqa: PLW0642 - begins anew
         begin = sample.at - MEAN_S
         since = self.since if sample.complete else sample.at
-        idle_since = sample.at if sample.is_busy else max(self.idle_since, since)
         return replace(
             self,
             samples=(*(earlier for earlier in self.samples if earlier.at > begin), sample),
             since=since,
-            idle_since=idle_since,
+            idle_since=sample.at if sample.is_busy else max(self.idle_since, since),
             started=sample.at if ready is not None and ready < replicas else self.started,
             serving_since=self._serving_since(sample.at, replicas, ready),
             counts=(*(item for item in self.counts if item[0] > begin), (sample.at, replicas)),

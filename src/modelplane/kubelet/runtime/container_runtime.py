@@ -21,10 +21,10 @@ from modelplane.api.rejected import Rejected
 from modelplane.host import addresses
 from modelplane.host.file_system import write_private
 from modelplane.kube.resources import Object
-from modelplane.kubelet import devices, log_files, node, pod_refusals
+from modelplane.kubelet import local_devices, log_files, node, pod_refusals
 from modelplane.kubelet.cannot_start import CannotStart, WaitingReason
-from modelplane.kubelet.devices import NVIDIA_DRIVER
 from modelplane.kubelet.engines import launchers, llama_cpp
+from modelplane.kubelet.local_devices import NVIDIA_DRIVER
 from modelplane.kubelet.log_files import Selection
 from modelplane.kubelet.machine import Machine
 from modelplane.kubelet.pods import probes
@@ -113,7 +113,7 @@ class PodContainers:
 
     async def _inputs(self, pod: Object, image: Mapping[str, Any]) -> ContainerInputs:
         container = pod["spec"]["containers"][0]
-        allocated = await devices.find_devices(self.machine.client, pod, self.machine.devices)
+        allocated = await local_devices.find_devices(self.machine.client, pod, self.machine.devices)
         sources = await launch.fetch_sources(self.machine.client, pod, container, self.record.namespace)
         # In its own network the pod has the address that the API shows.
         reported_record = replace(self.record, address=addresses.find_reported(self.record.address))
@@ -133,7 +133,7 @@ class PodContainers:
             environment={llama_cpp.POD_ADDRESS_VARIABLE: reported_record.address, **hidden, **variables},
             mounts=mounted,
             gpus=tuple(device.uuid for device in nvidia),
-            memory_bytes=devices.measure_memory(),
+            memory_bytes=local_devices.measure_memory(),
             image_user=user,
             expanded=variables,
         )

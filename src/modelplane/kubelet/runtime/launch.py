@@ -18,7 +18,7 @@ from modelplane.host.sockets import find_listen_problem
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.kubelet import devices, node, pod_refusals
+from modelplane.kubelet import local_devices, node, pod_refusals
 from modelplane.kubelet.cannot_start import CannotStart, WaitingReason
 from modelplane.kubelet.engines import launchers, llama_cpp
 from modelplane.kubelet.machine import Machine
@@ -128,7 +128,7 @@ def convert_errors() -> Iterator[None]:
 async def _launch(machine: Machine, pod: Object, record: PodRecord) -> Launch:
     container = pod["spec"]["containers"][0]
     raise_rejected(launchers.check_image(container, host_commands=machine.host_commands))
-    allocated = await devices.find_devices(machine.client, pod, machine.devices)
+    allocated = await local_devices.find_devices(machine.client, pod, machine.devices)
     sources = await fetch_sources(machine.client, pod, container, record.namespace)
     environment_of_pod = raise_rejected(
         container_environment.resolve(container, pod, record.address, node.ADDRESS, sources)
@@ -138,7 +138,7 @@ async def _launch(machine: Machine, pod: Object, record: PodRecord) -> Launch:
         "HOSTNAME": record.name,
         llama_cpp.POD_ADDRESS_VARIABLE: record.address,
         llama_cpp.MODELS_VARIABLE: str(llama_cpp.find_models_folder()),
-        **devices.build_environment(machine.devices, allocated),
+        **local_devices.build_environment(machine.devices, allocated),
     }
     trusted = machine.host_commands
     passed = launchers.select_variables(container, environment_of_pod, host_commands=trusted)

@@ -27,7 +27,7 @@ from modelplane.controllers.fleet_resources import resource_of
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.kubelet.devices import CPU_DRIVER, DiscoveredDevice, Share, discover
+from modelplane.kubelet.local_devices import CPU_DRIVER, DiscoveredDevice, Share, discover
 from modelplane.kubelet.volumes.provisioning import STORAGE_CLASS
 from modelplane.local.home import Home
 from modelplane.local.kubernetes import cluster_objects

@@ -27,7 +27,7 @@ from modelplane.install.roles import Role, Rule
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.kubelet.devices import DiscoveredDevice
+from modelplane.kubelet.local_devices import DiscoveredDevice
 from modelplane.kubelet.volumes import provisioning
 
 

@@ -119,7 +119,7 @@ def test_a_port_that_is_taken_is_named() -> None:
         other.listen()
         port = other.getsockname()[1]
         with pytest.raises(UserError, match=f"cannot listen on 127.0.0.1:{port}: Address already in use"):
-            llama_cpp._check_free("127.0.0.1", port)
+            llama_cpp._serve({"host": "127.0.0.1", "port": port}, LocalModel(Path("model.gguf"), "model"), {})
 
 
 def test_a_stop_waits_for_the_last_request() -> None:
