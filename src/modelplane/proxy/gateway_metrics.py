@@ -176,17 +176,17 @@ class PodSource:
 
 def read_directory(directory: Path) -> Load:
     """Return what the Envoy of a directory counts."""
-    counts, buckets = _counts(), _Buckets()
+    counts, buckets = _counts(), dict[str, list[int]]()
     try:
         for sample in read(directory):
             labels = dict(zip(sample.metric.labels, sample.labels, strict=True))
             if sample.metric is not ours.GATEWAY_FIRST_TOKEN:
                 _add(counts, sample.metric.name, labels, sample.value)
             elif sample.bucket != ours.SUM:
-                buckets.add(labels["endpoint"], sample.bucket, sample.value)
+                _add_bucket(buckets, labels["endpoint"], sample.bucket, sample.value)
     except LocalError as error:
         return Load(problem=str(error))
-    return Load({"": Reading(**counts, first_tokens=buckets.found)})
+    return Load({"": Reading(**counts, first_tokens=buckets)})
 
 
 def list_ready_pods(slices: Iterable[Object]) -> tuple[str, ...]:
@@ -229,28 +229,22 @@ def _of_pod(address: str, port: int) -> Reading | str:
 
 
 def _reading(text: str) -> Reading:
-    counts, buckets = _counts(), _Buckets()
+    counts, buckets = _counts(), dict[str, list[int]]()
     for family in text_string_to_metric_families(text):
         for name, labels, value, *_ in family.samples:
             if name == f"{ours.GATEWAY_FIRST_TOKEN.name}_bucket":
-                buckets.add(labels["endpoint"], labels["le"], value)
+                _add_bucket(buckets, labels["endpoint"], labels["le"], value)
             else:
                 _add(counts, name, labels, value)
     return Reading(
-        **counts, first_tokens={name: _each(counts_below) for name, counts_below in buckets.found.items()}
+        **counts, first_tokens={name: _each(counts_below) for name, counts_below in buckets.items()}
     )
 
 
-class _Buckets:
-    """Counts of streams by endpoint, in the buckets of the gateway module."""
-
-    def __init__(self) -> None:
-        self.found: dict[str, list[int]] = {}
-
-    def add(self, endpoint: str, bound: str, value: float) -> None:
-        """Set the count of a bucket. A bound that is not known is another version's, and goes up."""
-        counts = self.found.setdefault(endpoint, [0] * BUCKETS)
-        counts[bisect_left(BOUNDS_S, float(bound))] += max(0, int(value))
+def _add_bucket(found: dict[str, list[int]], endpoint: str, bound: str, value: float) -> None:
+    """Set the count of a bucket. A bound that is not known is another version's, and goes up."""
+    counts = found.setdefault(endpoint, [0] * BUCKETS)
+    counts[bisect_left(BOUNDS_S, float(bound))] += max(0, int(value))
 
 
 def _each(below: list[int]) -> list[int]:

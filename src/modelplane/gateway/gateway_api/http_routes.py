@@ -141,7 +141,10 @@ def build_workload_routes(
     ours = (route for route in http_routes if is_attached(route) and not check_supported(route))
     return tuple(
         route
-        for http_route in sorted(ours, key=_precedence)
+        # As the Gateway API orders routes with equal matches: by age, then by name.
+        for http_route in sorted(
+            ours, key=lambda route: (route["metadata"].get("creationTimestamp", ""), *_key(route))
+        )
         for number, rule in enumerate(get_list(http_route, "spec", "rules"))
         for route in _routes(http_route, number, rule, cluster)
     )
@@ -259,8 +262,3 @@ def _backend(reference: Object, route: str, namespace: str, cluster: _Cluster) -
 
 def _key(item: Object) -> tuple[str, str]:
     return item["metadata"]["namespace"], item["metadata"]["name"]
-
-
-def _precedence(http_route: Object) -> tuple[str, str, str]:
-    """Order routes as the Gateway API does if their matches are equal: by age, then by name."""
-    return (http_route["metadata"].get("creationTimestamp", ""), *_key(http_route))

@@ -206,7 +206,9 @@ class ContainerWorker:
             if not await self._note_end(attempt, ended):
                 return
             if not self._is_outdated(attempt):
-                ends = count_ends_in_row(ends, _seconds_between(attempt.started_at, ended.finished_at))
+                began, over = attempt.started_at, timestamps.parse(ended.finished_at)
+                ran_s = (over - timestamps.parse(began)).total_seconds() if began else 0.0
+                ends = count_ends_in_row(ends, ran_s)
                 await self._back_off(compute_delay_s(ends), ended)
             attempt = None
 
@@ -326,12 +328,6 @@ async def retry_removal(remove: Callable[[], Coroutine[Any, Any, None]], record:
                 _log.warning('cannot remove a container of pod "%s": %s', record.name, reported)
         await asyncio.sleep(retry_s)
         retry_s = min(retry_s * 2, LAST_RETRY_S)
-
-
-def _seconds_between(started_at: str, finished_at: str) -> float:
-    if not started_at:
-        return 0.0
-    return (timestamps.parse(finished_at) - timestamps.parse(started_at)).total_seconds()
 
 
 async def wait_at_most(work: Coroutine[Any, Any, object], timeout_s: float) -> None:
