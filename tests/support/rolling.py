@@ -15,6 +15,7 @@ from modelplane.local.home import Home
 from support import stand_in_engine
 from support.fleets import Fleet
 from support.gateway_module import library
+from support.patience import LOOK_S
 
 NAMESPACE = "team-rolling"
 _PATIENCE_S = 300.0
@@ -106,7 +107,7 @@ class Deployed:
         end = time.monotonic() + _PATIENCE_S
         while not ((said := self.rollout("status")).startswith(beginning) and also(said)):
             assert time.monotonic() < end, (said, self.get("mr,pods"))
-            time.sleep(0.2)
+            time.sleep(0.5)  # a step of a canary may last no longer than a second
         return said
 
     def until_complete(self) -> str:
@@ -119,7 +120,7 @@ class Deployed:
         end = time.monotonic() + _PATIENCE_S
         while (found := self.by_revision()) != expected:
             assert time.monotonic() < end, (found, expected)
-            time.sleep(0.2)
+            time.sleep(LOOK_S)
 
     def get(self, kinds: str, *arguments: str) -> str:
         """Return what ``kubectl get`` prints of the namespace."""

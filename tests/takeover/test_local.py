@@ -29,7 +29,7 @@ from support.checkouts import FOLDER, ROOT
 from support.fleets import Fleet
 from support.installation import Installation
 from support.load import Load
-from support.patience import PATIENCE_S
+from support.patience import LOOK_S, PATIENCE_S
 
 pytestmark = pytest.mark.kubernetes
 
@@ -155,7 +155,7 @@ def take_over(fleet: Fleet) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while {name for name, pid in pids(fleet).items() if pid and pid != before[name]} != OURS:
         assert time.monotonic() < deadline, (before, pids(fleet))
-        time.sleep(0.2)
+        time.sleep(LOOK_S)
     assert "A fleet runs already" in fleet.modelplane("up"), "everything is ready"
 
 

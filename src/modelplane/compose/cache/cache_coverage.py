@@ -27,32 +27,8 @@ AT_A_TIME = 2
 WAITING = f"waiting: a namespace stages {AT_A_TIME} ModelCaches on a cluster at a time, the oldest first"
 
 _KEY = "caches"
+
 _ENDED = (CachePhase.READY, CachePhase.FAILED)
-
-
-def requirement(namespace: str) -> Requirement:
-    """Return the caches of a namespace, which matter to one that waits for its turn."""
-    return Requirement(_KEY, API_VERSION, kind_name(ModelCache), namespace, triggers=False)
-
-
-def must_wait(request: CacheRequest, cluster: str) -> bool:
-    """Return True if older caches of the namespace have their turn on a cluster."""
-    metadata = request.owner.metadata
-    created = metadata.creation_timestamp
-    own = f"{created:%Y-%m-%dT%H:%M:%SZ}" if created else "", metadata.name
-    ahead = [
-        item
-        for item in request.found(_KEY)
-        if (str(item["metadata"].get("creationTimestamp", "")), item["metadata"]["name"]) < own
-        and _is_staged_on(item, cluster)
-    ]
-    return len(ahead) >= AT_A_TIME
-
-
-def _is_staged_on(cache: Object, cluster: str) -> bool:
-    """Return True if a cache is to be staged on a cluster, and is not yet."""
-    entries = get_list(cache, "status", "clusters") if "deletionTimestamp" not in cache["metadata"] else ()
-    return any(entry.get("name") == cluster and entry.get("phase") not in _ENDED for entry in entries)
 
 
 def uncovered(cache: ModelCache, cluster: InferenceCluster, regions: RegionRule | None) -> Rejected | None:
@@ -88,3 +64,28 @@ def covered(cache: ModelCache, clusters: int, regions: RegionRule | None) -> Con
         "set spec.cluster.existing.cache.storageClassName of an Existing cluster"
     )
     return false(Type.CLUSTERS_MATCHED, Reason.NO_MATCH, message)
+
+
+def requirement(namespace: str) -> Requirement:
+    """Return the caches of a namespace, which matter to one that waits for its turn."""
+    return Requirement(_KEY, API_VERSION, kind_name(ModelCache), namespace, triggers=False)
+
+
+def must_wait(request: CacheRequest, cluster: str) -> bool:
+    """Return True if older caches of the namespace have their turn on a cluster."""
+    metadata = request.owner.metadata
+    created = metadata.creation_timestamp
+    own = f"{created:%Y-%m-%dT%H:%M:%SZ}" if created else "", metadata.name
+    ahead = [
+        item
+        for item in request.found(_KEY)
+        if (str(item["metadata"].get("creationTimestamp", "")), item["metadata"]["name"]) < own
+        and _is_staged_on(item, cluster)
+    ]
+    return len(ahead) >= AT_A_TIME
+
+
+def _is_staged_on(cache: Object, cluster: str) -> bool:
+    """Return True if a cache is to be staged on a cluster, and is not yet."""
+    entries = get_list(cache, "status", "clusters") if "deletionTimestamp" not in cache["metadata"] else ()
+    return any(entry.get("name") == cluster and entry.get("phase") not in _ENDED for entry in entries)

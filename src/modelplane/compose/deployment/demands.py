@@ -44,6 +44,43 @@ class Stable(msgspec.Struct, frozen=True):
     """Reason for which no replica is placed with it, and a remedy; empty if there is none."""
 
 
+def list_demands(
+    request: DeploymentRequest, deployment: scheduler.Deployment, trial: Canary | None
+) -> tuple[tuple[scheduler.Demand, ...], scheduler.Surge]:
+    """Return the demand of the new revision, beside a canary that of the stable one, and the surge."""
+    limit = limits(request.owner)
+    if trial is None or not trial.phase.has_stable:
+        return (scheduler.Demand(deployment.replicas),), scheduler.Surge(limit.surge, paused=limit.paused)
+    is_running = trial.phase is Phase.RUNNING
+    step = min(trial.status.replicas, deployment.replicas) if is_running else 0
+    new = frozenset(
+        item["metadata"]["name"]
+        for item in list_replicas(request.observed).values()
+        if has_revision(item, trial.status.revision)
+    )
+    stable = find_stable(request, trial)
+    rest = scheduler.Demand(
+        deployment.replicas - step,
+        _template(request, deployment, stable),
+        pinned=_list_pinned(request, trial, stable),
+        blocked=bool(stable.problem) and request.now is not None,
+    )
+    surge = scheduler.Surge(limit.surge if is_running else 0, paused=limit.paused)
+    return (scheduler.Demand(step, replicas=new), rest), surge
+
+
+def explain_blocked(request: DeploymentRequest, trial: Canary | None, placement: scheduler.Placement) -> str:
+    """Return why replicas are not placed beside a canary, and the remedy; empty if none is missing."""
+    if trial is None or not placement.blocked:
+        return ""
+    name = f"md/{request.owner.metadata.name} -n {request.owner.metadata.namespace}"
+    return (
+        f"{number_of(placement.blocked, 'replica')} with the template of the other replicas cannot be "
+        f"placed, because {find_stable(request, trial).problem}, or go on without a canary with `modelplane "
+        f"rollout promote {name}`"
+    )
+
+
 def stable_requirements(deployment: ModelDeployment) -> tuple[Requirement, ...]:
     """Return what stable replicas require: the ModelCaches that former templates may name."""
     if deployment.spec.rollout is None or deployment.spec.rollout.canary is None:
@@ -68,18 +105,6 @@ def find_stable(request: DeploymentRequest, state: Canary) -> Stable:
     return Stable(template, cache, other_cache=True)
 
 
-def _cache(request: DeploymentRequest, name: str) -> scheduler.CacheFootprint | str:
-    """Return the clusters that a ModelCache covers, or why they are not known, as part of a sentence."""
-    if unknown := request.unknown(CACHES):
-        return f"cannot be read: {unknown.cause}: wait"
-    found = [item for item in request.found(CACHES) if item["metadata"]["name"] == name]
-    try:
-        cache = fleet_snapshot.footprint(found)
-    except InvalidObject as error:
-        return f"cannot be read: {error}: correct it"
-    return cache if cache.known else "is not there: create it again"
-
-
 def stable_template(
     owner: ModelDeployment, state: Canary | None, observed: Mapping[str, Object]
 ) -> ReplicaTemplate | None:
@@ -93,6 +118,18 @@ def stable_template(
     found = _with(owner, stored).replica_template()
     # A revision that another wrote is no template of this deployment.
     return found if revision(found) == state.status.stable_revision else None
+
+
+def _cache(request: DeploymentRequest, name: str) -> scheduler.CacheFootprint | str:
+    """Return the clusters that a ModelCache covers, or why they are not known, as part of a sentence."""
+    if unknown := request.unknown(CACHES):
+        return f"cannot be read: {unknown.cause}: wait"
+    found = [item for item in request.found(CACHES) if item["metadata"]["name"] == name]
+    try:
+        cache = fleet_snapshot.footprint(found)
+    except InvalidObject as error:
+        return f"cannot be read: {error}: correct it"
+    return cache if cache.known else "is not there: create it again"
 
 
 def _with(owner: ModelDeployment, stored: ReplicaSpec) -> ModelDeployment:
@@ -109,31 +146,6 @@ def _with(owner: ModelDeployment, stored: ReplicaSpec) -> ModelDeployment:
         inner = msgspec.structs.replace(template.spec, **fields)
         spec = msgspec.structs.replace(spec, template=msgspec.structs.replace(template, spec=inner))
     return msgspec.structs.replace(owner, spec=spec)
-
-
-def list_demands(
-    request: DeploymentRequest, deployment: scheduler.Deployment, trial: Canary | None
-) -> tuple[tuple[scheduler.Demand, ...], scheduler.Surge]:
-    """Return the demand of the new revision, beside a canary that of the stable one, and the surge."""
-    limit = limits(request.owner)
-    if trial is None or not trial.phase.has_stable:
-        return (scheduler.Demand(deployment.replicas),), scheduler.Surge(limit.surge, paused=limit.paused)
-    is_running = trial.phase is Phase.RUNNING
-    step = min(trial.status.replicas, deployment.replicas) if is_running else 0
-    new = frozenset(
-        item["metadata"]["name"]
-        for item in list_replicas(request.observed).values()
-        if has_revision(item, trial.status.revision)
-    )
-    stable = find_stable(request, trial)
-    rest = scheduler.Demand(
-        deployment.replicas - step,
-        _template(request, deployment, stable),
-        pinned=_list_pinned(request, trial, stable),
-        blocked=bool(stable.problem) and request.now is not None,
-    )
-    surge = scheduler.Surge(limit.surge if is_running else 0, paused=limit.paused)
-    return (scheduler.Demand(step, replicas=new), rest), surge
 
 
 def _template(
@@ -164,15 +176,3 @@ def _list_pinned(request: DeploymentRequest, trial: Canary, stable: Stable) -> t
         and key.removeprefix(f"replica-{item['spec']['clusterName']}-").isdecimal()
     ]
     return tuple(name for *_, name in sorted(older))
-
-
-def explain_blocked(request: DeploymentRequest, trial: Canary | None, placement: scheduler.Placement) -> str:
-    """Return why replicas are not placed beside a canary, and the remedy; empty if none is missing."""
-    if trial is None or not placement.blocked:
-        return ""
-    name = f"md/{request.owner.metadata.name} -n {request.owner.metadata.namespace}"
-    return (
-        f"{number_of(placement.blocked, 'replica')} with the template of the other replicas cannot be "
-        f"placed, because {find_stable(request, trial).problem}, or go on without a canary with `modelplane "
-        f"rollout promote {name}`"
-    )

@@ -29,74 +29,6 @@ from modelplane.compose.deployment.wanted_replicas import replica_key
 from modelplane.compose.facts import DeploymentRequest
 from modelplane.compose.readiness import condition_of
 
-
-def canary_condition(owner: ModelDeployment, trial: Canary, waits: str) -> Condition | None:
-    """Return the condition Progressing; None if it is that of any rollout.
-
-    ``waits`` is what the rollout waits for; empty if nothing.
-    """
-    if trial.unsupported:
-        return false(_TYPE, Reason.CANARY_UNSUPPORTED, trial.unsupported)
-    if trial.status.phase is CanaryPhase.ABORTED:
-        return false(_TYPE, Reason.CANARY_ABORTED, _aborted(owner, trial))
-    if not trial.has_begun or is_paused(owner):
-        return None
-    share = f"{trial.status.weight}% of the requests go to revision {trial.status.revision}"
-    said = f"{canary_step(owner, trial.status)}: {share}"
-    holds = trial.holds if trial.serves else f"it waits for {waits}" if waits else "it waits for a replica"
-    if holds:
-        return false(_TYPE, Reason.CANARY_HOLDS, f"{said}. The step is not decided: {holds}")
-    found = trial.status.message
-    return true(_TYPE, Reason.CANARY_RUNNING, f"{said}: {found}" if found else said)
-
-
-def with_unplaced(said: Condition, problem: str) -> Condition:
-    """Return the condition Progressing with why stable replicas are not placed, if there is a reason."""
-    if not problem:
-        return said
-    return false(_TYPE, Reason.STABLE_NOT_FOUND if said.holds else said.reason, f"{said.message}. {problem}")
-
-
-def canary_step(owner: ModelDeployment, status: CanaryStatus) -> str:
-    """Return the present step and the number of steps."""
-    settings = owner.spec.rollout.canary if owner.spec.rollout else None
-    steps = len(settings.steps) if settings else status.step
-    return f"canary step {status.step} of {steps}"
-
-
-def _aborted(owner: ModelDeployment, trial: Canary) -> str:
-    name, status = f"md/{owner.metadata.name} -n {owner.metadata.namespace}", trial.status
-    said = f"the canary of revision {status.revision} was aborted in step {status.step}: {status.message}"
-    if not trial.has_older:
-        return (
-            f"{said}. No replica has an earlier revision, so those of this one serve. Correct the template, "
-            f"or return to the one before with `modelplane rollout undo {name}`"
-        )
-    return (
-        f"{said}. Replicas of this revision get no requests, and no other replica is updated. Correct the "
-        f"template, return to the one before with `modelplane rollout undo {name}`, or try it again with "
-        f"`modelplane rollout resume {name}`"
-    )
-
-
-def canary_wire(status: CanaryStatus) -> dict[str, Any]:
-    """Return the state as a status has it."""
-    told: dict[str, Any] = {
-        "phase": str(status.phase),
-        "revision": status.revision,
-        "stableRevision": status.stable_revision,
-        "step": status.step,
-        "weight": status.weight,
-        "replicas": status.replicas,
-        "message": status.message,
-    }
-    if status.step_start_time is not None:
-        told["stepStartTime"] = timestamp(status.step_start_time)
-    if status.abort_time is not None:
-        told["abortTime"] = timestamp(status.abort_time)
-    return told
-
-
 _TYPE = ModelDeploymentCondition.PROGRESSING
 
 
@@ -107,6 +39,9 @@ class Progress(msgspec.Struct, frozen=True):
     conditions: tuple[Condition, ...] = ()
     again_in_s: float | None = None
     """Seconds until the deadline, if it is ahead."""
+
+
+_OF_REPLICA = (ModelReplicaCondition.MODEL_READY, ModelReplicaCondition.MODEL_ACCEPTED)
 
 
 def progress(
@@ -147,10 +82,77 @@ def progress(
     left_s = _left_s(settings, since, request.now, complete=complete) if is_timed else None
     said = f"{counts.updated_replicas} of {owner.spec.replicas} replicas updated"
     if trial is not None and trial.is_running and not trial.has_begun:
-        said = f"{said} for {canary_step(owner, trial.status)}"
-    of_canary = canary_condition(owner, trial, waits) if trial else None
+        said = f"{said} for {_canary_step(owner, trial.status)}"
+    of_canary = _canary_condition(owner, trial, waits) if trial else None
     condition = of_canary or _condition(owner, said, waits, since, complete=complete, is_late=left_s == 0)
-    return Progress({"rollout": _wire(counts, since)}, (with_unplaced(condition, blocked),), left_s or None)
+    return Progress({"rollout": _wire(counts, since)}, (_with_unplaced(condition, blocked),), left_s or None)
+
+
+def _canary_condition(owner: ModelDeployment, trial: Canary, waits: str) -> Condition | None:
+    """Return the condition Progressing; None if it is that of any rollout.
+
+    ``waits`` is what the rollout waits for; empty if nothing.
+    """
+    if trial.unsupported:
+        return false(_TYPE, Reason.CANARY_UNSUPPORTED, trial.unsupported)
+    if trial.status.phase is CanaryPhase.ABORTED:
+        return false(_TYPE, Reason.CANARY_ABORTED, _aborted(owner, trial))
+    if not trial.has_begun or is_paused(owner):
+        return None
+    share = f"{trial.status.weight}% of the requests go to revision {trial.status.revision}"
+    said = f"{_canary_step(owner, trial.status)}: {share}"
+    holds = trial.holds if trial.serves else f"it waits for {waits}" if waits else "it waits for a replica"
+    if holds:
+        return false(_TYPE, Reason.CANARY_HOLDS, f"{said}. The step is not decided: {holds}")
+    found = trial.status.message
+    return true(_TYPE, Reason.CANARY_RUNNING, f"{said}: {found}" if found else said)
+
+
+def _with_unplaced(said: Condition, problem: str) -> Condition:
+    """Return the condition Progressing with why stable replicas are not placed, if there is a reason."""
+    if not problem:
+        return said
+    return false(_TYPE, Reason.STABLE_NOT_FOUND if said.holds else said.reason, f"{said.message}. {problem}")
+
+
+def _canary_step(owner: ModelDeployment, status: CanaryStatus) -> str:
+    """Return the present step and the number of steps."""
+    settings = owner.spec.rollout.canary if owner.spec.rollout else None
+    steps = len(settings.steps) if settings else status.step
+    return f"canary step {status.step} of {steps}"
+
+
+def _aborted(owner: ModelDeployment, trial: Canary) -> str:
+    name, status = f"md/{owner.metadata.name} -n {owner.metadata.namespace}", trial.status
+    said = f"the canary of revision {status.revision} was aborted in step {status.step}: {status.message}"
+    if not trial.has_older:
+        return (
+            f"{said}. No replica has an earlier revision, so those of this one serve. Correct the template, "
+            f"or return to the one before with `modelplane rollout undo {name}`"
+        )
+    return (
+        f"{said}. Replicas of this revision get no requests, and no other replica is updated. Correct the "
+        f"template, return to the one before with `modelplane rollout undo {name}`, or try it again with "
+        f"`modelplane rollout resume {name}`"
+    )
+
+
+def _canary_wire(status: CanaryStatus) -> dict[str, Any]:
+    """Return the state as a status has it."""
+    told: dict[str, Any] = {
+        "phase": str(status.phase),
+        "revision": status.revision,
+        "stableRevision": status.stable_revision,
+        "step": status.step,
+        "weight": status.weight,
+        "replicas": status.replicas,
+        "message": status.message,
+    }
+    if status.step_start_time is not None:
+        told["stepStartTime"] = timestamp(status.step_start_time)
+    if status.abort_time is not None:
+        told["abortTime"] = timestamp(status.abort_time)
+    return told
 
 
 def _said_before(owner: ModelDeployment) -> str:
@@ -204,7 +206,7 @@ def _wire(counts: RolloutStatus, since: dt.datetime | None) -> dict[str, Any]:
     if since is not None:
         wire["lastProgressTime"] = timestamp(since)
     if counts.canary is not None:
-        wire["canary"] = canary_wire(counts.canary)
+        wire["canary"] = _canary_wire(counts.canary)
     return wire
 
 
@@ -253,6 +255,3 @@ def _waits_for(
     missing = request.owner.spec.replicas - sum(not assignment.surge for assignment in staying)
     if missing > 0 and not blocked:
         yield f"capacity for {number_of(missing, 'replica')}"
-
-
-_OF_REPLICA = (ModelReplicaCondition.MODEL_READY, ModelReplicaCondition.MODEL_ACCEPTED)

@@ -73,6 +73,56 @@ def standby(request: DeploymentRequest) -> Standby:
     )
 
 
+def idle(deployment: Object) -> str:
+    """Return why a deployment runs no replicas whatever it asks for; empty if it is no inactive standby."""
+    settings, status = deployment["spec"].get("standbyFor"), deployment.get("status") or {}
+    if settings is None or (status.get("standby") or {}).get("active"):
+        return ""
+    return f'the ModelDeployment stands by for "{settings["name"]}" and runs no replicas now'
+
+
+def desired(deployment: Object) -> int:
+    """Return the replicas that a deployment asks for now."""
+    return 0 if idle(deployment) else int(deployment["spec"].get("replicas", 1))
+
+
+def step(
+    before: StandbyStatus,
+    seen: Seen,
+    settings: StandbyFor,
+    now: dt.datetime,
+    watching_since: dt.datetime | None = None,
+) -> StandbyStatus:
+    """Return the next state; ``watching_since`` is the time from which somebody watches without a break."""
+    if not seen.is_current:
+        return before
+    now = now.replace(microsecond=0)
+    state = _with_times(before, seen, settings, now)
+    for trigger, since, after in _windows(state, settings):
+        if since is not None and _passed(since, now, watching_since) >= after:
+            return StandbyStatus(
+                preferred=state.preferred, active=not state.active, since=now, trigger=trigger
+            )
+    return state
+
+
+def left_s(
+    state: StandbyStatus,
+    settings: StandbyFor,
+    now: dt.datetime | None,
+    watching_since: dt.datetime | None = None,
+) -> float | None:
+    """Return the seconds until a time is over; None if none has begun."""
+    if now is None:
+        return None
+    left = [
+        after - _passed(since, now, watching_since)
+        for _, since, after in _windows(state, settings)
+        if since is not None
+    ]
+    return max(1.0, min(left)) if left else None
+
+
 def _before(request: DeploymentRequest, settings: StandbyFor) -> StandbyStatus:
     """Return the state so far. Replicas without a state have been there before, and stay."""
     known = request.owner.status.standby
@@ -172,56 +222,6 @@ def _inactive(wire: dict[str, Any], settings: StandbyFor, nearest: Preferred) ->
         message = f'no replicas run while "{nearest.name}" is a standby that is not needed itself'
         return false(type_, Reason.NOT_NEEDED, message)
     return false(type_, Reason.NOT_NEEDED, f'no replicas run while "{nearest.name}" has capacity')
-
-
-def idle(deployment: Object) -> str:
-    """Return why a deployment runs no replicas whatever it asks for; empty if it is no inactive standby."""
-    settings, status = deployment["spec"].get("standbyFor"), deployment.get("status") or {}
-    if settings is None or (status.get("standby") or {}).get("active"):
-        return ""
-    return f'the ModelDeployment stands by for "{settings["name"]}" and runs no replicas now'
-
-
-def desired(deployment: Object) -> int:
-    """Return the replicas that a deployment asks for now."""
-    return 0 if idle(deployment) else int(deployment["spec"].get("replicas", 1))
-
-
-def step(
-    before: StandbyStatus,
-    seen: Seen,
-    settings: StandbyFor,
-    now: dt.datetime,
-    watching_since: dt.datetime | None = None,
-) -> StandbyStatus:
-    """Return the next state; ``watching_since`` is the time from which somebody watches without a break."""
-    if not seen.is_current:
-        return before
-    now = now.replace(microsecond=0)
-    state = _with_times(before, seen, settings, now)
-    for trigger, since, after in _windows(state, settings):
-        if since is not None and _passed(since, now, watching_since) >= after:
-            return StandbyStatus(
-                preferred=state.preferred, active=not state.active, since=now, trigger=trigger
-            )
-    return state
-
-
-def left_s(
-    state: StandbyStatus,
-    settings: StandbyFor,
-    now: dt.datetime | None,
-    watching_since: dt.datetime | None = None,
-) -> float | None:
-    """Return the seconds until a time is over; None if none has begun."""
-    if now is None:
-        return None
-    left = [
-        after - _passed(since, now, watching_since)
-        for _, since, after in _windows(state, settings)
-        if since is not None
-    ]
-    return max(1.0, min(left)) if left else None
 
 
 def _windows(

@@ -69,6 +69,31 @@ def replica_key(cluster: str, index: int) -> str:
     return f"replica-{cluster}-{index}"
 
 
+def list_policy(request: DeploymentRequest, trial: Canary | None) -> Policy:
+    """Return what a deployment asks of its replicas."""
+    replicas, limit = request.owner.spec.replicas, limits(request.owner)
+    if trial is None:
+        return Policy(replicas, Phase.ROLLOUT, limit.unavailable, limit.paused)
+    status = trial.status
+    return Policy(replicas, trial.phase, limit.unavailable, limit.paused, status.replicas, status.weight)
+
+
+def list_slots(
+    request: DeploymentRequest, placement: scheduler.Placement, wanted: Wanted, trial: Canary | None
+) -> Iterator[Slot]:
+    """Yield a slot for each assignment, and one for each replica that has to go."""
+    names = {replica.metadata.name for replica in wanted.values()}
+    for assignment in placement.assignments:
+        key = replica_key(assignment.cluster, assignment.index)
+        names.add(assignment.replica)
+        yield _slot(request, key, assignment, wanted.get(key), trial)
+    for key, child in sorted(list_replicas(request.observed).items()):
+        if child["metadata"]["name"] not in names:
+            yield Slot(
+                key, None, _runs(child, trial), serves=serves(child), has_endpoint=_has_endpoint(child)
+            )
+
+
 def _new_name(owner: ModelDeployment, assignment: scheduler.Assignment, taken: set[str]) -> str:
     # Five hex digits can collide within a large deployment; then the name grows by one.
     digits = 5
@@ -155,31 +180,6 @@ def _engine(engine: Engine, placed: scheduler.PlacedEngine) -> PlacedEngine:
         for member, place in zip(engine.members, placed.members, strict=True)
     )
     return PlacedEngine(name=engine.name, copies=engine.copies, phase=engine.phase, members=tuple(members))
-
-
-def list_policy(request: DeploymentRequest, trial: Canary | None) -> Policy:
-    """Return what a deployment asks of its replicas."""
-    replicas, limit = request.owner.spec.replicas, limits(request.owner)
-    if trial is None:
-        return Policy(replicas, Phase.ROLLOUT, limit.unavailable, limit.paused)
-    status = trial.status
-    return Policy(replicas, trial.phase, limit.unavailable, limit.paused, status.replicas, status.weight)
-
-
-def list_slots(
-    request: DeploymentRequest, placement: scheduler.Placement, wanted: Wanted, trial: Canary | None
-) -> Iterator[Slot]:
-    """Yield a slot for each assignment, and one for each replica that has to go."""
-    names = {replica.metadata.name for replica in wanted.values()}
-    for assignment in placement.assignments:
-        key = replica_key(assignment.cluster, assignment.index)
-        names.add(assignment.replica)
-        yield _slot(request, key, assignment, wanted.get(key), trial)
-    for key, child in sorted(list_replicas(request.observed).items()):
-        if child["metadata"]["name"] not in names:
-            yield Slot(
-                key, None, _runs(child, trial), serves=serves(child), has_endpoint=_has_endpoint(child)
-            )
 
 
 def _slot(

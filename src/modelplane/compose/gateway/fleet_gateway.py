@@ -36,6 +36,14 @@ class ReplicaLink:
     """True if the keys cannot be read, so the route stays as it is."""
 
 
+KEY = "gateway"
+
+OWNERS = "endpoint-owners"
+"""Key of the requirement for ModelReplicas, which only the controllers give."""
+
+REQUIREMENT = Requirement(KEY, API_VERSION, kind_name(InferenceGateway), name=DEFAULT_NAME)
+
+
 def keys_of(request: Request[Any, Any]) -> GatewayKeys | Unknown:
     """Return the keys; none where no gateway has made any yet."""
     found = request.required.get(KEYS_KEY, ())
@@ -57,14 +65,6 @@ def link(request: ReplicaRequest, cluster: InferenceCluster, route: Object | Non
         return ReplicaLink(is_unknown=True)
     metadata = request.owner.metadata
     return ReplicaLink(tokens.find_required(keys, f"{metadata.namespace}/{metadata.name}"))
-
-
-KEY = "gateway"
-
-OWNERS = "endpoint-owners"
-"""Key of the requirement for ModelReplicas, which only the controllers give."""
-
-REQUIREMENT = Requirement(KEY, API_VERSION, kind_name(InferenceGateway), name=DEFAULT_NAME)
 
 
 def proxy(found: tuple[Object, ...]) -> str:

@@ -47,9 +47,18 @@ CLUSTER_KEY = "cluster"
 _DECODED_CLUSTERS = 256
 """A replica is composed several times in a row, and each of its neighbours reads the same cluster."""
 
-
 decoded_cluster = per_version(partial(decode_as, InferenceCluster), _DECODED_CLUSTERS)
 """Returns an InferenceCluster as its type; raises ``InvalidObject``."""
+
+
+class _Failure(NamedTuple):
+    at: dt.datetime
+    message: str
+    created: dt.datetime
+
+
+PICKER_PODS: Final = "picker-pods"
+"""Key of the requirement for the pods of the endpoint picker."""
 
 
 def pods_of(engine: str) -> str:
@@ -91,38 +100,6 @@ def eviction_conditions(request: ReplicaRequest, *, serves: bool) -> tuple[Condi
     return state_unless_new(condition, request.owner.status)
 
 
-def _eviction(request: ReplicaRequest, *, serves: bool) -> ReplicaEviction | None:
-    notices = _notices(request)
-    # A pod that waits, or has ended, is on no node.
-    nodes = {
-        pod.get("spec", {}).get("nodeName")
-        for engine in request.owner.spec.engines
-        for pod in request.found(pods_of(engine.name))
-        if not has_ended(pod)
-    }
-    found = next((each for name, each in notices.items() if name in nodes), None)
-    return found or (None if serves else request.owner.status.eviction)
-
-
-def _notices(request: ReplicaRequest) -> Mapping[str, ReplicaEviction]:
-    """Return the notices of the cluster's nodes, the earliest deadline first."""
-    try:
-        clusters = [decoded_cluster(item) for item in request.found(CLUSTER_KEY)]
-    except InvalidObject:
-        return {}
-    return {
-        notice.node: ReplicaEviction(node=notice.node, cause=notice.cause, deadline=notice.deadline)
-        for cluster in clusters
-        for notice in cluster.status.eviction_notices
-    }
-
-
-class _Failure(NamedTuple):
-    at: dt.datetime
-    message: str
-    created: dt.datetime
-
-
 def failure_status(request: ReplicaRequest) -> dict[str, Any]:
     """Return the part of a replica's status with the last failure of each gang; empty if there is none."""
     found = _failures(request)
@@ -162,6 +139,58 @@ def is_leaving(request: ReplicaRequest, engine: PlacedEngine) -> bool:
     return bool(groups) and all(groups.values())
 
 
+def readiness(request: ReplicaRequest, workloads: Mapping[str, Object | None]) -> Condition:
+    """Return whether a replica serves, by its workloads as observed, and if not the first cause."""
+    replica = request.owner
+    where = f'cluster "{replica.spec.cluster_name}"'
+    idle = _idle(request, workloads)
+    if idle:
+        message = f"{format_subject('engine', idle, 'is', 'are')} not serving yet on {where}"
+        troubles = [gang_trouble(request, name) for name in idle]
+        troubles += [pod_problems.unmade(child) for name in idle if (child := workloads[name]) is not None]
+        pods = [pod for name in idle for pod in request.found(pods_of(name))]
+        return _starting(message, troubles, pod_problems.find_reason(pods))
+    for key in (POOL_KEY, ROUTE_KEY):
+        child = request.observed.get(key)
+        if child is not None and (why := refusal(child)):
+            return _starting(
+                f'the gateway of {where} refuses {child["kind"]} "{child["metadata"]["name"]}": {why}'
+            )
+    picker = request.observed.get(PICKER_KEY)
+    if not picks(replica) or (picker is not None and is_ready(picker)):
+        return true(Type.MODEL_READY, Reason.SERVING, f"every engine serves on {where}")
+    # Some gateways answer 500 without a picker, whatever the pool says of failure.
+    message = f"no endpoint picker is running on {where}"
+    troubles = [pod_problems.trouble(request.found(PICKER_PODS))]
+    return _starting(message, [*troubles, pod_problems.unmade(picker) if picker is not None else None])
+
+
+def _eviction(request: ReplicaRequest, *, serves: bool) -> ReplicaEviction | None:
+    notices = _notices(request)
+    # A pod that waits, or has ended, is on no node.
+    nodes = {
+        pod.get("spec", {}).get("nodeName")
+        for engine in request.owner.spec.engines
+        for pod in request.found(pods_of(engine.name))
+        if not has_ended(pod)
+    }
+    found = next((each for name, each in notices.items() if name in nodes), None)
+    return found or (None if serves else request.owner.status.eviction)
+
+
+def _notices(request: ReplicaRequest) -> Mapping[str, ReplicaEviction]:
+    """Return the notices of the cluster's nodes, the earliest deadline first."""
+    try:
+        clusters = [decoded_cluster(item) for item in request.found(CLUSTER_KEY)]
+    except InvalidObject:
+        return {}
+    return {
+        notice.node: ReplicaEviction(node=notice.node, cause=notice.cause, deadline=notice.deadline)
+        for cluster in clusters
+        for notice in cluster.status.eviction_notices
+    }
+
+
 def _failures(request: ReplicaRequest) -> tuple[EngineFailure, ...]:
     gangs = (engine for engine in request.owner.spec.engines if is_gang(engine))
     return tuple(failure for gang in gangs if (failure := _of_engine(request, gang)) is not None)
@@ -196,36 +225,6 @@ def _seen(request: ReplicaRequest, engine: str) -> Iterator[_Failure]:
             yield _Failure(dt.datetime.fromisoformat(at), told, created)
         except ValueError:  # without its times, it cannot be told from the last one
             continue
-
-
-PICKER_PODS: Final = "picker-pods"
-"""Key of the requirement for the pods of the endpoint picker."""
-
-
-def readiness(request: ReplicaRequest, workloads: Mapping[str, Object | None]) -> Condition:
-    """Return whether a replica serves, by its workloads as observed, and if not the first cause."""
-    replica = request.owner
-    where = f'cluster "{replica.spec.cluster_name}"'
-    idle = _idle(request, workloads)
-    if idle:
-        message = f"{format_subject('engine', idle, 'is', 'are')} not serving yet on {where}"
-        troubles = [gang_trouble(request, name) for name in idle]
-        troubles += [pod_problems.unmade(child) for name in idle if (child := workloads[name]) is not None]
-        pods = [pod for name in idle for pod in request.found(pods_of(name))]
-        return _starting(message, troubles, pod_problems.find_reason(pods))
-    for key in (POOL_KEY, ROUTE_KEY):
-        child = request.observed.get(key)
-        if child is not None and (why := refusal(child)):
-            return _starting(
-                f'the gateway of {where} refuses {child["kind"]} "{child["metadata"]["name"]}": {why}'
-            )
-    picker = request.observed.get(PICKER_KEY)
-    if not picks(replica) or (picker is not None and is_ready(picker)):
-        return true(Type.MODEL_READY, Reason.SERVING, f"every engine serves on {where}")
-    # Some gateways answer 500 without a picker, whatever the pool says of failure.
-    message = f"no endpoint picker is running on {where}"
-    troubles = [pod_problems.trouble(request.found(PICKER_PODS))]
-    return _starting(message, [*troubles, pod_problems.unmade(picker) if picker is not None else None])
 
 
 def _idle(request: ReplicaRequest, workloads: Mapping[str, Object | None]) -> list[str]:

@@ -45,9 +45,8 @@ def helm(tmp_path: Path) -> Program:
 
 
 async def _run(helm: Program, *arguments: str, limit_s: float = 60) -> None:
-    await helm_program.run_helm(
-        helm, arguments, {"users": ["secret"]}, {"password": "hunter2"}, limit_s=limit_s
-    )
+    access, values = {"users": ["secret"]}, {"password": "hunter2"}
+    await helm_program.run_helm(helm, arguments, access, values, limit_s=limit_s)
 
 
 def _seen(tmp_path: Path) -> dict[str, Any]:

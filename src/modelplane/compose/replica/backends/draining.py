@@ -92,7 +92,6 @@ while time.monotonic() < end and is_connected():
 """
 """The same for Python, in an image that may have no shell."""
 
-
 _LEADER_SHELL: Final = """
 left={pause_s}
 while [ $left -gt 0 ] && grep -q ":{port:04X} [0-9A-F]*:0000 0A " /proc/net/tcp /proc/net/tcp6 2>/dev/null; do
@@ -121,30 +120,6 @@ while time.monotonic() < end and listens():
     time.sleep(1)
 """
 
-
-def worker_hook(container: Container) -> list[str]:
-    """Return the command of a worker's ``preStop`` hook."""
-    return _command(container, WORKER_SHELL, WORKER_PYTHON)
-
-
-def leader_hook(container: Container, port: int, pause_s: int) -> list[str]:
-    """Return the command of the hook of a leader whose engine listens on a port."""
-    programs = (text.format(port=port, pause_s=pause_s) for text in (_LEADER_SHELL, _LEADER_PYTHON))
-    return _command(container, *programs)
-
-
-def _command(container: Container, shell: str, python: str) -> list[str]:
-    """Return the command that runs one of two equal programs by what the image of a container has.
-
-    A shell or a Python that starts the engine is there. Other images are taken to have ``sh``.
-    """
-    program = container.command[0] if container.command else ""
-    name = program.rpartition("/")[2]
-    if name.rstrip("0123456789.") == "python":
-        return [program, "-c", python]
-    return [program if name in _SHELLS else "sh", "-c", shell]
-
-
 GRACE_S: Final = 120
 """Time that a stopping pod has in all (``terminationGracePeriodSeconds``)."""
 
@@ -158,10 +133,14 @@ _SERVING_PAUSE_S: Final = 60
 """Time for which an engine keeps serving that aborts its requests after the signal."""
 
 _TIMEOUT: Final = "--shutdown-timeout"
+
 _SERVE: Final = ("vllm", "serve")
+
 _MODULE: Final = ("-m", "vllm.entrypoints.openai.api_server")
+
 _IMAGE: Final = re.compile(r"(?:.*/)?vllm(?:-[a-z0-9-]+)?(?::v(\d+)\.(\d+)[^@]*|:[^@]*)?(?:@.*)?")
 """An image of vLLM in any registry, with the version of its tag."""
+
 _FIRST: Final = (0, 18)
 """First version of vLLM that has the flag."""
 
@@ -177,6 +156,17 @@ class Draining:
 
 UNTIL_0_3: Final = Draining()
 """Draining as versions up to 0.3.0 composed it for every engine."""
+
+
+def worker_hook(container: Container) -> list[str]:
+    """Return the command of a worker's ``preStop`` hook."""
+    return _command(container, WORKER_SHELL, WORKER_PYTHON)
+
+
+def leader_hook(container: Container, port: int, pause_s: int) -> list[str]:
+    """Return the command of the hook of a leader whose engine listens on a port."""
+    programs = (text.format(port=port, pause_s=pause_s) for text in (_LEADER_SHELL, _LEADER_PYTHON))
+    return _command(container, *programs)
 
 
 def is_vllm(image: str) -> bool:
@@ -195,3 +185,15 @@ def draining(container: Container) -> Draining:
     if container.command or version < _FIRST or flag(container, _TIMEOUT) is not None:
         return Draining(_SERVING_PAUSE_S)
     return Draining(arguments=(f"{_TIMEOUT}={GRACE_S - _PAUSE_S - _TEARDOWN_S}",))
+
+
+def _command(container: Container, shell: str, python: str) -> list[str]:
+    """Return the command that runs one of two equal programs by what the image of a container has.
+
+    A shell or a Python that starts the engine is there. Other images are taken to have ``sh``.
+    """
+    program = container.command[0] if container.command else ""
+    name = program.rpartition("/")[2]
+    if name.rstrip("0123456789.") == "python":
+        return [program, "-c", python]
+    return [program if name in _SHELLS else "sh", "-c", shell]

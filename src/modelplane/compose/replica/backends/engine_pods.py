@@ -47,11 +47,33 @@ from modelplane.compose.replica.copied_references import CONFIG_MAP, SECRET
 from modelplane.compose.replica.engine_flags import flag, model
 
 _HOST = "kubernetes.io/hostname"
+
 _ZONE = "topology.kubernetes.io/zone"
+
 GPU_TAINT: Final = "nvidia.com/gpu"
 
 _GROUP_KEY = "leaderworkerset.sigs.k8s.io/group-key"
 """Label of a LeaderWorkerSet's pods: equal within a gang, different between gangs."""
+
+STARTUP_TIMEOUT_S = 7200
+"""Time that an engine has to load its weights before it is restarted."""
+
+_DEVICES = "devices"
+
+# The author chooses the image, and many images run as root.
+_POD: dict[str, Any] = {
+    "automountServiceAccountToken": False,
+    "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
+}
+"""Fields of an engine's pod: an engine asks no API server."""
+
+_CONTAINER: dict[str, Any] = {"allowPrivilegeEscalation": False}
+"""The security context of an engine: with ``_POD``, Kubernetes' Pod Security Standard "baseline" and more."""
+
+
+def pod_template(workload: Workload, member: PlacedMember, claim: Object | None) -> dict[str, Any]:
+    """Return the template of a member's pods; ``claim`` is the ResourceClaimTemplate of each."""
+    return {"metadata": _metadata(workload, member), "spec": _spec(workload, member, claim)}
 
 
 def node_rules(workload: Workload, member: PlacedMember) -> dict[str, Any]:
@@ -129,27 +151,6 @@ def _spread(workload: Workload, member: PlacedMember) -> list[dict[str, Any]]:
         }
         for key in keys
     ]
-
-
-STARTUP_TIMEOUT_S = 7200
-"""Time that an engine has to load its weights before it is restarted."""
-
-_DEVICES = "devices"
-
-# The author chooses the image, and many images run as root.
-_POD: dict[str, Any] = {
-    "automountServiceAccountToken": False,
-    "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
-}
-"""Fields of an engine's pod: an engine asks no API server."""
-
-_CONTAINER: dict[str, Any] = {"allowPrivilegeEscalation": False}
-"""The security context of an engine: with ``_POD``, Kubernetes' Pod Security Standard "baseline" and more."""
-
-
-def pod_template(workload: Workload, member: PlacedMember, claim: Object | None) -> dict[str, Any]:
-    """Return the template of a member's pods; ``claim`` is the ResourceClaimTemplate of each."""
-    return {"metadata": _metadata(workload, member), "spec": _spec(workload, member, claim)}
 
 
 def _metadata(workload: Workload, member: PlacedMember) -> dict[str, Any]:

@@ -28,10 +28,15 @@ from modelplane.compose.replica.engine_flags import flag, has, source
 from modelplane.compose.workload_kinds import LLM_INFERENCE_SERVICE
 
 TENSOR: Final = ("--tensor-parallel-size", "-tp", "--tp-size", "--tp")
+
 PIPELINE: Final = ("--pipeline-parallel-size", "-pp", "--pp-size")
+
 DATA: Final = ("--data-parallel-size", "-dp", "--dp-size")
+
 _LOCAL: Final = ("--data-parallel-size-local", "-dpl")
+
 _EXPERT: Final = ("--enable-expert-parallel", "-ep")
+
 _MOST: Final = 4096
 """Largest degree that is read; a larger one counts as none."""
 
@@ -44,6 +49,23 @@ class Parallelism(NamedTuple):
     data: int = 0
     data_local: int = 0
     expert: bool = False
+
+
+_NAME_LENGTH: Final = 31
+"""Characters for the name, so that KServe's names of children need no hash and LeaderWorkerSet takes them.
+
+``<name>-kserve-mn-prefill`` has at most 49.
+"""
+
+_NOT_IN_URI: Final = re.compile(r"[^A-Za-z0-9._/-]+")
+
+_LONGEST_URI: Final = 200
+
+_GROUPS: Final = "-kserve-mn"
+
+_PREFILL_GROUPS: Final = "-kserve-mn-prefill"
+
+_NO_LEADER: Final = {"key": labels.LWS_WORKER_INDEX, "operator": "NotIn", "values": ["0"]}
 
 
 def parallelism(container: Container) -> Parallelism:
@@ -89,24 +111,18 @@ def block_until_0_8(found: Parallelism) -> dict[str, Any]:
     }
 
 
+def service_name(replica: ModelReplica, engine: PlacedEngine) -> str:
+    """Return the name of the LLMInferenceService that runs an engine."""
+    parts = (_primary(replica, engine).name, *filter(None, (_sizes(replica, engine),)))
+    return shortened(child_name(replica.metadata.name, *parts), _NAME_LENGTH)
+
+
 def _degree(container: Container, names: tuple[str, ...]) -> int:
     given = flag(container, *names) or ""
     # Longer digits are no degree, and int() of very many would raise.
     if not (given.isascii() and given.isdigit() and len(given) <= len(str(_MOST))):
         return 0
     return int(given) if int(given) <= _MOST else 0
-
-
-_NAME_LENGTH: Final = 31
-"""Characters for the name, so that KServe's names of children need no hash and LeaderWorkerSet takes them.
-
-``<name>-kserve-mn-prefill`` has at most 49.
-"""
-_NOT_IN_URI: Final = re.compile(r"[^A-Za-z0-9._/-]+")
-_LONGEST_URI: Final = 200
-_GROUPS: Final = "-kserve-mn"
-_PREFILL_GROUPS: Final = "-kserve-mn-prefill"
-_NO_LEADER: Final = {"key": labels.LWS_WORKER_INDEX, "operator": "NotIn", "values": ["0"]}
 
 
 def _primary(replica: ModelReplica, engine: PlacedEngine) -> PlacedEngine:
@@ -137,12 +153,6 @@ def _key(replica: ModelReplica, engine: PlacedEngine) -> str:
     sizes = _sizes(replica, engine)
     # No name of an engine has a dot.
     return f"model-kserve-{_primary(replica, engine).name}" + (f".{sizes}" if sizes else "")
-
-
-def service_name(replica: ModelReplica, engine: PlacedEngine) -> str:
-    """Return the name of the LLMInferenceService that runs an engine."""
-    parts = (_primary(replica, engine).name, *filter(None, (_sizes(replica, engine),)))
-    return shortened(child_name(replica.metadata.name, *parts), _NAME_LENGTH)
 
 
 def _marks(replica: ModelReplica, engine: PlacedEngine, name: str) -> Marks:
