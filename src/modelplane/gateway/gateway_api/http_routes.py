@@ -17,43 +17,7 @@ from modelplane.gateway.route_table import Backend, EndpointPicker, Route, Token
 from modelplane.gateway.tokens import HEADERS
 
 KIND = "InferencePool"
-
 Hosts = tuple[tuple[str, int], ...]
-
-
-def is_pool_reference(reference: Object) -> bool:
-    """Return True if a backend of an HTTPRoute is an InferencePool."""
-    return reference.get("kind") == KIND and reference.get("group") == "inference.networking.k8s.io"
-
-
-def list_ready(pool: Object, pods: Iterable[Object]) -> tuple[Object, ...]:
-    """Return the pods of a pool that take requests, by their names."""
-    labels = get_map(pool, "spec", "selector", "matchLabels").items()
-    chosen = (
-        pod
-        for pod in pods
-        if labels and labels <= get_map(pod, "metadata", "labels").items() and _is_ready(pod)
-    )
-    return tuple(sorted(chosen, key=lambda pod: str(pod["metadata"]["name"])))
-
-
-def _is_ready(pod: Object) -> bool:
-    status = get_map(pod, "status")
-    conditions = {condition["type"]: condition["status"] for condition in get_list(status, "conditions")}
-    is_ending = "deletionTimestamp" in pod["metadata"]
-    return not is_ending and bool(status.get("podIP")) and conditions.get("Ready") == "True"
-
-
-def check_pool(pool: Object) -> Rejected | None:
-    """Return the field of a pool that this gateway does not support; None if it supports all."""
-    reference = pool["spec"]["endpointPickerRef"]
-    if reference.get("group") or reference.get("kind", "Service") != "Service":
-        return Rejected(subject="spec.endpointPickerRef", detail="must name a Service")
-    if "port" not in reference:
-        return Rejected(subject="spec.endpointPickerRef.port", detail="is missing")
-    return None
-
-
 SERVICE_NAME = "kubernetes.io/service-name"
 """Label of an EndpointSlice that names its Service (KEP-752)."""
 
@@ -262,3 +226,36 @@ def _backend(reference: Object, route: str, namespace: str, cluster: _Cluster) -
 
 def _key(item: Object) -> tuple[str, str]:
     return item["metadata"]["namespace"], item["metadata"]["name"]
+
+
+def is_pool_reference(reference: Object) -> bool:
+    """Return True if a backend of an HTTPRoute is an InferencePool."""
+    return reference.get("kind") == KIND and reference.get("group") == "inference.networking.k8s.io"
+
+
+def list_ready(pool: Object, pods: Iterable[Object]) -> tuple[Object, ...]:
+    """Return the pods of a pool that take requests, by their names."""
+    labels = get_map(pool, "spec", "selector", "matchLabels").items()
+    chosen = (
+        pod
+        for pod in pods
+        if labels and labels <= get_map(pod, "metadata", "labels").items() and _is_ready(pod)
+    )
+    return tuple(sorted(chosen, key=lambda pod: str(pod["metadata"]["name"])))
+
+
+def _is_ready(pod: Object) -> bool:
+    status = get_map(pod, "status")
+    conditions = {condition["type"]: condition["status"] for condition in get_list(status, "conditions")}
+    is_ending = "deletionTimestamp" in pod["metadata"]
+    return not is_ending and bool(status.get("podIP")) and conditions.get("Ready") == "True"
+
+
+def check_pool(pool: Object) -> Rejected | None:
+    """Return the field of a pool that this gateway does not support; None if it supports all."""
+    reference = pool["spec"]["endpointPickerRef"]
+    if reference.get("group") or reference.get("kind", "Service") != "Service":
+        return Rejected(subject="spec.endpointPickerRef", detail="must name a Service")
+    if "port" not in reference:
+        return Rejected(subject="spec.endpointPickerRef.port", detail="is missing")
+    return None
