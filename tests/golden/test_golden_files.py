@@ -24,7 +24,7 @@ VALUES = st.recursive(
 )
 DOCUMENTS = st.dictionaries(NAMES.filter(lambda name: "[" not in name), VALUES, max_size=4)
 PROGRAM = "".join(f"echo {number}\n" for number in range(12))
-SPEC = {
+SPEC: dict[str, Any] = {
     "replicas": 1,
     "containers": [{"name": "engine", "args": ["--a", "--b"]}, {"name": "proxy", "args": []}],
 }
