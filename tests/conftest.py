@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from modelplane.host.errors import LocalError
-from modelplane.local.builds import binary, gateway_module
+from modelplane.local import binary, gateway_module
 from modelplane.local.home import Home
 from support import network_namespace
 from support.fleets import ControlPlane, control_plane_of

@@ -8,11 +8,9 @@ import asyncio
 import json
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from examples.planned import applied, composed
 from examples.rows import ROWS
@@ -24,11 +22,11 @@ from modelplane.controllers import fleet_resources
 from modelplane.controllers.children.ownership import stamp
 from modelplane.kube.client import Client
 from support.cluster_identity import OURS, limited, prepare, refusal
+from support.goldens import GOLDENS
 from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kubernetes
 
-FOLDER = Path(__file__).parents[1] / "golden" / "composition"
 TEAMS = ("ml-team", "batch", "serving")
 NAMESPACES = {
     **dict.fromkeys((*TEAMS, CERTIFICATE_NAMESPACE, "dra-driver-nvidia-gpu"), OURS),
@@ -38,11 +36,10 @@ NAMESPACES = {
 
 def _golden(case: str) -> list[dict[str, Any]]:
     """Return the children of a case on clusters, as the controllers apply them."""
-    expected = yaml.safe_load((FOLDER / case / "expected.yaml").read_text())
-    owner = yaml.safe_load((FOLDER / case / "input.yaml").read_text())["owner"]
+    owner = GOLDENS.input(case)["owner"]
     return [
         _stamped(owner, each["key"], each["manifest"], each["cluster"])
-        for each in expected.get("children", ())
+        for each in GOLDENS.output(case).get("children", ())
         if "manifest" in each and each.get("cluster") and not workload_kinds.is_release(each["manifest"])
     ]
 
@@ -53,15 +50,14 @@ def _stamped(owner: Mapping[str, Any], key: str, manifest: Mapping[str, Any], cl
 
 
 OWNERS = ("model_cache", "model_replica", "serving_stack")
-"""Folders of golden cases of the kinds that have children on clusters."""
+"""Kinds, as golden cases name them, that have children on clusters."""
 
 
 @cache
 def _children(owner: str) -> list[tuple[str, dict[str, Any]]]:
     """Return the children of the golden cases of a kind, and for each its case; equal ones once."""
     children: dict[str, tuple[str, dict[str, Any]]] = {}
-    for path in sorted(FOLDER.glob(f"{owner}/*/expected.yaml")):
-        case = str(path.parent.relative_to(FOLDER))
+    for case in GOLDENS.names(owner):
         for manifest in _golden(case):
             children.setdefault(json.dumps(manifest, sort_keys=True), (case, manifest))
     return list(children.values())
@@ -94,7 +90,7 @@ async def test_every_child_is_admitted(identity, owner):
 
 
 def test_no_other_kind_has_children_on_clusters():
-    owners = {path.parents[1].name for path in FOLDER.glob("*/*/expected.yaml")}
+    owners = {case.partition("/")[0] for case in GOLDENS.names()}
     assert {owner for owner in owners if _children(owner)} == set(OWNERS)
 
 

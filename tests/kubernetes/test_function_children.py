@@ -7,31 +7,29 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
 from modelplane.api.kinds import KINDS
 from modelplane.api.schema.crd import crd
 from modelplane.compose.workload_kinds import Place, rows
 from modelplane.controllers import fleet_resources
-from modelplane.crossplane.function.messages import RunFunctionRequest
-from modelplane.crossplane.function.owned_fields import owned
+from modelplane.crossplane.function.applied_fields import owned
 from modelplane.crossplane.function.runner import Runner
-from modelplane.crossplane.function.structs import to_object
+from modelplane.crossplane.function.structs import RunFunctionRequest, to_object
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource
 from modelplane.local import setup
 from modelplane.local.home import Home
-from modelplane.local.kubernetes.bulk_apply import wait_until_established
+from modelplane.local.kubernetes.cluster_objects import wait_until_established
 from modelplane.local.supervision import lifecycle
 from modelplane.local.supervision.processes import CONTROL_PLANE
+from support.goldens import GOLDENS
 from support.patience import PATIENCE_S
 from support.third_party_crds import definitions
 
 pytestmark = pytest.mark.kubernetes
 
-FOLDER = Path(__file__).parents[1] / "golden" / "composition"
 MANAGER = "apiextensions.crossplane.io/composed/0123456789abcdef"
 CLOUDS = ("aws", "azure", "gcp", "nebius", "vultr")
 ORIGINS = (
@@ -43,9 +41,9 @@ ORIGINS = (
 )
 NAMESPACES = ("ml-team", "modelplane-system")
 CHILDLESS = {"device_quota", "inference_autoscaler", "inference_class", "model_key"}
-"""Folders of kinds for which the function makes nothing."""
-OWNERS = sorted({path.parents[1].name for path in FOLDER.glob("*/*/input.yaml")} - CHILDLESS)
-"""The other folders of golden cases, one for each kind of owner."""
+"""Kinds, as golden cases name them, for which the function makes nothing."""
+OWNERS = sorted({case.partition("/")[0] for case in GOLDENS.names()} - CHILDLESS)
+"""The other kinds of owners of golden cases."""
 
 
 def _definitions() -> list[Object]:
@@ -138,7 +136,7 @@ async def somebody(kubeconfig: str) -> AsyncIterator[Client]:
 
 def _answer(case: str) -> dict[str, Object]:
     """Return the children that the function answers a golden case with, as if nothing had been made yet."""
-    given = yaml.safe_load((FOLDER / case / "input.yaml").read_text())
+    given = GOLDENS.input(case)
     owner = given["owner"]
     request = fnv1.RunFunctionRequest()
     request.observed.composite.resource.update(owner)
@@ -188,7 +186,7 @@ def _version(item: Object) -> object:
 def _children(owner: str) -> Iterator[tuple[str, str, Object]]:
     """Return the children of the golden cases of a kind, and for each its case and key; equal ones once."""
     seen = set()
-    for case in sorted(str(path.parent.relative_to(FOLDER)) for path in FOLDER.glob(f"{owner}/*/input.yaml")):
+    for case in GOLDENS.names(owner):
         for key, manifest in _answer(case).items():
             child = _rendered(key, manifest)
             if (text := json.dumps(child, sort_keys=True)) not in seen:
@@ -201,7 +199,7 @@ async def test_the_server_takes_every_child_and_keeping_it_changes_nothing(
     crossplane: Client, somebody: Client, owner: str
 ) -> None:
     children = list(_children(owner))
-    assert children, f"the golden cases of {owner} have no children: name the folder in CHILDLESS"
+    assert children, f"the golden cases of {owner} have no children: name it in CHILDLESS"
     for case, key, child in children:
         about = f"{case}: {key}"
         applied = await _taken(crossplane, child, about)

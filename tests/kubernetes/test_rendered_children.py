@@ -6,11 +6,9 @@ Every child of the golden cases, and every child that the examples render, down 
 import asyncio
 import json
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from examples.planned import applied, composed, desired
 from examples.rows import ROWS
@@ -19,13 +17,13 @@ from modelplane.api.meta import CERTIFICATE_NAMESPACE, SYSTEM_NAMESPACE
 from modelplane.api.schema.crd import crd
 from modelplane.controllers import fleet_resources
 from modelplane.kube.client import Client
-from modelplane.local.kubernetes.bulk_apply import wait_until_established
+from modelplane.local.kubernetes.cluster_objects import wait_until_established
+from support.goldens import GOLDENS
 from support.patience import PATIENCE_S
 from support.third_party_crds import definitions
 
 pytestmark = pytest.mark.kubernetes
 
-FOLDER = Path(__file__).parents[1] / "golden" / "composition"
 NAMESPACE = "ml-team"
 NAMESPACES = (NAMESPACE, "batch", "serving")
 """Of the teams in the cases and examples."""
@@ -45,20 +43,16 @@ ORIGINS = (
 )
 GROUP = "leaderworkerset.sigs.k8s.io/group-key"
 CHILDLESS = {"device_quota", "inference_autoscaler", "inference_class", "model_key"}
-"""Folders of kinds for which nothing is composed."""
+"""Kinds, as golden cases name them, for which nothing is composed."""
 
 
 def _children(case: str) -> list[dict[str, Any]]:
-    expected = yaml.safe_load((FOLDER / case / "expected.yaml").read_text())
-    return [child["manifest"] for child in expected.get("children", ()) if "manifest" in child]
+    children = GOLDENS.output(case).get("children", ())
+    return [child["manifest"] for child in children if "manifest" in child]
 
 
-OWNERS = sorted({path.parents[1].name for path in FOLDER.glob("*/*/expected.yaml")} - CHILDLESS)
-"""The other folders of golden cases, one for each kind of owner."""
-
-
-def _cases(owner: str) -> list[str]:
-    return sorted(str(path.parent.relative_to(FOLDER)) for path in FOLDER.glob(f"{owner}/*/expected.yaml"))
+OWNERS = sorted({case.partition("/")[0] for case in GOLDENS.names()} - CHILDLESS)
+"""The other kinds of owners of golden cases."""
 
 
 @pytest.fixture(scope="module")
@@ -90,13 +84,13 @@ async def client(kubeconfig):
 
 @pytest.mark.parametrize("owner", OWNERS)
 async def test_the_server_takes_every_child(client, owner):
-    children = [(case, child) for case in _cases(owner) for child in _children(case)]
-    assert children, f"the golden cases of {owner} have no children: name the folder in CHILDLESS"
+    children = [(case, child) for case in GOLDENS.names(owner) for child in _children(case)]
+    assert children, f"the golden cases of {owner} have no children: name it in CHILDLESS"
     await _taken(client, children)
 
 
 def test_a_kind_without_children_has_none():
-    assert [case for owner in sorted(CHILDLESS) for case in _cases(owner) if _children(case)] == []
+    assert [case for owner in sorted(CHILDLESS) for case in GOLDENS.names(owner) if _children(case)] == []
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.planned], ids=lambda row: row.name)

@@ -23,7 +23,7 @@ import yaml
 
 from modelplane.kube.resources import Object
 from modelplane.local.home import Home
-from modelplane.local.supervision import lifecycle, process_status
+from modelplane.local.supervision import lifecycle
 from support.fleets import Fleet
 from support.load import Load
 from support.patience import LOOK_S, PATIENCE_S
@@ -222,9 +222,7 @@ def end_abruptly(home: Home, cluster: str) -> None:
 def everything_of(home: Home, cluster: str) -> list[int]:
     ours = str(home.get_cluster(cluster).root)
     pids = [
-        each.pid
-        for each in process_status.list_statuses(home)
-        if each.name.startswith(f"{cluster}-") and each.pid
+        each.pid for each in lifecycle.list_statuses(home) if each.name.startswith(f"{cluster}-") and each.pid
     ]
     for process in psutil.process_iter():
         with suppress(psutil.Error):

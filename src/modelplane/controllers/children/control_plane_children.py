@@ -13,7 +13,7 @@ from modelplane.api import labels
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.compose.workload_kinds import ROWS, Place, on_control_plane, row_of
 from modelplane.controllers.children import ownership
-from modelplane.controllers.children.child_index import ChildIndex, Identity, identity
+from modelplane.controllers.children.ownership import ChildIndex, Identity, identity
 from modelplane.controllers.fleet_resources import of_row
 from modelplane.controllers.runnable import Runnable
 from modelplane.kube import errors
@@ -58,8 +58,7 @@ class ControlPlaneChildren(Runnable):
             if row.definition == definition["metadata"]["name"] and (
                 row.place is Place.CONTROL_PLANE or row.of_front
             ):
-                namespace = SYSTEM_NAMESPACE if row.of_front and row.namespaced else None
-                self._watch(of_row(row), namespace)
+                self._watch(of_row(row), SYSTEM_NAMESPACE if row.of_front and row.namespaced else None)
 
     def _watch(self, resource: Resource, namespace: str | None) -> None:
         if (resource.api_version, resource.kind) in self._informers:
