@@ -31,10 +31,10 @@ COMPOSED = (
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_a_kind_has_its_name_everywhere(kind):
     places = EVERY_KIND + (COMPOSED if kind.name in COMPOSERS else ())
-    # A cloud is a folder.
+    # A cloud is a module.
     composing = kind.module
     if kind.module in {recipe.type.__module__.rpartition(".")[2] for recipe in RECIPES.values()}:
-        composing = f"clouds/{kind.module.removesuffix('_cluster')}/recipe"
+        composing = f"clouds/{kind.module.removesuffix('_cluster')}"
     elif kind.group != GROUP:
         # A component is a row.
         composing = f"{kind.module}/table"

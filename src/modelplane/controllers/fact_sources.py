@@ -41,6 +41,30 @@ from modelplane.controllers.gateway.mutual_tls_rollout import MutualTls
 from modelplane.controllers.interests import OwnerKey
 
 
+class FactSource(Protocol):
+    """Tells the facts of the owners of one kind."""
+
+    @property
+    def kind(self) -> type[Model]:
+        """The kind that reads the facts."""
+
+    def of(self, owner: Any, /) -> Any:
+        """Return the facts of an owner, of the type that the row of its kind names; Blocked in doubt."""
+
+
+class FactSources:
+    """The sources of all kinds. Nothing is known of a kind without one."""
+
+    def __init__(self, sources: Iterable[FactSource] = ()) -> None:
+        self._sources = {kind_name(source.kind): source for source in sources}
+        self._nothing = {name: row.facts() for name, row in COMPOSERS.items()}
+
+    def of(self, kind: str, owner: Model) -> Any:
+        """Return the facts of an owner of a kind."""
+        source = self._sources.get(kind)
+        return source.of(owner) if source else self._nothing[kind]
+
+
 @dataclass(frozen=True)
 class GatewaySource:
     """Tells an InferenceGateway of the Envoy that the controllers configure."""
@@ -125,30 +149,6 @@ class AutoscalerSource:
     def of(self, owner: InferenceAutoscaler) -> AutoscalerFacts:
         """Return the facts of an autoscaler."""
         return AutoscalerFacts(self.autoscaling.state(owner), self.gateway().address.without_module)
-
-
-class FactSource(Protocol):
-    """Tells the facts of the owners of one kind."""
-
-    @property
-    def kind(self) -> type[Model]:
-        """The kind that reads the facts."""
-
-    def of(self, owner: Any, /) -> Any:
-        """Return the facts of an owner, of the type that the row of its kind names; Blocked in doubt."""
-
-
-class FactSources:
-    """The sources of all kinds. Nothing is known of a kind without one."""
-
-    def __init__(self, sources: Iterable[FactSource] = ()) -> None:
-        self._sources = {kind_name(source.kind): source for source in sources}
-        self._nothing = {name: row.facts() for name, row in COMPOSERS.items()}
-
-    def of(self, kind: str, owner: Model) -> Any:
-        """Return the facts of an owner of a kind."""
-        source = self._sources.get(kind)
-        return source.of(owner) if source else self._nothing[kind]
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from modelplane.controllers.children.ownership import ChildIndex
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.fleet_resources import resource_for
 from modelplane.controllers.helm.release_control import Releases
-from modelplane.controllers.runnable import Runnable
+from modelplane.controllers.runnable import Runnable, cancel_all
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object, Resource
@@ -115,10 +115,7 @@ class NamedObjects(Runnable):
 
     async def close(self) -> None:
         """Stop every watch."""
-        tasks = [copy.task for copies in self._copies.values() for copy in copies.values()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_all([copy.task for copies in self._copies.values() for copy in copies.values()])
 
 
 def _absent(name: _Name) -> Object:

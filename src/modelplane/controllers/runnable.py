@@ -5,7 +5,7 @@ A control loop is a module with a ``Runnable``, and a row in ``Manager._control_
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Collection, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -68,6 +68,13 @@ async def _always(runnable: Runnable) -> None:
             await asyncio.sleep(_RETRY_S)
         else:
             return
+
+
+async def cancel_all(tasks: Collection[asyncio.Task[None]]) -> None:
+    """Cancel tasks, and return once they have ended."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def guarded(work: Awaitable[None], guard: Coroutine[Any, Any, None]) -> None:

@@ -31,6 +31,8 @@ from modelplane.gateway.route_table import Backend, Listener, Route
 MAXIMUM = 1_000_000
 """Largest weight of a backend (Gateway API, ``HTTPBackendRef.weight``)."""
 
+_FEWEST, _MOST = 1, 99
+
 
 def spread(weights: Sequence[int], counts: Sequence[int]) -> tuple[tuple[int, ...], ...]:
     """Return the weight of each member of each group.
@@ -60,9 +62,6 @@ def _divide(total: int, count: int) -> tuple[int, ...]:
         return ()
     share, rest = divmod(total, count)
     return tuple(share + 1 if member < rest else share for member in range(count))
-
-
-_FEWEST, _MOST = 1, 99
 
 
 def divide_for_canary(endpoints: Sequence[ModelEndpoint], weights: Sequence[int]) -> tuple[int, ...]:

@@ -30,8 +30,39 @@ Attribute = Mapping[str, str | int | bool]
 
 NVIDIA_DRIVER = "gpu.nvidia.com"
 CPU_DRIVER = "cpu.modelplane.ai"
-
 _MEBIBYTE = 1024 * 1024
+_ARCHITECTURES = {
+    2: "Kepler",
+    3: "Maxwell",
+    4: "Pascal",
+    5: "Volta",
+    6: "Turing",
+    7: "Ampere",
+    8: "Ada Lovelace",
+    9: "Hopper",
+    10: "Blackwell",
+}
+
+_BRANDS = {
+    1: "Quadro",
+    2: "Tesla",
+    3: "NVS",
+    4: "Grid",
+    5: "GeForce",
+    6: "Titan",
+    7: "NvidiaVApps",
+    8: "NvidiaVPC",
+    9: "NvidiaVCS",
+    10: "NvidiaVWS",
+    11: "NvidiaCloudGaming",
+    12: "QuadroRTX",
+    13: "NvidiaRTX",
+    14: "Nvidia",
+    15: "GeForceRTX",
+    16: "TitanRTX",
+}
+
+_CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,37 +90,6 @@ class DiscoveredDevice:
 def format_mebibytes(size: int) -> str:
     """Return a number of bytes as a quantity, rounded down."""
     return f"{size // _MEBIBYTE}Mi"
-
-
-_ARCHITECTURES = {
-    2: "Kepler",
-    3: "Maxwell",
-    4: "Pascal",
-    5: "Volta",
-    6: "Turing",
-    7: "Ampere",
-    8: "Ada Lovelace",
-    9: "Hopper",
-    10: "Blackwell",
-}
-_BRANDS = {
-    1: "Quadro",
-    2: "Tesla",
-    3: "NVS",
-    4: "Grid",
-    5: "GeForce",
-    6: "Titan",
-    7: "NvidiaVApps",
-    8: "NvidiaVPC",
-    9: "NvidiaVCS",
-    10: "NvidiaVWS",
-    11: "NvidiaCloudGaming",
-    12: "QuadroRTX",
-    13: "NvidiaRTX",
-    14: "Nvidia",
-    15: "GeForceRTX",
-    16: "TitanRTX",
-}
 
 
 def discover_gpus() -> tuple[DiscoveredDevice, ...]:
@@ -134,9 +134,6 @@ def normalize_version(text: str) -> str:
 
 def _text(value: str | bytes) -> str:
     return value.decode() if isinstance(value, bytes) else value
-
-
-_CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,8 +99,9 @@ async def register(client: Client, settings: NodeSettings) -> Object:
     node = await client.get(resources.NODES, settings.name)
     if node is None:
         node = await client.create(desired)
-    elif any(node["metadata"].get("labels", {}).get(key) != value for key, value in _labels(desired).items()):
-        node = await client.patch(resources.NODES, settings.name, {"metadata": {"labels": _labels(desired)}})
+    elif not desired["metadata"]["labels"].items() <= node["metadata"].get("labels", {}).items():
+        labels_of_ours = {"metadata": {"labels": desired["metadata"]["labels"]}}
+        node = await client.patch(resources.NODES, settings.name, labels_of_ours)
     body = {"status": build_status(settings, timestamps.format_now(), node.get("status", {}))}
     return await client.patch(resources.NODES, settings.name, body, kind="strategic", subresource="status")
 
@@ -159,11 +160,6 @@ async def _renew(client: Client, name: str, uid: str) -> None:
         metadata = {"name": name, "namespace": LEASE_NAMESPACE, "ownerReferences": [owner]}
         lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
         await client.create(lease)
-
-
-def _labels(desired: Object) -> dict[str, str]:
-    labels: dict[str, str] = desired["metadata"]["labels"]
-    return labels
 
 
 def _condition(

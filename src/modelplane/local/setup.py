@@ -36,46 +36,6 @@ class Access:
     port: int
 
 
-def build_kubeconfig(*accesses: Access) -> str:
-    """Return a kubeconfig with a context for each access; the first one is current."""
-    contexts = [{"cluster": access.context, "user": access.context} for access in accesses]
-    return yaml.safe_dump(
-        {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": access.context, "cluster": _cluster(access)} for access in accesses],
-            "users": [{"name": access.context, "user": _user(access)} for access in accesses],
-            "contexts": [{"name": context["user"], "context": context} for context in contexts],
-            "current-context": accesses[0].context,
-        },
-        sort_keys=False,
-    )
-
-
-def _cluster(access: Access) -> dict[str, str]:
-    return {
-        "server": f"https://127.0.0.1:{access.port}",
-        "certificate-authority-data": _embedded(access.pki.authority),
-    }
-
-
-def _user(access: Access) -> dict[str, str]:
-    return {
-        "client-certificate-data": _embedded(access.pki.find_certificate(access.identity)),
-        "client-key-data": _embedded(access.pki.find_key(access.identity)),
-    }
-
-
-def ensure_kubeconfig(path: Path, content: str) -> None:
-    """Write a kubeconfig if its content differs, so its modification time is that of a change."""
-    if not path.exists() or path.read_text() != content:
-        write_private(path, content)
-
-
-def _embedded(path: Path) -> str:
-    return base64.b64encode(path.read_bytes()).decode()
-
-
 def make_home(home: Home) -> None:
     """Create the directories of a home; raise ``LocalError`` if this machine cannot hold a fleet."""
     if sys.platform != "linux":
@@ -138,3 +98,43 @@ def _authentication() -> str:
         },
         indent=2,
     )
+
+
+def build_kubeconfig(*accesses: Access) -> str:
+    """Return a kubeconfig with a context for each access; the first one is current."""
+    contexts = [{"cluster": access.context, "user": access.context} for access in accesses]
+    return yaml.safe_dump(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": access.context, "cluster": _cluster(access)} for access in accesses],
+            "users": [{"name": access.context, "user": _user(access)} for access in accesses],
+            "contexts": [{"name": context["user"], "context": context} for context in contexts],
+            "current-context": accesses[0].context,
+        },
+        sort_keys=False,
+    )
+
+
+def _cluster(access: Access) -> dict[str, str]:
+    return {
+        "server": f"https://127.0.0.1:{access.port}",
+        "certificate-authority-data": _embedded(access.pki.authority),
+    }
+
+
+def _user(access: Access) -> dict[str, str]:
+    return {
+        "client-certificate-data": _embedded(access.pki.find_certificate(access.identity)),
+        "client-key-data": _embedded(access.pki.find_key(access.identity)),
+    }
+
+
+def ensure_kubeconfig(path: Path, content: str) -> None:
+    """Write a kubeconfig if its content differs, so its modification time is that of a change."""
+    if not path.exists() or path.read_text() != content:
+        write_private(path, content)
+
+
+def _embedded(path: Path) -> str:
+    return base64.b64encode(path.read_bytes()).decode()

@@ -31,8 +31,9 @@ MOST_BYTES = 8 << 20
 """Length from which a file of records is rotated: they are also in the log of the pod."""
 
 KEPT = 4
-
 _CANNOT = "cannot publish what API keys have used; trying again"
+_log = logging.getLogger(__name__)
+_POLL_S = 0.2
 
 
 class Counting:
@@ -107,11 +108,6 @@ class Counting:
             _log.warning("%s", problem)
         self._problem = problem
         metrics.set_unpublished(bool(problem))
-
-
-_log = logging.getLogger(__name__)
-
-_POLL_S = 0.2
 
 
 class Gateway:

@@ -25,6 +25,17 @@ from modelplane.host.file_system import write_private
 from modelplane.proxy import admin, module
 
 _ORDER = {CLUSTERS: 0, LISTENERS: 2, WITH_MODULE: 2}
+_log = logging.getLogger(__name__)
+USAGE_LOG = "usage/usage.jsonl"
+"""File that Envoy appends to, from its directory."""
+
+MOST_BYTES = 64 << 20
+"""Length from which a file is rotated."""
+
+KEPT = 8
+"""Number of rotated files that are kept."""
+
+_DIGITS = 8
 
 
 def write(directory: Path, files: Mapping[str, str]) -> bool:
@@ -61,20 +72,6 @@ def _current(directory: Path) -> dict[str, str]:
         for path in paths
         if path.is_file()
     }
-
-
-_log = logging.getLogger(__name__)
-
-USAGE_LOG = "usage/usage.jsonl"
-"""File that Envoy appends to, from its directory."""
-
-MOST_BYTES = 64 << 20
-"""Length from which a file is rotated."""
-
-KEPT = 8
-"""Number of rotated files that are kept."""
-
-_DIGITS = 8
 
 
 def prepare(directory: Path) -> None:

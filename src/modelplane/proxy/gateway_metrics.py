@@ -35,40 +35,64 @@ _OF_THE_MODULE = {
     "envoy_modelplane_reload_failures": ours.GATEWAY_RELOAD_FAILURES,
     "envoy_modelplane_panics": ours.GATEWAY_PANICS,
 }
+
 _FIRST_BYTE = "envoy_modelplane_first_byte"
 _OF_ENDPOINTS = {
     "envoy_cluster_upstream_rq_active": ours.GATEWAY_ENDPOINT_IN_PROGRESS,
     "envoy_cluster_upstream_rq": ours.GATEWAY_ENDPOINT_REQUESTS,
 }
+
 _OF_CLUSTERS = rf"cluster[.]{FLEET_LISTENER}/.*[.]upstream_rq_(active|total)$"
 _OF_ANSWERS = (
     rf"cluster[.]{FLEET_LISTENER}/[^.]*[.]((retry[.])?upstream_rq_[1-5]xx|upstream_rq_rx_reset"
     r"|upstream_cx_destroy_remote_with_active_rq|upstream_rq_pending_failure_eject|upstream_cx_none_healthy"
     r"|upstream_rq_time)$"
 )
+
 _OF_LISTENER = rf"http[.]{FLEET_LISTENER}[.]downstream_rq_([1-5]xx|active)$"
 _WANTED = rf"^(modelplane[.]|{_OF_LISTENER}|{_OF_CLUSTERS}|{_OF_ANSWERS})"
 _CLASS = "envoy_response_code_class"
 # An answer after which another endpoint is asked is counted apart.
 _ANSWERS = frozenset({"envoy_cluster_upstream_rq_xx", "envoy_cluster_retry_upstream_rq_xx"})
+
 # A connection carries one request of HTTP/1.1; of HTTP/2, a request that is cut off is a reset.
 _CUT_OFF = frozenset(
     {"envoy_cluster_upstream_cx_destroy_remote_with_active_rq", "envoy_cluster_upstream_rq_rx_reset"}
 )
+
 _TIMES = {
     "envoy_cluster_upstream_rq_time_count": (ours.GATEWAY_ENDPOINT_TIMED, 1),
     "envoy_cluster_upstream_rq_time_sum": (ours.GATEWAY_ENDPOINT_SECONDS, 0.001),
 }
+
 # In place of Envoy's statistics of answers.
 _ANSWERS_OF_THE_MODULE = {
     "envoy_modelplane_answers": (ours.GATEWAY_ENDPOINT_ANSWERS, 1),
     "envoy_modelplane_complete_answers": (ours.GATEWAY_ENDPOINT_TIMED, 1),
     "envoy_modelplane_complete_answers_ms": (ours.GATEWAY_ENDPOINT_SECONDS, 0.001),
 }
+
 # Requests that reached no instance. Without the module, Envoy also counts them as answers with 503.
 _NOT_REACHED = frozenset(
     {"envoy_cluster_upstream_rq_pending_failure_eject", "envoy_cluster_upstream_cx_none_healthy"}
 )
+
+_TIMEOUT_S = 3.0
+_MOST_BYTES = 32 << 20
+_COMPLETION = "completion"
+_Counts = dict[str, dict[str, int]]
+_FIELDS = {
+    ours.GATEWAY_ENDPOINT_IN_PROGRESS.name: ("in_flight", "endpoint", 1),
+    ours.GATEWAY_ENDPOINT_REQUESTS.name: ("requests", "endpoint", 1),
+    ours.GATEWAY_HELD.name: ("held", "service", 1),
+    ours.GATEWAY_HOLDS.name: ("holds", "service", 1),
+    ours.GATEWAY_TOKENS.name: ("tokens", "service", 1),
+    ours.GATEWAY_ENDPOINT_ANSWERS.name: ("answers", "endpoint", 1),
+    ours.GATEWAY_ENDPOINT_CUT_OFF.name: ("errors", "endpoint", 1),
+    ours.GATEWAY_ENDPOINT_TIMED.name: ("timed", "endpoint", 1),
+    ours.GATEWAY_ENDPOINT_SECONDS.name: ("milliseconds", "endpoint", 1000),
+}
+"""The field of a reading, the label of its subject and the unit, by metric."""
 
 
 def read_samples(directory: Path) -> Iterator[Sample]:
@@ -130,13 +154,6 @@ def _endpoint(labels: Mapping[str, str]) -> str:
     return labels["envoy_cluster_name"].removeprefix(f"{FLEET_LISTENER}/")
 
 
-_TIMEOUT_S = 3.0
-_MOST_BYTES = 32 << 20
-_COMPLETION = "completion"
-
-_Counts = dict[str, dict[str, int]]
-
-
 class Source(Protocol):
     """Source of counts."""
 
@@ -176,17 +193,17 @@ class PodSource:
 
 def read_directory(directory: Path) -> Load:
     """Return what the Envoy of a directory counts."""
-    counts, buckets = _counts(), _Buckets()
+    counts, buckets = _counts(), dict[str, list[int]]()
     try:
         for sample in read(directory):
             labels = dict(zip(sample.metric.labels, sample.labels, strict=True))
             if sample.metric is not ours.GATEWAY_FIRST_TOKEN:
                 _add(counts, sample.metric.name, labels, sample.value)
             elif sample.bucket != ours.SUM:
-                buckets.add(labels["endpoint"], sample.bucket, sample.value)
+                _add_bucket(buckets, labels["endpoint"], sample.bucket, sample.value)
     except LocalError as error:
         return Load(problem=str(error))
-    return Load({"": Reading(**counts, first_tokens=buckets.found)})
+    return Load({"": Reading(**counts, first_tokens=buckets)})
 
 
 def list_ready_pods(slices: Iterable[Object]) -> tuple[str, ...]:
@@ -229,28 +246,22 @@ def _of_pod(address: str, port: int) -> Reading | str:
 
 
 def _reading(text: str) -> Reading:
-    counts, buckets = _counts(), _Buckets()
+    counts, buckets = _counts(), dict[str, list[int]]()
     for family in text_string_to_metric_families(text):
         for name, labels, value, *_ in family.samples:
             if name == f"{ours.GATEWAY_FIRST_TOKEN.name}_bucket":
-                buckets.add(labels["endpoint"], labels["le"], value)
+                _add_bucket(buckets, labels["endpoint"], labels["le"], value)
             else:
                 _add(counts, name, labels, value)
     return Reading(
-        **counts, first_tokens={name: _each(counts_below) for name, counts_below in buckets.found.items()}
+        **counts, first_tokens={name: _each(counts_below) for name, counts_below in buckets.items()}
     )
 
 
-class _Buckets:
-    """Counts of streams by endpoint, in the buckets of the gateway module."""
-
-    def __init__(self) -> None:
-        self.found: dict[str, list[int]] = {}
-
-    def add(self, endpoint: str, bound: str, value: float) -> None:
-        """Set the count of a bucket. A bound that is not known is another version's, and goes up."""
-        counts = self.found.setdefault(endpoint, [0] * BUCKETS)
-        counts[bisect_left(BOUNDS_S, float(bound))] += max(0, int(value))
+def _add_bucket(found: dict[str, list[int]], endpoint: str, bound: str, value: float) -> None:
+    """Set the count of a bucket. A bound that is not known is another version's, and goes up."""
+    counts = found.setdefault(endpoint, [0] * BUCKETS)
+    counts[bisect_left(BOUNDS_S, float(bound))] += max(0, int(value))
 
 
 def _each(below: list[int]) -> list[int]:
@@ -260,20 +271,6 @@ def _each(below: list[int]) -> list[int]:
 
 def _counts() -> _Counts:
     return {field: {} for field, _, _ in _FIELDS.values()}
-
-
-_FIELDS = {
-    ours.GATEWAY_ENDPOINT_IN_PROGRESS.name: ("in_flight", "endpoint", 1),
-    ours.GATEWAY_ENDPOINT_REQUESTS.name: ("requests", "endpoint", 1),
-    ours.GATEWAY_HELD.name: ("held", "service", 1),
-    ours.GATEWAY_HOLDS.name: ("holds", "service", 1),
-    ours.GATEWAY_TOKENS.name: ("tokens", "service", 1),
-    ours.GATEWAY_ENDPOINT_ANSWERS.name: ("answers", "endpoint", 1),
-    ours.GATEWAY_ENDPOINT_CUT_OFF.name: ("errors", "endpoint", 1),
-    ours.GATEWAY_ENDPOINT_TIMED.name: ("timed", "endpoint", 1),
-    ours.GATEWAY_ENDPOINT_SECONDS.name: ("milliseconds", "endpoint", 1000),
-}
-"""The field of a reading, the label of its subject and the unit, by metric."""
 
 
 def _add(counts: _Counts, name: str, labels: Mapping[str, str], value: float) -> None:

@@ -48,6 +48,16 @@ SELECTOR = f"{labels.USAGE}={DEFAULT_NAME}"
 
 _PERIOD, _SUMS = "period", "sums"
 _MOST_BYTES = 64 << 20
+_log = logging.getLogger(__name__)
+LEDGER = "usage/ledger"
+"""File of the sums, from Envoy's directory."""
+
+_ID = "usage/ledger-id"
+"""File of the ledger's name, which outlasts damage to that of the sums."""
+
+_PIECE = 1 << 20
+_FORMAT = "ledger, 1"
+_AN_ID = re.compile("[0-9a-f]{16}")
 
 
 def build_object(gateway: str, period: str, rows: Rows) -> Object:
@@ -135,19 +145,6 @@ def _rows(item: Object) -> Rows:
     if not unpacking.eof:
         raise EOFError("it is not complete")
     return decode_rows(text)
-
-
-_log = logging.getLogger(__name__)
-
-LEDGER = "usage/ledger"
-"""File of the sums, from Envoy's directory."""
-
-_ID = "usage/ledger-id"
-"""File of the ledger's name, which outlasts damage to that of the sums."""
-
-_PIECE = 1 << 20
-_FORMAT = "ledger, 1"
-_AN_ID = re.compile("[0-9a-f]{16}")
 
 
 class _Stored(msgspec.Struct, frozen=True, kw_only=True):

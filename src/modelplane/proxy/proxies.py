@@ -38,6 +38,9 @@ from modelplane.proxy.publication import (
     read,
 )
 
+LISTENS = ("0.0.0.0", 8080)  # noqa: S104 - in a pod of its own
+"""Address and port of Envoy in a pod, unless ``modelplane gateway`` has others as options."""
+
 
 class GatewayDirectory:
     """A ``Proxy`` that is the gateway of the control plane and of the clusters on this machine."""
@@ -86,10 +89,6 @@ class GatewayDirectory:
     def find_address(self) -> GatewayAddress:
         """Return the address at which Envoy accepts requests."""
         return GatewayAddress(self._address, without_module=module.find_missing(self._directory))
-
-
-LISTENS = ("0.0.0.0", 8080)  # noqa: S104 - in a pod of its own
-"""Address and port of Envoy in a pod, unless ``modelplane gateway`` has others as options."""
 
 
 class GatewayDeployment:

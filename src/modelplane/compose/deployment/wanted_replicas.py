@@ -1,6 +1,7 @@
 """The replicas that a placement asks for, as ModelReplicas by key, and the slots of a deployment."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TypeAlias
 
 from modelplane import scheduler
@@ -20,7 +21,7 @@ from modelplane.api.model_replica import (
     ResolvedRequest,
 )
 from modelplane.api.names import name_replica
-from modelplane.api.schema.decode import convert, decode_as
+from modelplane.api.schema.decode import InvalidObject, convert, decode_as
 from modelplane.compose.cluster.reachability import reported_by
 from modelplane.compose.deployment.canary import Canary, has_revision
 from modelplane.compose.deployment.demands import stable_template
@@ -36,7 +37,6 @@ from modelplane.compose.deployment.rollout_order import (
     serves,
 )
 from modelplane.compose.facts import DeploymentRequest
-from modelplane.compose.memo import readable
 from modelplane.compose.readiness import condition_of
 
 Wanted: TypeAlias = dict[str, ModelReplica]
@@ -115,8 +115,10 @@ def _choices(
         return ServingBackend(backend or ServingBackend.MODELPLANE), pod_scheduler
     for item in request.found("clusters"):
         if item["metadata"]["name"] == cluster:
-            for found in readable(InferenceCluster)(item):
-                return found.spec.serving_stack.backend, found.spec.pod_scheduler
+            # Not remembered: few clusters get a new replica.
+            with suppress(InvalidObject):
+                spec = decode_as(InferenceCluster, item).spec
+                return spec.serving_stack.backend, spec.pod_scheduler
     return ServingBackend.MODELPLANE, None
 
 

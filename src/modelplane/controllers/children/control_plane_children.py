@@ -15,7 +15,7 @@ from modelplane.compose.workload_kinds import ROWS, Place, on_control_plane, row
 from modelplane.controllers.children import ownership
 from modelplane.controllers.children.ownership import ChildIndex, Identity, identity
 from modelplane.controllers.fleet_resources import of_row
-from modelplane.controllers.runnable import Runnable
+from modelplane.controllers.runnable import Runnable, cancel_all
 from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Handler, Informer
@@ -89,9 +89,7 @@ class ControlPlaneChildren(Runnable):
 
     async def close(self) -> None:
         """Stop every watch of third-party kinds."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel_all(self._tasks)
 
     def informer(self, manifest: Object) -> Informer:
         """Return the informer that observes a child once it is written.

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from modelplane.controllers.clusters.cloud_identities import Credential, Token
+from modelplane.controllers.clusters.cloud_identities import Credential, Token, make_line
 
 LIFETIME_S: Final = 14 * 60
 """EKS accepts a token for 15 minutes. Source: AWS CLI."""
@@ -104,9 +104,9 @@ def _keys(profile: Mapping[str, str], region: str, sts: str) -> tuple[_Keys, flo
     try:
         answer = _assumed(str(role), own, region, sts)
     except exceptions.ClientError as error:
-        raise ValueError(f"AWS refuses the role: {_line(error)}") from None
+        raise ValueError(f"AWS refuses the role: {make_line(str(error))}") from None
     except exceptions.BotoCoreError as error:
-        raise ValueError(f"AWS STS does not answer: {_line(error)}") from None
+        raise ValueError(f"AWS STS does not answer: {make_line(str(error))}") from None
     found = answer["Credentials"]
     keys = _Keys(found["AccessKeyId"], found["SecretAccessKey"], found["SessionToken"])
     return keys, found["Expiration"].timestamp()
@@ -145,8 +145,3 @@ def _assumed(role: str, own: _Keys | None, region: str, sts: str) -> Any:
             "their ServiceAccount a role"
         ) from None
     return client.assume_role_with_web_identity(**wanted, WebIdentityToken=token)
-
-
-def _line(error: Exception) -> str:
-    """Return the cause in one line of bounded length."""
-    return " ".join(str(error).split())[:200]

@@ -60,6 +60,11 @@ class _Exchanged:
     """Time of the next exchange."""
 
 
+def make_line(text: str) -> str:
+    """Return what a token server or the connection to it said, in one line of bounded length."""
+    return " ".join(text.split())[:200]
+
+
 class Identities(Runnable):
     """Exchanges the credentials that are in use, and renews their tokens."""
 

@@ -29,6 +29,7 @@ from modelplane.controllers.children.ownership import ChildIndex
 from modelplane.controllers.clusters.copies_health import Health
 from modelplane.controllers.clusters.watches import LOADING, Changed, Watches, child_kinds, is_scoped
 from modelplane.controllers.fleet_resources import resource_for
+from modelplane.controllers.runnable import cancel_all
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
@@ -76,9 +77,7 @@ class CapacityWatches:
         """Stop every watch."""
         for timer in self._timers.values():
             timer.cancel()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel_all(self._tasks)
 
     def _begin(self, resource: Resource) -> Informer:
         informer = self._informers[resource] = Informer(

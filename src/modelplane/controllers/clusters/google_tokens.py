@@ -11,7 +11,7 @@ from typing import Any, Final
 import httpx2
 import msgspec
 
-from modelplane.controllers.clusters.cloud_identities import Credential, Token
+from modelplane.controllers.clusters.cloud_identities import Credential, Token, make_line
 
 TOKEN_SERVER: Final = "https://oauth2.googleapis.com/token"  # noqa: S105 - an address
 
@@ -55,9 +55,10 @@ def exchange(credential: Credential, token_server: str = TOKEN_SERVER) -> Token:
     try:
         credentials.refresh(_send)
     except httpx2.HTTPError as error:
-        raise ValueError(f"Google's token server does not answer: {_line(error)}") from None
+        raise ValueError(f"Google's token server does not answer: {make_line(str(error))}") from None
     except exceptions.GoogleAuthError as error:
-        raise ValueError(f"Google did not answer it with a token: {_line(error)}") from None
+        said = make_line(str(error.args[0] if error.args else error))
+        raise ValueError(f"Google did not answer it with a token: {said}") from None
     return Token(credentials.token, float(calendar.timegm(credentials.expiry.utctimetuple())))
 
 
@@ -77,8 +78,3 @@ def _send(
     with httpx2.Client(timeout=_TIMEOUT_S, trust_env=False) as client:
         response = client.request(method, url, content=body, headers=headers)
     return _Answer(response.status_code, response.headers, response.content)
-
-
-def _line(error: Exception) -> str:
-    """Return what the token server or the connection said, in one line of bounded length."""
-    return " ".join(str(error.args[0] if error.args else error).split())[:200]

@@ -10,7 +10,7 @@ from typing import Final
 import httpx2
 import msgspec
 
-from modelplane.controllers.clusters.cloud_identities import Credential, Token
+from modelplane.controllers.clusters.cloud_identities import Credential, Token, make_line
 
 TOKEN_SERVER: Final = "https://auth.eu.nebius.com/oauth2/token/exchange"  # noqa: S105 - an address
 
@@ -70,17 +70,12 @@ def exchange(credential: Credential, token_server: str = TOKEN_SERVER) -> Token:
         with httpx2.Client(timeout=_TIMEOUT_S, trust_env=False) as client:
             response = client.post(token_server, data=form)
     except httpx2.HTTPError as error:
-        raise ValueError(f"Nebius' token server does not answer: {_line(str(error))}") from None
+        raise ValueError(f"Nebius' token server does not answer: {make_line(str(error))}") from None
     if not response.is_success:
-        said = _line(response.text)
+        said = make_line(response.text)
         raise ValueError(f"Nebius did not answer it with a token: status {response.status_code}: {said}")
     try:
         answer = msgspec.json.decode(response.content, type=_Answer)
     except msgspec.DecodeError:
         raise ValueError("Nebius did not answer it with a token: the answer has none") from None
     return Token(answer.access_token, now + answer.expires_in)
-
-
-def _line(text: str) -> str:
-    """Return what the token server or the connection said, in one line of bounded length."""
-    return " ".join(text.split())[:200]

@@ -23,6 +23,7 @@ from modelplane.compose.workload_kinds import Place, WorkloadKind
 from modelplane.controllers.children.ownership import ChildIndex
 from modelplane.controllers.clusters.copy_namespaces import CopyAccess
 from modelplane.controllers.fleet_resources import of_row
+from modelplane.controllers.runnable import cancel_all
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
@@ -124,9 +125,7 @@ class Watches:
 
     async def close(self) -> None:
         """Stop every watch."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel_all(self._tasks)
 
     def watches(self, resource: Resource, namespace: str = "") -> bool:
         """Return True if a kind is watched: where it is scoped, in the namespace."""

@@ -35,6 +35,7 @@ Find = Callable[[Requirement], tuple[Object, ...] | Unknown]
 """Returns the objects of a requirement, or why they are unknown."""
 
 _TYPE = "kubernetes.io/tls"
+_CHAIN, _KEY = "tls.crt", "tls.key"
 _LONGEST_WAIT_S = 3600.0
 
 
@@ -84,9 +85,6 @@ class ProviderCredentials:
         self._leaving = frozenset(left)
         self._file = CredentialFile(found | {name: self._file.credentials[name] for name in left})
         return self._file
-
-
-_CHAIN, _KEY = "tls.crt", "tls.key"
 
 
 class Certificates:

@@ -18,7 +18,7 @@ from modelplane.controllers.helm.cluster_releases import ClusterReleases, Former
 from modelplane.controllers.helm.helm_program import Host
 from modelplane.controllers.helm.instruction import Instruction, instruction_of
 from modelplane.controllers.helm.release_status import FIRST_RETRY_S
-from modelplane.controllers.runnable import Runnable
+from modelplane.controllers.runnable import Runnable, cancel_all
 from modelplane.kube.resources import Object
 
 _log = logging.getLogger(__name__)
@@ -96,9 +96,7 @@ class Releases(Runnable):
 
     async def close(self) -> None:
         """End every run of Helm."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel_all(self._tasks)
 
     def _of(self, cluster: str) -> ClusterReleases:
         releases = self._on.get(cluster)

@@ -17,8 +17,23 @@ from modelplane.gateway.mutual_tls import Identity, Pair
 from modelplane.gateway.route_table import Certificate, Listener, Tls
 
 TYPES = f"{ENVOY}extensions.transport_sockets.tls.v3."
-
 _PARTS = ("certificate_chain", "private_key")
+_VERSIONS = {TLSVersion.V1_2: "TLSv1_2", TLSVersion.V1_3: "TLSv1_3"}
+# A client that never completes the handshake costs a connection for that long.
+_HANDSHAKE_TIMEOUT = "15s"
+
+# Accepts connections and closes them, so that a health check of the port does not restart Envoy.
+_CLOSED = {
+    "filters": [
+        {
+            "name": "envoy.filters.network.direct_response",
+            "typed_config": {"@type": f"{ENVOY}extensions.filters.network.direct_response.v3.Config"},
+        }
+    ]
+}
+
+IDENTITY = f"{MUTUAL_TLS}gateway-identity.json"
+AUTHORITIES = f"{MUTUAL_TLS}cluster-authorities.json"
 
 
 def build_sds_config(name: str, path: str) -> dict[str, Any]:
@@ -43,22 +58,6 @@ def read_key_pair(found: Mapping[str, Any]) -> tuple[str, str]:
     pair = found["tls_certificate"]
     chain, key = (str(pair[part]["inline_string"]) for part in _PARTS)
     return chain, key
-
-
-_VERSIONS = {TLSVersion.V1_2: "TLSv1_2", TLSVersion.V1_3: "TLSv1_3"}
-
-# A client that never completes the handshake costs a connection for that long.
-_HANDSHAKE_TIMEOUT = "15s"
-
-# Accepts connections and closes them, so that a health check of the port does not restart Envoy.
-_CLOSED = {
-    "filters": [
-        {
-            "name": "envoy.filters.network.direct_response",
-            "typed_config": {"@type": f"{ENVOY}extensions.filters.network.direct_response.v3.Config"},
-        }
-    ]
-}
 
 
 def name_certificate_file(name: str) -> str:
@@ -107,10 +106,6 @@ def parse_certificate(content: str) -> Certificate | None:
         return Certificate(str(secret["name"]), *read_key_pair(secret))
     except (KeyError, TypeError, ValueError):
         return None
-
-
-IDENTITY = f"{MUTUAL_TLS}gateway-identity.json"
-AUTHORITIES = f"{MUTUAL_TLS}cluster-authorities.json"
 
 
 def build_transport_socket(server_name: str) -> dict[str, Any]:

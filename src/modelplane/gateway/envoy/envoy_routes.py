@@ -40,65 +40,7 @@ from modelplane.gateway.route_table import Backend, Listener, Route
 _HELD = "modelplane.held"
 """Filter state that the module sets on a request that it holds."""
 
-
-def list_held_clusters(listener: Listener) -> Iterator[tuple[str, Backend]]:
-    """Yield the backends of held requests, those with the largest share, by the name of their cluster.
-
-    No backend has such a name.
-    """
-    for route in listener.routes:
-        if route.settings.hold is not None and route.backends:
-            backend = min(route.backends, key=lambda one: (one.priority, -one.weight, one.name))
-            yield f"{listener.name}/held/{route.name}", backend
-
-
 _DISABLED = {"@type": "type.googleapis.com/envoy.config.route.v3.FilterConfig", "disabled": True}
-
-
-def is_direct(listener: Listener, route: Route) -> bool:
-    """Return True if all attempts at a request of a route have one form, which Envoy itself can write.
-
-    A backend of several instances is not: its 503 is tried again, and only a filter of attempts counts that.
-    """
-    if listener.front is None or len(route.backends) != 1 or route.settings.balancing is not None:
-        return False
-    [backend] = route.backends
-    return len(backend.hosts) == 1 and not backend.needs_module and backend.picker is None
-
-
-def build_direct_routes(route: Route, rendered: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the Envoy routes of such a route: one for each form of the path, the most specific one first."""
-    [backend] = route.backends
-    action = {**rendered["route"], **({"host_rewrite_literal": backend.host} if backend.host else {})}
-    metadata = dict(rendered["metadata"]["filter_metadata"])
-    # The backend for the module, as lines of one text, because Envoy searches for each key.
-    described = "\n".join((backend.name, backend.region, backend.served))
-    metadata[rewrite.KEY] = {**metadata[rewrite.KEY], "direct": described}
-    # The filters of attempts that the backend does not need.
-    filters = [module_filters.ATTEMPTS]
-    if backend.tokens is None:
-        filters.append(token_filters.HEADERS_OF_ATTEMPTS)
-    shared = {
-        **rendered,
-        "typed_per_filter_config": dict.fromkeys(filters, _DISABLED),
-        "metadata": {"filter_metadata": metadata},
-    }
-    if not backend.prefix:
-        yield {**shared, "route": action}
-        return
-    for path in _forms(route, backend):
-        yield {**shared, "match": path, "route": {**action, "prefix_rewrite": backend.prefix}}
-
-
-def _forms(route: Route, backend: Backend) -> Iterator[dict[str, str]]:
-    """Yield the matches of the paths of a route: each is what the backend's prefix takes the place of."""
-    overlap = [f"{route.prefix}{backend.overlap}"] if backend.overlap else []
-    for path in (*overlap, route.prefix.rstrip("/")):
-        yield {"prefix": f"{path}/"}
-        if path:
-            yield {"path": path}
-
-
 _BOUND = "modelplane.regions"
 """Filter state of the module with the regions of a request, each between commas."""
 
@@ -109,6 +51,8 @@ _AMBIGUOUS = r".*(\\|%5[cC]|%2[eEfF]|/\.\.?(/|;|%3[bB]|$)).*"
 """Paths that servers read differently: a backslash is a slash to some, and some ignore the part of a segment
 after a semicolon. A proxy in front of the gateway may decide by the path who may send a request, so such a
 request could reach another service than the one that was allowed."""
+
+_GUARDS = ("-keys", "-tls")
 
 
 def name_routes_file(name: str) -> str:
@@ -162,9 +106,6 @@ def _written(content: str) -> list[dict[str, Any]]:
         ]
     except (AttributeError, KeyError, TypeError, ValueError):
         return []
-
-
-_GUARDS = ("-keys", "-tls")
 
 
 def _guards(listener: Listener) -> list[str]:
@@ -309,3 +250,58 @@ def list_clusters(route: Mapping[str, Any]) -> Iterator[str]:
         yield cluster["name"]
     yield from priority_groups.list_clusters(action)
     yield from endpoint_pickers.list_clusters(route)
+
+
+def list_held_clusters(listener: Listener) -> Iterator[tuple[str, Backend]]:
+    """Yield the backends of held requests, those with the largest share, by the name of their cluster.
+
+    No backend has such a name.
+    """
+    for route in listener.routes:
+        if route.settings.hold is not None and route.backends:
+            backend = min(route.backends, key=lambda one: (one.priority, -one.weight, one.name))
+            yield f"{listener.name}/held/{route.name}", backend
+
+
+def is_direct(listener: Listener, route: Route) -> bool:
+    """Return True if all attempts at a request of a route have one form, which Envoy itself can write.
+
+    A backend of several instances is not: its 503 is tried again, and only a filter of attempts counts that.
+    """
+    if listener.front is None or len(route.backends) != 1 or route.settings.balancing is not None:
+        return False
+    [backend] = route.backends
+    return len(backend.hosts) == 1 and not backend.needs_module and backend.picker is None
+
+
+def build_direct_routes(route: Route, rendered: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the Envoy routes of such a route: one for each form of the path, the most specific one first."""
+    [backend] = route.backends
+    action = {**rendered["route"], **({"host_rewrite_literal": backend.host} if backend.host else {})}
+    metadata = dict(rendered["metadata"]["filter_metadata"])
+    # The backend for the module, as lines of one text, because Envoy searches for each key.
+    described = "\n".join((backend.name, backend.region, backend.served))
+    metadata[rewrite.KEY] = {**metadata[rewrite.KEY], "direct": described}
+    # The filters of attempts that the backend does not need.
+    filters = [module_filters.ATTEMPTS]
+    if backend.tokens is None:
+        filters.append(token_filters.HEADERS_OF_ATTEMPTS)
+    shared = {
+        **rendered,
+        "typed_per_filter_config": dict.fromkeys(filters, _DISABLED),
+        "metadata": {"filter_metadata": metadata},
+    }
+    if not backend.prefix:
+        yield {**shared, "route": action}
+        return
+    for path in _forms(route, backend):
+        yield {**shared, "match": path, "route": {**action, "prefix_rewrite": backend.prefix}}
+
+
+def _forms(route: Route, backend: Backend) -> Iterator[dict[str, str]]:
+    """Yield the matches of the paths of a route: each is what the backend's prefix takes the place of."""
+    overlap = [f"{route.prefix}{backend.overlap}"] if backend.overlap else []
+    for path in (*overlap, route.prefix.rstrip("/")):
+        yield {"prefix": f"{path}/"}
+        if path:
+            yield {"path": path}

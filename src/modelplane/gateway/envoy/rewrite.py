@@ -25,19 +25,6 @@ _MARK = "1"
 _STATE = "modelplane.loop"
 """Filter state that the module sets on a request with too many marks."""
 
-
-def refuse_loops(*, by_module: bool) -> dict[str, Any]:
-    """Return the Envoy route that refuses a request with too many marks; it comes before those of services.
-
-    ``by_module`` says that the listener never runs without the module, which reads the header anyway: a route
-    that searches for a header takes Envoy 3,000 instructions more than one that looks for a filter state.
-    """
-    header = {"name": _HOPS, "string_match": {"prefix": _MARK * MOST_HOPS}}
-    state = {"key": _STATE, "string_match": {"exact": "1"}}
-    matched = {"filter_state": [state]} if by_module else {"headers": [header]}
-    return {"name": "loop", "match": {"prefix": "/", **matched}, **replies.build_loop(MOST_HOPS)}
-
-
 KEY = "modelplane.rewrite"
 """Name of the rewriting filter, and of the metadata that it reads."""
 
@@ -49,7 +36,6 @@ _HEADER = "x-modelplane-"
 _PER_BACKEND = ("prefix", "overlap", "host")
 _OF_MODULE = ("model", "credential")
 _LINES = ("prefix", "overlap", "host", "model", "served", "credential")
-
 _SCRIPT = f"""
 local function take(headers, key)
   local value = headers:get("{_HEADER}" .. key)
@@ -171,3 +157,15 @@ def build_below_router() -> list[dict[str, Any]]:
             },
         },
     ]
+
+
+def refuse_loops(*, by_module: bool) -> dict[str, Any]:
+    """Return the Envoy route that refuses a request with too many marks; it comes before those of services.
+
+    ``by_module`` says that the listener never runs without the module, which reads the header anyway: a route
+    that searches for a header takes Envoy 3,000 instructions more than one that looks for a filter state.
+    """
+    header = {"name": _HOPS, "string_match": {"prefix": _MARK * MOST_HOPS}}
+    state = {"key": _STATE, "string_match": {"exact": "1"}}
+    matched = {"filter_state": [state]} if by_module else {"headers": [header]}
+    return {"name": "loop", "match": {"prefix": "/", **matched}, **replies.build_loop(MOST_HOPS)}

@@ -17,43 +17,7 @@ from modelplane.gateway.route_table import Backend, EndpointPicker, Route, Token
 from modelplane.gateway.tokens import HEADERS
 
 KIND = "InferencePool"
-
 Hosts = tuple[tuple[str, int], ...]
-
-
-def is_pool_reference(reference: Object) -> bool:
-    """Return True if a backend of an HTTPRoute is an InferencePool."""
-    return reference.get("kind") == KIND and reference.get("group") == "inference.networking.k8s.io"
-
-
-def list_ready(pool: Object, pods: Iterable[Object]) -> tuple[Object, ...]:
-    """Return the pods of a pool that take requests, by their names."""
-    labels = get_map(pool, "spec", "selector", "matchLabels").items()
-    chosen = (
-        pod
-        for pod in pods
-        if labels and labels <= get_map(pod, "metadata", "labels").items() and _is_ready(pod)
-    )
-    return tuple(sorted(chosen, key=lambda pod: str(pod["metadata"]["name"])))
-
-
-def _is_ready(pod: Object) -> bool:
-    status = get_map(pod, "status")
-    conditions = {condition["type"]: condition["status"] for condition in get_list(status, "conditions")}
-    is_ending = "deletionTimestamp" in pod["metadata"]
-    return not is_ending and bool(status.get("podIP")) and conditions.get("Ready") == "True"
-
-
-def check_pool(pool: Object) -> Rejected | None:
-    """Return the field of a pool that this gateway does not support; None if it supports all."""
-    reference = pool["spec"]["endpointPickerRef"]
-    if reference.get("group") or reference.get("kind", "Service") != "Service":
-        return Rejected(subject="spec.endpointPickerRef", detail="must name a Service")
-    if "port" not in reference:
-        return Rejected(subject="spec.endpointPickerRef.port", detail="is missing")
-    return None
-
-
 SERVICE_NAME = "kubernetes.io/service-name"
 """Label of an EndpointSlice that names its Service (KEP-752)."""
 
@@ -141,7 +105,10 @@ def build_workload_routes(
     ours = (route for route in http_routes if is_attached(route) and not check_supported(route))
     return tuple(
         route
-        for http_route in sorted(ours, key=_precedence)
+        # As the Gateway API orders routes with equal matches: by age, then by name.
+        for http_route in sorted(
+            ours, key=lambda route: (route["metadata"].get("creationTimestamp", ""), *_key(route))
+        )
         for number, rule in enumerate(get_list(http_route, "spec", "rules"))
         for route in _routes(http_route, number, rule, cluster)
     )
@@ -261,6 +228,34 @@ def _key(item: Object) -> tuple[str, str]:
     return item["metadata"]["namespace"], item["metadata"]["name"]
 
 
-def _precedence(http_route: Object) -> tuple[str, str, str]:
-    """Order routes as the Gateway API does if their matches are equal: by age, then by name."""
-    return (http_route["metadata"].get("creationTimestamp", ""), *_key(http_route))
+def is_pool_reference(reference: Object) -> bool:
+    """Return True if a backend of an HTTPRoute is an InferencePool."""
+    return reference.get("kind") == KIND and reference.get("group") == "inference.networking.k8s.io"
+
+
+def list_ready(pool: Object, pods: Iterable[Object]) -> tuple[Object, ...]:
+    """Return the pods of a pool that take requests, by their names."""
+    labels = get_map(pool, "spec", "selector", "matchLabels").items()
+    chosen = (
+        pod
+        for pod in pods
+        if labels and labels <= get_map(pod, "metadata", "labels").items() and _is_ready(pod)
+    )
+    return tuple(sorted(chosen, key=lambda pod: str(pod["metadata"]["name"])))
+
+
+def _is_ready(pod: Object) -> bool:
+    status = get_map(pod, "status")
+    conditions = {condition["type"]: condition["status"] for condition in get_list(status, "conditions")}
+    is_ending = "deletionTimestamp" in pod["metadata"]
+    return not is_ending and bool(status.get("podIP")) and conditions.get("Ready") == "True"
+
+
+def check_pool(pool: Object) -> Rejected | None:
+    """Return the field of a pool that this gateway does not support; None if it supports all."""
+    reference = pool["spec"]["endpointPickerRef"]
+    if reference.get("group") or reference.get("kind", "Service") != "Service":
+        return Rejected(subject="spec.endpointPickerRef", detail="must name a Service")
+    if "port" not in reference:
+        return Rejected(subject="spec.endpointPickerRef.port", detail="is missing")
+    return None

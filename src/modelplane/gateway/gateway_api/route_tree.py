@@ -31,6 +31,17 @@ from modelplane.gateway.route_table import Token
 from modelplane.gateway.services import Selected, find_ip_version, find_rewriting
 from modelplane.gateway.tokens import GatewayKeys
 
+ROUTE: Final = "httproute"
+"""Key of the HTTPRoute that takes a service's requests; those of further steps have numbers behind it."""
+
+HEADER: Final = "Modelplane-Step"
+"""Header that names the next rule of a request."""
+
+MOST: Final = 16
+"""Maximum of rules of a route, and of backends of a rule (Gateway API, ``HTTPRouteSpec``)."""
+
+_T = TypeVar("_T")
+
 
 @dataclass(frozen=True, slots=True)
 class Implementation:
@@ -55,6 +66,8 @@ TRAEFIK: Final = Implementation(
     has_timeouts=False,
     source="Traefik 3.7.6, the features that its provider reports; without timeouts, it has none of its own",
 )
+
+
 ENVOY_GATEWAY: Final = Implementation(
     "gateway.envoyproxy.io/gatewayclass-controller",
     rewrites_per_backend=False,
@@ -62,6 +75,8 @@ ENVOY_GATEWAY: Final = Implementation(
     has_timeouts=True,
     source='Envoy Gateway 1.8, its error "URLRewrite path modifier is not supported within BackendRef"',
 )
+
+
 OTHER: Final = Implementation(
     "",
     rewrites_per_backend=False,
@@ -70,6 +85,7 @@ OTHER: Final = Implementation(
     source="Gateway API 1.5, the extended features of HTTPRoute",
 )
 """Any other: only what the conformance tests cover is relied on."""
+
 
 IMPLEMENTATIONS: Final = (TRAEFIK, ENVOY_GATEWAY, OTHER)
 
@@ -87,16 +103,6 @@ def find_implementation(backend: str, routes: Iterable[Mapping[str, Any]]) -> Im
         (implementation for implementation in IMPLEMENTATIONS if implementation.controller in reporting),
         OTHER,
     )
-
-
-ROUTE: Final = "httproute"
-"""Key of the HTTPRoute that takes a service's requests; those of further steps have numbers behind it."""
-
-HEADER: Final = "Modelplane-Step"
-"""Header that names the next rule of a request."""
-
-MOST: Final = 16
-"""Maximum of rules of a route, and of backends of a rule (Gateway API, ``HTTPRouteSpec``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,9 +202,6 @@ def build_routes(
 
 def _leaves(node: "_Leaf | _Step") -> int:
     return 1 if isinstance(node, _Leaf) else sum(map(_leaves, node.below))
-
-
-_T = TypeVar("_T")
 
 
 def _chunks(items: Sequence[_T]) -> Iterator[Sequence[_T]]:

@@ -181,7 +181,10 @@ def _part(found: KeyPart, namespace: str, former: KeyTable) -> KeyPart:
     problems: dict[str, str] = {}
     budgets: dict[str, Budget] = {}
     grant, number = found.grant, 0
-    for item in sorted(found.objects, key=_age):
+    for item in sorted(
+        found.objects,
+        key=lambda item: (str(item["metadata"].get("creationTimestamp", "")), item["metadata"]["name"]),
+    ):
         if "deletionTimestamp" in item["metadata"]:
             continue
         id_ = f"{namespace}/{item['metadata']['name']}"
@@ -231,7 +234,14 @@ def _joined(parts: Mapping[str, KeyPart], former: Holders) -> KeyTable:
             problems |= {entry.id: _taken(entry, holders) for entry in others}
         keys += entries
         if entries and part.grant:
-            used[namespace] = _namespace(part.grant, namespace)
+            grant = part.grant
+            used[namespace] = NamespaceEntry(
+                services=list_services(grant.services, namespace),
+                requests_per_minute=grant.requests_per_minute,
+                tokens_per_minute=grant.tokens_per_minute,
+                streams=grant.streams,
+                global_limits=must_count_by_service(grant),
+            )
     return KeyTable(KeyFile(keys=tuple(keys), namespaces=used), problems, parts, holders)
 
 
@@ -260,11 +270,6 @@ def _with_hash(entries: object) -> Iterator[dict[str, Any]]:
     for entry in entries if isinstance(entries, list) else ():
         if isinstance(entry, dict) and isinstance(entry.get("sha256"), str):
             yield entry
-
-
-def _age(item: Object) -> tuple[str, str, str]:
-    metadata = item["metadata"]
-    return str(metadata.get("creationTimestamp", "")), metadata["namespace"], metadata["name"]
 
 
 def _entries(key: ModelKey) -> list[KeyEntry]:
@@ -307,13 +312,3 @@ def parse_seconds(moment: dt.datetime | None) -> int | None:
         return None
     aware = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
     return max(0, int(aware.timestamp()))
-
-
-def _namespace(grant: KeyGrant, namespace: str) -> NamespaceEntry:
-    return NamespaceEntry(
-        services=list_services(grant.services, namespace),
-        requests_per_minute=grant.requests_per_minute,
-        tokens_per_minute=grant.tokens_per_minute,
-        streams=grant.streams,
-        global_limits=must_count_by_service(grant),
-    )

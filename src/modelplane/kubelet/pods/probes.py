@@ -20,9 +20,10 @@ from h2.events import DataReceived, Event, StreamEnded, StreamReset, TrailersRec
 from h2.exceptions import ProtocolError
 
 _HANG_UP_S = 0.2
-
 _SERVING = b"\x08\x01"
 _MOST_BYTES = 127
+FIELDS = ("startupProbe", "readinessProbe", "livenessProbe")
+"""A container's fields that hold its probes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,62 @@ class Answer:
 
     ok: bool
     problem: str = ""
+
+
+Ask = Callable[[Mapping[str, Any], float], Awaitable[Answer]]
+"""Asks once, given the handler and the time limit in seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One probe with Kubernetes' defaults filled in; times in seconds."""
+
+    handler: Mapping[str, Any]
+    initial_delay_s: float
+    period_s: float
+    timeout_s: float
+    success_threshold: int
+    failure_threshold: int
+    grace_s: float | None
+    """Termination grace period after this probe fails; None means the pod's."""
+
+
+def probe(container: Mapping[str, Any], field: str) -> Probe | None:
+    """Return one of a container's probes; None if it has none."""
+    spec = container.get(field)
+    if not spec:
+        return None
+    grace = spec.get("terminationGracePeriodSeconds")
+    return Probe(
+        handler=spec,
+        initial_delay_s=float(spec.get("initialDelaySeconds", 0)),
+        period_s=float(spec.get("periodSeconds", 10)),
+        timeout_s=float(spec.get("timeoutSeconds", 1)),
+        success_threshold=int(spec.get("successThreshold", 1)),
+        failure_threshold=int(spec.get("failureThreshold", 3)),
+        grace_s=None if grace is None else float(grace),
+    )
+
+
+async def observe_verdicts(asked: Probe, ask: Ask, running_s: float) -> AsyncIterator[Answer]:
+    """Probe without end; yield each verdict that differs from the previous one, as an answer.
+
+    ``running_s`` is the time since the container started, from which the initial delay counts.
+    """
+    await asyncio.sleep(max(asked.initial_delay_s - running_s, 0.0))
+    loop = asyncio.get_running_loop()
+    last: bool | None = None
+    streak_of, streak = True, 0
+    while True:
+        began = loop.time()
+        answer = await ask(asked.handler, asked.timeout_s)
+        streak = streak + 1 if answer.ok is streak_of else 1
+        streak_of = answer.ok
+        needed = asked.success_threshold if answer.ok else asked.failure_threshold
+        if streak >= needed and answer.ok is not last:
+            last = answer.ok
+            yield Answer(answer.ok, "" if answer.ok else answer.problem)
+        await asyncio.sleep(max(asked.period_s - (loop.time() - began), 0.0))
 
 
 async def ask(
@@ -196,62 +253,3 @@ def _find_grpc_status(event: Event) -> str | None:
     fields = {str(key): str(value) for key, value in event.headers or ()}
     status = fields.get("grpc-status", "0")
     return None if status == "0" else f"gRPC status {status}"
-
-
-FIELDS = ("startupProbe", "readinessProbe", "livenessProbe")
-"""A container's fields that hold its probes."""
-
-Ask = Callable[[Mapping[str, Any], float], Awaitable[Answer]]
-"""Asks once, given the handler and the time limit in seconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Probe:
-    """One probe with Kubernetes' defaults filled in; times in seconds."""
-
-    handler: Mapping[str, Any]
-    initial_delay_s: float
-    period_s: float
-    timeout_s: float
-    success_threshold: int
-    failure_threshold: int
-    grace_s: float | None
-    """Termination grace period after this probe fails; None means the pod's."""
-
-
-def probe(container: Mapping[str, Any], field: str) -> Probe | None:
-    """Return one of a container's probes; None if it has none."""
-    spec = container.get(field)
-    if not spec:
-        return None
-    grace = spec.get("terminationGracePeriodSeconds")
-    return Probe(
-        handler=spec,
-        initial_delay_s=float(spec.get("initialDelaySeconds", 0)),
-        period_s=float(spec.get("periodSeconds", 10)),
-        timeout_s=float(spec.get("timeoutSeconds", 1)),
-        success_threshold=int(spec.get("successThreshold", 1)),
-        failure_threshold=int(spec.get("failureThreshold", 3)),
-        grace_s=None if grace is None else float(grace),
-    )
-
-
-async def observe_verdicts(asked: Probe, ask: Ask, running_s: float) -> AsyncIterator[Answer]:
-    """Probe without end; yield each verdict that differs from the previous one, as an answer.
-
-    ``running_s`` is the time since the container started, from which the initial delay counts.
-    """
-    await asyncio.sleep(max(asked.initial_delay_s - running_s, 0.0))
-    loop = asyncio.get_running_loop()
-    last: bool | None = None
-    streak_of, streak = True, 0
-    while True:
-        began = loop.time()
-        answer = await ask(asked.handler, asked.timeout_s)
-        streak = streak + 1 if answer.ok is streak_of else 1
-        streak_of = answer.ok
-        needed = asked.success_threshold if answer.ok else asked.failure_threshold
-        if streak >= needed and answer.ok is not last:
-            last = answer.ok
-            yield Answer(answer.ok, "" if answer.ok else answer.problem)
-        await asyncio.sleep(max(asked.period_s - (loop.time() - began), 0.0))

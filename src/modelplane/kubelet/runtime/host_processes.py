@@ -32,6 +32,60 @@ _KILLED = 128 + signal.SIGKILL
 _START_S = 30.0
 
 
+@dataclass(frozen=True, slots=True)
+class HostProcesses:
+    """The runtime that needs no container runtime, for one container of a pod."""
+
+    machine: Machine
+    record: PodRecord
+    name: str = ""
+    """The container's part of its ids; empty for the first main container."""
+
+    async def start(self, pod: Object, directory: ContainerDirectory, _tell: Tell) -> Attempt:
+        """Start the program that stands in for the pod's image."""
+        return await start_attempt(directory, await prepare(self.machine, pod, self.record))
+
+    async def wait(self, attempt: Attempt) -> Exit:
+        """Wait for the attempt's supervisor, which outlives its engine."""
+        return await wait_for_exit(attempt)
+
+    async def terminate(self, attempt: Attempt) -> None:
+        """Send SIGTERM."""
+        terminate_attempt(attempt)
+
+    async def kill(self, attempt: Attempt) -> None:
+        """Send SIGKILL to the engine's whole session."""
+        await kill_for_certain(attempt)
+
+    async def ask(
+        self, _attempt: Attempt, handler: Mapping[str, Any], spec: Mapping[str, Any], timeout_s: float
+    ) -> Answer:
+        """Ask at the address that the pod binds."""
+        return await probes.ask(handler, spec, self.record.address, timeout_s)
+
+    def log(self, attempt: Attempt, selection: Selection, *, follow: bool) -> AsyncGenerator[bytes, None]:
+        """Read the file that the supervisor writes."""
+        # The record of its exit is removed with a pod that is deleted meanwhile.
+        ended = (lambda: attempt.exit is not None or not attempt.kept) if follow else None
+        return log_files.read(attempt.log, selection, ended)
+
+    async def read_termination_message(self, attempt: Attempt) -> str | None:
+        """Read the end of that file."""
+        return log_files.read_end(attempt.log)
+
+    def find_container_id(self, attempt: Attempt) -> str:
+        """Return a name that no container runtime gives."""
+        return "/".join(("process:/", self.record.uid, *filter(None, [self.name]), str(attempt.number)))
+
+    def find_image_id(self, attempt: Attempt) -> str:
+        """Return the engine that stands in for the image."""
+        engine = launchers.find_engine(attempt.image)
+        return f"process://{engine}" if engine else ""
+
+    async def forget(self, _attempt: Attempt) -> None:
+        """Do nothing: all that is kept is in the attempt's directory."""
+
+
 async def start_attempt(container: ContainerDirectory, launch: Launch) -> Attempt:
     """Start the next attempt and return once its engine has started, or has failed to.
 
@@ -155,57 +209,3 @@ def stop_attempts(attempts: Iterable[Attempt], grace_s: float) -> None:
                 unrecorded.append(error)
     if unrecorded:
         raise unrecorded[0]
-
-
-@dataclass(frozen=True, slots=True)
-class HostProcesses:
-    """The runtime that needs no container runtime, for one container of a pod."""
-
-    machine: Machine
-    record: PodRecord
-    name: str = ""
-    """The container's part of its ids; empty for the first main container."""
-
-    async def start(self, pod: Object, directory: ContainerDirectory, _tell: Tell) -> Attempt:
-        """Start the program that stands in for the pod's image."""
-        return await start_attempt(directory, await prepare(self.machine, pod, self.record))
-
-    async def wait(self, attempt: Attempt) -> Exit:
-        """Wait for the attempt's supervisor, which outlives its engine."""
-        return await wait_for_exit(attempt)
-
-    async def terminate(self, attempt: Attempt) -> None:
-        """Send SIGTERM."""
-        terminate_attempt(attempt)
-
-    async def kill(self, attempt: Attempt) -> None:
-        """Send SIGKILL to the engine's whole session."""
-        await kill_for_certain(attempt)
-
-    async def ask(
-        self, _attempt: Attempt, handler: Mapping[str, Any], spec: Mapping[str, Any], timeout_s: float
-    ) -> Answer:
-        """Ask at the address that the pod binds."""
-        return await probes.ask(handler, spec, self.record.address, timeout_s)
-
-    def log(self, attempt: Attempt, selection: Selection, *, follow: bool) -> AsyncGenerator[bytes, None]:
-        """Read the file that the supervisor writes."""
-        # The record of its exit is removed with a pod that is deleted meanwhile.
-        ended = (lambda: attempt.exit is not None or not attempt.kept) if follow else None
-        return log_files.read(attempt.log, selection, ended)
-
-    async def read_termination_message(self, attempt: Attempt) -> str | None:
-        """Read the end of that file."""
-        return log_files.read_end(attempt.log)
-
-    def find_container_id(self, attempt: Attempt) -> str:
-        """Return a name that no container runtime gives."""
-        return "/".join(("process:/", self.record.uid, *filter(None, [self.name]), str(attempt.number)))
-
-    def find_image_id(self, attempt: Attempt) -> str:
-        """Return the engine that stands in for the image."""
-        engine = launchers.find_engine(attempt.image)
-        return f"process://{engine}" if engine else ""
-
-    async def forget(self, _attempt: Attempt) -> None:
-        """Do nothing: all that is kept is in the attempt's directory."""

@@ -153,14 +153,14 @@ async def _launch(machine: Machine, pod: Object, record: PodRecord) -> Launch:
     mounted, given = (*mounted, *account.mounts), {**given, **account.variables}
     if not trusted:
         await _make_model((*command, *passed.values()))
-    walls = await _walls(machine, pod, record, mounted, find_environment(command[0]))
+    prefix, is_closed = await _walls(machine, pod, record, mounted, find_environment(command[0]))
     folders = {name: os.environ[name] for name in _FOLDERS if name in os.environ}
-    if walls.prefix:
+    if prefix:
         folders.pop("TMPDIR", None)  # it may be in a /tmp that the container does not see
-    inherited |= _own_folders(container["image"], {**inherited, **passed}) if walls.are_closed else folders
+    inherited |= _own_folders(container["image"], {**inherited, **passed}) if is_closed else folders
     # What the agent says of the pod's place counts, unless the pod is trusted.
     variables = {**inherited, **given, **passed} if trusted else {**inherited, **passed, **given}
-    return Launch(walls.prefix + command, variables, container["image"], mounted)
+    return Launch(prefix + command, variables, container["image"], mounted)
 
 
 async def find_account(machine: Machine, pod: Object, record: PodRecord, image: str) -> Account:
@@ -192,23 +192,15 @@ async def _make_model(words: Iterable[str]) -> None:
         raise CannotStart(Rejected(WaitingReason.CREATE_ERROR, detail=str(error))) from error
 
 
-@dataclass(frozen=True, slots=True)
-class _Walls:
-    """Protection of the machine from the command of a pod."""
-
-    prefix: tuple[str, ...] = ()
-    """Words before a command that mount a pod's volumes for it."""
-    are_closed: bool = False
-    """True if the files of the fleet are hidden from the command, and it can write to its mounts only."""
-
-
 async def _walls(
     machine: Machine, pod: Object, record: PodRecord, mounted: tuple[Mount, ...], shown: tuple[Path, ...]
-) -> _Walls:
-    own, name = (
-        volumes.find_folder(machine.directory.get_pod(record.uid)),
-        pod["spec"]["containers"][0]["name"],
-    )
+) -> tuple[tuple[str, ...], bool]:
+    """Return the words before a command that mount a pod's volumes for it, and whether they wall it in.
+
+    If so, the files of the fleet are hidden from the command, and it can write to its mounts only.
+    """
+    own = volumes.find_folder(machine.directory.get_pod(record.uid))
+    name = pod["spec"]["containers"][0]["name"]
     if not machine.host_commands:
         models, home = llama_cpp.find_models_folder(), own.find_home(name)
         for folder in (models, home):
@@ -220,17 +212,17 @@ async def _walls(
         )
         prefix = await mounts.build_prefix(seen, own.run(name), shown, machine.hidden)
         if not isinstance(prefix, Rejected):
-            return _Walls(prefix, are_closed=True)
+            return prefix, True
         if prefix.reason is not WaitingReason.NAMESPACE_REFUSED:
             raise CannotStart(prefix)
         machine.events.record(pod, Reason.NOT_ISOLATED, f"{_NOT_ISOLATED}: {prefix.message}")
     if not mounts.must_have_namespace(mounted):
-        return _Walls()
+        return (), False
     prefix = await mounts.build_prefix(mounted, own.run(name), (machine.directory.path, *shown))
     if isinstance(prefix, Rejected) and prefix.reason is WaitingReason.NAMESPACE_REFUSED:
         fault = f"the pod's volumes cannot be mounted: {prefix.detail}"
         raise CannotStart(Rejected(prefix.reason, detail=fault, remedy=f"{prefix.remedy}, {_UNMOUNTED}"))
-    return _Walls(raise_rejected(prefix))
+    return raise_rejected(prefix), False
 
 
 def _own_folders(image: str, variables: Mapping[str, str]) -> dict[str, str]:

@@ -33,6 +33,8 @@ _EXECUTABLE = 2
 _LOADED = 1
 _READ_AND_EXECUTE = 5
 _PAGE = 0x1000
+LOST = "PodNetworkLost"
+LOST_MESSAGE = "the container that held the network of the pod ended, and the others restart with a new one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +107,6 @@ def install_pause(path: Path, machine: str) -> None:
     unfinished.write_bytes(content)
     unfinished.chmod(0o755)
     unfinished.replace(path)
-
-
-LOST = "PodNetworkLost"
-LOST_MESSAGE = "the container that held the network of the pod ended, and the others restart with a new one"
 
 
 class PodNetwork:

@@ -54,7 +54,9 @@ class Runtimes:
 
         All containers of a pod have one runtime. Raises ``CannotStart`` if the configured one is away.
         """
-        if before := directory.find_unfinished() or directory.find_latest() or self._another():
+        attempts = self._machine.directory.get_pod(self._record.uid).list_attempts()
+        another = next((attempt for attempt in attempts if attempt.begun), None)
+        if before := directory.find_unfinished() or directory.find_latest() or another:
             return self.find(before)
         runtimes = self._machine.container_runtimes
         if runtimes.choice is Choice.AUTO:
@@ -91,11 +93,6 @@ class Runtimes:
             if await launchers.check_author(self._machine.client, pod, container):
                 return False
         return next(launch.find_obstacles(self._machine, pod), None) is None
-
-    def _another(self) -> Attempt | None:
-        """Return an attempt of another container of the pod."""
-        attempts = self._machine.directory.get_pod(self._record.uid).list_attempts()
-        return next((attempt for attempt in attempts if attempt.begun), None)
 
     def _containers(self, runtime: ContainerRuntime) -> PodContainers:
         return PodContainers(self._machine, self._record, runtime, self._pulls, self._network)

@@ -30,44 +30,6 @@ from modelplane.kube.resources import Object
 from modelplane.kubelet.local_devices import DiscoveredDevice
 from modelplane.kubelet.volumes import provisioning
 
-
-async def apply_in_order(client: Client, manifests: Iterable[Mapping[str, Any]]) -> None:
-    """Apply manifests one after the other."""
-    for manifest in manifests:
-        await client.apply(manifest)
-
-
-async def apply_together(client: Client, manifests: Iterable[Mapping[str, Any]]) -> None:
-    """Apply manifests that do not need one another."""
-    room = asyncio.Semaphore(4)
-
-    async def apply(manifest: Mapping[str, Any]) -> None:
-        async with room:
-            await client.apply(manifest)
-
-    await gather_all(apply(manifest) for manifest in manifests)
-
-
-async def gather_all(work: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Do everything at once; raise the first failure once nothing is under way any more."""
-    results = await asyncio.gather(*work, return_exceptions=True)
-    for result in results:
-        if isinstance(result, BaseException):
-            raise result
-
-
-async def wait_until_established(client: Client, names: list[str]) -> None:
-    """Return once the API server serves every named CustomResourceDefinition."""
-    async with asyncio.timeout(30.0):
-        # One by one: a list of all has megabytes of schemas, each time.
-        for name in names:
-            while not (
-                (kind := await client.get(resources.CUSTOM_RESOURCE_DEFINITIONS, name))
-                and is_true(kind, "Established")
-            ):
-                await asyncio.sleep(0.05)
-
-
 CONTROLLERS = "modelplane:controllers"
 """The group of the controllers' identity."""
 
@@ -113,40 +75,11 @@ _NODE = (
 _NODES = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:nodes"}
 _GROUP = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": CONTROLLERS}
 _NAMESPACE: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM_NAMESPACE}}
-
-
-def build_manifests() -> list[Object]:
-    """Return the manifests for a control plane that is its own only cluster."""
-    return [*build_fleet_roles(), *build_cluster_roles()[1:]]
-
-
-def build_fleet_roles() -> list[Object]:
-    """Return the system namespace, and the roles of the controllers on the fleet's own control plane."""
-    return [
-        _NAMESPACE,
-        *Role("ClusterRole", "modelplane-controller", list_control_plane_rules() + TEAMS, {}).bound_to(
-            _GROUP
-        ),
-        *Role("Role", "modelplane-controller", SYSTEM, {}).bound_to(_GROUP, SYSTEM_NAMESPACE),
-    ]
-
-
-def build_cluster_roles() -> list[Object]:
-    """Return the system namespace, and the roles of controllers and node on a cluster that runs models."""
-    rules = (*list_cluster_rules(), *list_copy_rules(), *OWN_GATEWAY)
-    return [
-        _NAMESPACE,
-        *Role("ClusterRole", INFERENCE_CLUSTER, rules, {}).bound_to(_GROUP),
-        *Role("ClusterRole", "modelplane-node", _NODE, {}).bound_to(_NODES),
-    ]
-
-
 # The one in C is ten times as fast, and not in every build of the library.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 _ADMISSION = "admissionregistration.k8s.io/v1"
 _WORKLOAD_POLICY: Final = "modelplane-workloads"
-
 _WRITERS: Final = (
     CONTROLLERS,
     "system:masters",
@@ -274,3 +207,66 @@ def build_workload_policy() -> list[Object]:
             "spec": {"policyName": _WORKLOAD_POLICY, "validationActions": ["Deny"]},
         },
     ]
+
+
+def build_manifests() -> list[Object]:
+    """Return the manifests for a control plane that is its own only cluster."""
+    return [*build_fleet_roles(), *build_cluster_roles()[1:]]
+
+
+def build_fleet_roles() -> list[Object]:
+    """Return the system namespace, and the roles of the controllers on the fleet's own control plane."""
+    return [
+        _NAMESPACE,
+        *Role("ClusterRole", "modelplane-controller", list_control_plane_rules() + TEAMS, {}).bound_to(
+            _GROUP
+        ),
+        *Role("Role", "modelplane-controller", SYSTEM, {}).bound_to(_GROUP, SYSTEM_NAMESPACE),
+    ]
+
+
+def build_cluster_roles() -> list[Object]:
+    """Return the system namespace, and the roles of controllers and node on a cluster that runs models."""
+    rules = (*list_cluster_rules(), *list_copy_rules(), *OWN_GATEWAY)
+    return [
+        _NAMESPACE,
+        *Role("ClusterRole", INFERENCE_CLUSTER, rules, {}).bound_to(_GROUP),
+        *Role("ClusterRole", "modelplane-node", _NODE, {}).bound_to(_NODES),
+    ]
+
+
+async def apply_in_order(client: Client, manifests: Iterable[Mapping[str, Any]]) -> None:
+    """Apply manifests one after the other."""
+    for manifest in manifests:
+        await client.apply(manifest)
+
+
+async def apply_together(client: Client, manifests: Iterable[Mapping[str, Any]]) -> None:
+    """Apply manifests that do not need one another."""
+    room = asyncio.Semaphore(4)
+
+    async def apply(manifest: Mapping[str, Any]) -> None:
+        async with room:
+            await client.apply(manifest)
+
+    await gather_all(apply(manifest) for manifest in manifests)
+
+
+async def gather_all(work: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Do everything at once; raise the first failure once nothing is under way any more."""
+    results = await asyncio.gather(*work, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+
+
+async def wait_until_established(client: Client, names: list[str]) -> None:
+    """Return once the API server serves every named CustomResourceDefinition."""
+    async with asyncio.timeout(30.0):
+        # One by one: a list of all has megabytes of schemas, each time.
+        for name in names:
+            while not (
+                (kind := await client.get(resources.CUSTOM_RESOURCE_DEFINITIONS, name))
+                and is_true(kind, "Established")
+            ):
+                await asyncio.sleep(0.05)

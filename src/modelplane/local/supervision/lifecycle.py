@@ -25,6 +25,8 @@ from modelplane.local.supervision.processes import LEADER, STANDBY, build_superv
 from modelplane.local.supervision.supervisor import Supervisor
 
 _ALIVE = frozenset({State.STARTING, State.RUNNING, State.STOPPING})
+_POLL_S = 0.05
+_HOPELESS_RESTARTS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,43 +41,6 @@ class ProcessStatus:
     memory_bytes: int
     """Its proportional set size (PSS, proc(5)); 0 if it cannot be read."""
     last_exit: str
-
-
-def list_statuses(home: Home) -> tuple[ProcessStatus, ...]:
-    """Return every process of a home, the supervisor first."""
-    table = build_table(home, settings.load(home), Path())
-    watched = is_supervised(home)
-    return tuple(_status(home, name, watched) for name in (LEADER, *(process.name for process in table)))
-
-
-def _status(home: Home, name: str, watched: bool) -> ProcessStatus:
-    pid = locks.find_holder(home.lock(name)) or 0
-    record = process_records.read(home.record(name))
-    if record is None:
-        return ProcessStatus(
-            name, State.STARTING if pid else State.STOPPED, pid, 0.0, 0, measure_memory(pid), ""
-        )
-    state = record.state
-    if pid and (pid != record.pid or state not in _ALIVE):
-        state = State.STARTING  # the supervisor has not seen it yet
-    elif not pid and (state in _ALIVE or not watched):
-        state = State.STOPPED  # not seen by the supervisor yet, or there is no supervisor
-    return ProcessStatus(
-        name, state, pid, record.since, record.restarts, measure_memory(pid), record.last_exit
-    )
-
-
-def measure_memory(pid: int) -> int:
-    """Return the proportional set size of a process in bytes; 0 where it cannot be read."""
-    try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    except OSError:
-        return 0
-    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
-
-
-_POLL_S = 0.05
-_HOPELESS_RESTARTS = 4
 
 
 def find_leader(home: Home) -> int | None:
@@ -296,3 +261,36 @@ def _log_tail(home: Home, name: str) -> str:
     except OSError:
         lines = []
     return "".join([f"; the end of {log}:", *(f"\n  {line}" for line in lines)])
+
+
+def list_statuses(home: Home) -> tuple[ProcessStatus, ...]:
+    """Return every process of a home, the supervisor first."""
+    table = build_table(home, settings.load(home), Path())
+    watched = is_supervised(home)
+    return tuple(_status(home, name, watched) for name in (LEADER, *(process.name for process in table)))
+
+
+def _status(home: Home, name: str, watched: bool) -> ProcessStatus:
+    pid = locks.find_holder(home.lock(name)) or 0
+    record = process_records.read(home.record(name))
+    if record is None:
+        return ProcessStatus(
+            name, State.STARTING if pid else State.STOPPED, pid, 0.0, 0, measure_memory(pid), ""
+        )
+    state = record.state
+    if pid and (pid != record.pid or state not in _ALIVE):
+        state = State.STARTING  # the supervisor has not seen it yet
+    elif not pid and (state in _ALIVE or not watched):
+        state = State.STOPPED  # not seen by the supervisor yet, or there is no supervisor
+    return ProcessStatus(
+        name, state, pid, record.since, record.restarts, measure_memory(pid), record.last_exit
+    )
+
+
+def measure_memory(pid: int) -> int:
+    """Return the proportional set size of a process in bytes; 0 where it cannot be read."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))

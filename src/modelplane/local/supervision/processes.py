@@ -25,6 +25,16 @@ from modelplane.local.kubernetes.control_plane import (
 from modelplane.local.settings import Settings
 
 _TIMEOUT_S = 0.5
+POOL = "local"
+"""The pool to which the Node of each local cluster belongs."""
+
+LEADER = "supervisor"
+"""The supervisor that acts; it is in no table, because it keeps the table."""
+
+STANDBY = "standby"
+"""The supervisor that takes over."""
+
+CONTROL_PLANE = ("etcd", "control-plane")
 
 
 class Check(Protocol):
@@ -104,19 +114,6 @@ class Healthy:
 def _answers(connection: socket.socket, path: str) -> bool:
     connection.sendall(f"GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
     return connection.recv(64).split(b" ")[1:2] == [b"200"]
-
-
-POOL = "local"
-"""The pool to which the Node of each local cluster belongs."""
-
-LEADER = "supervisor"
-"""The supervisor that acts; it is in no table, because it keeps the table."""
-
-STANDBY = "standby"
-"""The supervisor that takes over."""
-
-
-CONTROL_PLANE = ("etcd", "control-plane")
 
 
 @dataclass(frozen=True, slots=True)
