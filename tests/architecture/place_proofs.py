@@ -4,6 +4,7 @@
 """
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,11 +12,13 @@ import yaml
 from click.testing import CliRunner
 
 from modelplane.api.conditions.reasons import ROWS
+from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import decode_as
 from modelplane.cli.main import main
 from modelplane.compose import guards
 from modelplane.compose.clouds.flow import DEFINITION_KEY
 from modelplane.compose.composition import Blocked, Composition, Desired, Request
+from modelplane.compose.deployment import fleet_snapshot
 from modelplane.compose.kinds import COMPOSERS, Composer
 from modelplane.compose.readiness import is_ready
 from modelplane.controllers.clusters.watches import child_kinds
@@ -26,6 +29,19 @@ from modelplane.crossplane.package.package_contents import packages
 from modelplane.install import cluster_requirements
 from modelplane.install.identity_permissions import list_control_plane_rules
 from modelplane.kubelet.engines.launchers import check_image
+from modelplane.scheduler import (
+    Cluster,
+    Device,
+    Fleet,
+    PlacedEngine,
+    PlacedMember,
+    Pool,
+    Replica,
+    ResolvedRequest,
+    Role,
+    schedule,
+)
+from modelplane.scheduler.departures import Cause
 from support.manifests import DEPLOYMENT, validated
 from support.replicas import composed, engine, member, replica
 
@@ -143,6 +159,37 @@ def fact() -> None:
     assert other == COMPOSERS["ModelReplica"].facts()
 
 
+def departure() -> None:
+    """Prove that of two replicas the one made before the time leaves, and its replacement has a place."""
+    manifest = {**yaml.safe_load(DEPLOYMENT)}
+    manifest["metadata"]["uid"] = "uid"
+    manifest["spec"] |= {"replicas": 2, "replaceBefore": "2026-06-02T00:00:00Z"}
+    wanted = fleet_snapshot.deployment(decode_as(ModelDeployment, manifest), None)
+    pool = Pool("l4", 4, (Device("gpu", "gpu.nvidia.com", 1, device_class_name="gpu"),))
+    claims = (ResolvedRequest("gpu", "gpu", 1, ()),)
+    placed = (PlacedEngine("qwen", 1, (PlacedMember(Role.STANDALONE, "l4", 1, claims),)),)
+    replicas = tuple(
+        Replica("ml-team", name, "uid", "qwen", "east", index, placed, ready=True, created=created)
+        for index, (name, created) in enumerate(
+            {"old": "2026-06-01T00:00:00+00:00", "young": "2026-06-03T00:00:00+00:00"}.items()
+        )
+    )
+    east = Cluster("east", gateway_address="192.0.2.1", pools=(pool,))
+    placement = schedule(Fleet((east,), replicas), wanted)
+    assert {(each.replica, each.role.value, each.cause) for each in placement.assignments} == {
+        ("old", "Leaves", next(cause for cause in Cause if cause.name == "AGED")),
+        ("young", "Stays", None),
+        ("", "New", None),
+    }
+    page = (Path("docs") / "explanation" / "replica-lifecycle.md").read_text(encoding="utf-8")
+    rows = [
+        line.split(" | ")[0].removeprefix("| ")
+        for line in page.splitlines()
+        if line.endswith(("| Yes |", "| No |"))
+    ]
+    assert rows == [cause.value.title for cause in Cause]
+
+
 def _made(
     composer: Composer,
     manifest: dict[str, Any],
@@ -157,7 +204,7 @@ def _made(
 
 PROOFS = {
     proof.__name__: proof
-    for proof in (kind, backend, runnable, command, rule, launcher, machine, cloud, fact)
+    for proof in (kind, backend, runnable, command, rule, launcher, machine, cloud, fact, departure)
 }
 
 if __name__ == "__main__":
