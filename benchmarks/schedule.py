@@ -33,8 +33,8 @@ from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Request
 from modelplane.compose.deployment import fleet_snapshot as snapshots
 from modelplane.compose.deployment import model_deployment
+from modelplane.compose.deployment.deployment_facts import DeploymentFacts
 from modelplane.compose.deployment.scheduler_quotas import read_quota
-from modelplane.compose.facts import DeploymentFacts
 from modelplane.scheduler import Fleet, PlacementPolicy, schedule
 
 CLASSES = 50

@@ -24,9 +24,9 @@ from modelplane.compose.composition import (
     Silence,
     Unknown,
 )
+from modelplane.compose.deployment.deployment_facts import DeploymentFacts
 from modelplane.compose.facts import (
     AutoscalerFacts,
-    DeploymentFacts,
     EndpointFacts,
     GatewayFacts,
     KeyFacts,

@@ -17,7 +17,7 @@ from modelplane.api.schema.decode import decode_as
 from modelplane.compose import owner_status
 from modelplane.compose.composition import Composition, Desired, Request
 from modelplane.compose.deployment import model_deployment
-from modelplane.compose.facts import DeploymentFacts, DeploymentRequest
+from modelplane.compose.deployment.deployment_facts import DeploymentFacts, DeploymentRequest
 from modelplane.deciders.canary import UNDECIDED, Decision, Observed, Outcome
 from modelplane.deciders.cluster_health import (
     ClusterSeen,

@@ -11,7 +11,7 @@ from modelplane.api.schema.decode import decode_as
 from modelplane.compose import owner_status
 from modelplane.compose.composition import Composition, Desired, Request, Requirement
 from modelplane.compose.deployment import model_deployment
-from modelplane.compose.facts import DeploymentFacts
+from modelplane.compose.deployment.deployment_facts import DeploymentFacts
 from modelplane.compose.readiness import holds
 from modelplane.deciders.canary import UNDECIDED, Decision, Observed, Outcome
 from modelplane.offline.plan.fleet_of_files import assemble

@@ -1,11 +1,10 @@
 """Facts of each kind: what the caller of a composition knows that no object has.
 
 One type for each kind: the caller has the control loops, the gateway's process, or Crossplane's state.
-Those of clusters and serving stacks are with their composers.
+Those of clusters, serving stacks and deployments are with their composers.
 """
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import TypeAlias
 
 import msgspec
@@ -14,15 +13,12 @@ from modelplane.api.inference_autoscaler import InferenceAutoscaler
 from modelplane.api.inference_gateway import Backend, InferenceGateway
 from modelplane.api.meta import Object
 from modelplane.api.model_cache import ModelCache
-from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_key import ModelKey
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
 from modelplane.compose.composition import Request, Silence
 from modelplane.deciders.autoscaling.decision import State
-from modelplane.deciders.canary import Observed
-from modelplane.deciders.cluster_health import Watched
 from modelplane.gateway.services import EndpointShare
 from modelplane.gateway.tokens import GatewayKeys
 from modelplane.gateway.usage.spent_budgets import KeyBudgets, TierBudgets
@@ -48,22 +44,6 @@ class CacheFacts(msgspec.Struct, frozen=True):
 
 
 CacheRequest: TypeAlias = Request[ModelCache, CacheFacts]
-
-
-class DeploymentFacts(msgspec.Struct, frozen=True):
-    """Facts that the composition of a ModelDeployment reads beside objects."""
-
-    canary: Observed | None = None
-    """Last decision on its canary; None where nothing counts answers."""
-    watched: Watched | None = None
-    """Failover as it concerns the deployment; None where nothing watches clusters: under Crossplane."""
-    watching_since: datetime | None = None
-    """Time since which the caller has watched without a break; None offline."""
-    observes_capacity: bool = False
-    """True if the caller watches the nodes and devices of clusters: the controllers."""
-
-
-DeploymentRequest: TypeAlias = Request[ModelDeployment, DeploymentFacts]
 
 
 class EndpointFacts(msgspec.Struct, frozen=True):

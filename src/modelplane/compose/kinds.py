@@ -46,10 +46,10 @@ from modelplane.compose.composition import (
 )
 from modelplane.compose.conditions import false, join_same_type, last_said
 from modelplane.compose.deployment import model_deployment, scheduler_quotas
+from modelplane.compose.deployment.deployment_facts import DeploymentFacts
 from modelplane.compose.facts import (
     AutoscalerFacts,
     CacheFacts,
-    DeploymentFacts,
     EndpointFacts,
     GatewayFacts,
     KeyFacts,

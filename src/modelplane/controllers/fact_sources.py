@@ -19,14 +19,8 @@ from modelplane.api.model_key import ModelKey
 from modelplane.api.model_service import ModelService
 from modelplane.compose.cluster.cluster_facts import ClusterFacts
 from modelplane.compose.composition import Blocked, Unknown
-from modelplane.compose.facts import (
-    AutoscalerFacts,
-    DeploymentFacts,
-    EndpointFacts,
-    GatewayFacts,
-    KeyFacts,
-    ServiceFacts,
-)
+from modelplane.compose.deployment.deployment_facts import DeploymentFacts
+from modelplane.compose.facts import AutoscalerFacts, EndpointFacts, GatewayFacts, KeyFacts, ServiceFacts
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.serving_stack.component import StackFacts
 from modelplane.controllers.clusters.connections import Clusters

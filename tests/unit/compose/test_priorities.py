@@ -10,7 +10,7 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Request, Requirement
 from modelplane.compose.deployment import preferred, scheduler_quotas
-from modelplane.compose.facts import DeploymentFacts
+from modelplane.compose.deployment.deployment_facts import DeploymentFacts
 from modelplane.compose.kinds import COMPOSERS
 from support.variants import SteppedVariants
 

@@ -17,9 +17,9 @@ from modelplane.api import labels
 from modelplane.api.fields.deployment.rollout_settings import CanaryPhase, CanarySettings, CanaryStatus
 from modelplane.api.meta import Object
 from modelplane.api.model_deployment import ModelDeployment
+from modelplane.compose.deployment.deployment_facts import DeploymentRequest
 from modelplane.compose.deployment.replica_lifecycle import Phase
 from modelplane.compose.deployment.rollout_order import is_updating, list_replicas, revision, serves
-from modelplane.compose.facts import DeploymentRequest
 from modelplane.deciders.canary import Decision, Observed, Outcome
 
 _LONGEST = 1024

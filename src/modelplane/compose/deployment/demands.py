@@ -23,10 +23,10 @@ from modelplane.api.schema.decode import InvalidObject, convert
 from modelplane.compose.composition import Requirement
 from modelplane.compose.deployment import fleet_snapshot
 from modelplane.compose.deployment.canary import Canary, has_revision
+from modelplane.compose.deployment.deployment_facts import DeploymentRequest
 from modelplane.compose.deployment.replica_lifecycle import Phase
 from modelplane.compose.deployment.revisions import revision_name, template_of
 from modelplane.compose.deployment.rollout_order import limits, list_replicas, revision, serves
-from modelplane.compose.facts import DeploymentRequest
 
 CACHES: Final = "caches-of-namespace"
 

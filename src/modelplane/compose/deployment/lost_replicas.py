@@ -17,7 +17,7 @@ from modelplane.api.conditions.reasons import ModelDeploymentReason as Reason
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.compose.cluster.cluster_facts import ClusterRequest
 from modelplane.compose.conditions import Condition, false, true
-from modelplane.compose.facts import DeploymentRequest
+from modelplane.compose.deployment.deployment_facts import DeploymentRequest
 from modelplane.compose.readiness import condition_of
 from modelplane.deciders.cluster_health import State, Watched
 

@@ -40,13 +40,13 @@ from modelplane.compose.deployment import (
 )
 from modelplane.compose.deployment.canary import Canary, canary, has_revision
 from modelplane.compose.deployment.demands import explain_blocked, list_demands, stable_requirements
+from modelplane.compose.deployment.deployment_facts import DeploymentRequest
 from modelplane.compose.deployment.replica_lifecycle import Action, Phase, Plans, SlotPlan, plan_slots
 from modelplane.compose.deployment.revisions import revisions
 from modelplane.compose.deployment.rollout_order import has_template, is_surge, list_replicas
 from modelplane.compose.deployment.rollout_progress import progress
 from modelplane.compose.deployment.standby import standby
 from modelplane.compose.deployment.wanted_replicas import Wanted, list_policy, list_slots, wanted_replicas
-from modelplane.compose.facts import DeploymentRequest
 from modelplane.compose.readiness import when_condition
 from modelplane.compose.replica import engine_variables
 

@@ -22,8 +22,8 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.composition import Requirement
 from modelplane.compose.conditions import Condition, false
+from modelplane.compose.deployment.deployment_facts import DeploymentRequest
 from modelplane.compose.deployment.rollout_order import serves
-from modelplane.compose.facts import DeploymentRequest
 from modelplane.compose.memo import readable
 from modelplane.compose.readiness import condition_of, holds, is_true
 

@@ -23,10 +23,10 @@ from modelplane.api.listing import number_of
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.deployment.canary import Canary, is_paused, timestamp
+from modelplane.compose.deployment.deployment_facts import DeploymentRequest
 from modelplane.compose.deployment.replica_lifecycle import Plans
 from modelplane.compose.deployment.rollout_order import is_updating, revision, serves
 from modelplane.compose.deployment.wanted_replicas import replica_key
-from modelplane.compose.facts import DeploymentRequest
 from modelplane.compose.readiness import condition_of
 
 _TYPE = ModelDeploymentCondition.PROGRESSING

@@ -25,7 +25,7 @@ from modelplane.api.names import check_reserved
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.composition import Requirement, Unknown
 from modelplane.compose.deployment import fleet_snapshot, preferred
-from modelplane.compose.facts import DeploymentRequest
+from modelplane.compose.deployment.deployment_facts import DeploymentRequest
 from modelplane.compose.memo import per_version, readable
 from modelplane.compose.readiness import condition_of
 

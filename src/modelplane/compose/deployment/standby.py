@@ -21,10 +21,10 @@ from modelplane.api.meta import Object
 from modelplane.compose.composition import Composition, Requirement
 from modelplane.compose.conditions import Condition, false, state_unless_new, true
 from modelplane.compose.deployment import preferred
+from modelplane.compose.deployment.deployment_facts import DeploymentRequest
 from modelplane.compose.deployment.preferred import Preferred, Saturation, Seen
 from modelplane.compose.deployment.revisions import is_revision
 from modelplane.compose.deployment.rollout_order import is_draining
-from modelplane.compose.facts import DeploymentRequest
 
 
 class Standby(msgspec.Struct, frozen=True):

@@ -25,6 +25,7 @@ from modelplane.api.schema.decode import InvalidObject, convert, decode_as
 from modelplane.compose.cluster.reachability import reported_by
 from modelplane.compose.deployment.canary import Canary, has_revision
 from modelplane.compose.deployment.demands import stable_template
+from modelplane.compose.deployment.deployment_facts import DeploymentRequest
 from modelplane.compose.deployment.replica_lifecycle import Phase, Policy, Runs, Slot
 from modelplane.compose.deployment.rollout_order import (
     is_draining,
@@ -36,7 +37,6 @@ from modelplane.compose.deployment.rollout_order import (
     same_spec,
     serves,
 )
-from modelplane.compose.facts import DeploymentRequest
 from modelplane.compose.readiness import condition_of
 
 Wanted: TypeAlias = dict[str, ModelReplica]

@@ -9,7 +9,7 @@ object of that name would be another's. The InferenceCluster lists the exception
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from modelplane.api.conditions.reasons import ModelReplicaReason as Reason
 from modelplane.api.inference_cluster import InferenceCluster
@@ -18,9 +18,11 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.api.rejected import Rejected
 from modelplane.api.schema.untyped import get_map
 from modelplane.compose.composition import Desired, Keep, Requirement
-from modelplane.compose.facts import ReplicaRequest
 from modelplane.compose.readiness import exists
 from modelplane.compose.replica.backends.workload import content_hash, part_name, reference_key
+
+if TYPE_CHECKING:
+    from modelplane.compose.facts import ReplicaRequest
 
 SECRET = "Secret"  # noqa: S105 - a kind, not a secret
 CONFIG_MAP = "ConfigMap"
@@ -99,7 +101,7 @@ class Copies:
     """Names on the cluster, by kind and name of the original."""
 
 
-def copies(request: ReplicaRequest, cluster: InferenceCluster) -> Copies | Rejected:
+def copies(request: "ReplicaRequest", cluster: InferenceCluster) -> Copies | Rejected:
     """Return the copies for a replica's pods, or why there is none of an object that they need.
 
     A copy outlives its original, because pods read it.

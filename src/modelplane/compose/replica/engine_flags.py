@@ -8,12 +8,18 @@ import posixpath
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from modelplane.api.fields.pods.containers import Container
 
 _MODEL_FLAGS = ("--model", "--model-path", "--model-id", "--hf-repo", "-hf", "-hfr")
 """Flags that name the model of vLLM, SGLang, TGI and llama.cpp."""
+
+TENSOR: Final = ("--tensor-parallel-size", "-tp", "--tp-size", "--tp")
+
+PIPELINE: Final = ("--pipeline-parallel-size", "-pp", "--pp-size")
+
+DATA: Final = ("--data-parallel-size", "-dp", "--dp-size")
 
 _NAME = re.compile(r"(?!.*\$\()[!-~]{1,256}")
 """A name without white space, in which no variable is left to expand."""

@@ -21,9 +21,9 @@ from modelplane.compose.cluster.cluster_facts import ClusterFacts
 from modelplane.compose.cluster.reachability import connection_error
 from modelplane.compose.composition import NoFacts, Request, Silence, Unknown
 from modelplane.compose.conditions import SYNCED
+from modelplane.compose.deployment.deployment_facts import DeploymentFacts
 from modelplane.compose.facts import (
     CacheFacts,
-    DeploymentFacts,
     EndpointFacts,
     GatewayFacts,
     KeyFacts,

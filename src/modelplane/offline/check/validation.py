@@ -15,10 +15,9 @@ from modelplane.api.meta import Object
 from modelplane.offline.check.object_check import find_selectors
 from modelplane.offline.files import manifest_objects
 from modelplane.offline.files.diagnostics import ObjectName, Problem, Severity, format_path, limit_text
-from modelplane.offline.files.manifest_objects import Foreign
+from modelplane.offline.files.manifest_objects import Foreign, Repeats
 from modelplane.offline.files.report_documents import Output, Report
 from modelplane.offline.files.sources import Source, Unopened
-from modelplane.offline.files.store import Repeats
 from modelplane.offline.lint.advice import Configs, Lint
 
 MOST_PROBLEMS: Final = 10_000

@@ -1,13 +1,16 @@
-"""Objects of files, and the problems of texts that are not objects.
+"""Objects of files and their duplicates, and the problems of texts that are not objects.
 
-One rule: every command reads objects in the same way, so that the others accept what ``validate`` accepts.
+Every command reads objects in the same way, so that the others accept what ``validate`` accepts. A duplicate
+within a file is a mistake. Files may be alternatives, so the command decides about duplicates in different
+files.
 """
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from modelplane.api.kinds import KINDS, Kind
 from modelplane.api.meta import GROUP
@@ -232,3 +235,41 @@ def _not_a_kind(name: str) -> str:
 
 def _is_ours(group: str) -> bool:
     return group == GROUP or group.endswith(f".{GROUP}")
+
+
+class _First(NamedTuple):
+    """First position of an object, and its content."""
+
+    file: str
+    where: str
+    content: int
+
+
+class Repeats(msgspec.Struct):
+    """Objects read so far."""
+
+    alternatives: bool
+    """True if different files may have different objects of one name."""
+    _known: dict[tuple[str, ObjectName], _First] = msgspec.field(default_factory=dict)
+
+    def find_problems(self, manifest: Manifest) -> Iterator[Problem]:
+        """Reject an object of our kinds that replaces an earlier one."""
+        if manifest.kind is None or not manifest.name.name:
+            return
+        file = manifest.source.name
+        # Its hash, because the trees of a large fleet would fill the memory.
+        this = _First(file, manifest.where, 0 if self.alternatives else hash(repr(manifest.node.to_plain())))
+        first = self._known.setdefault((file if self.alternatives else "", _identity(manifest)), this)
+        if first is this or (first.file != file and first.content == this.content):
+            return
+        message = (
+            f"the same object is at {first.where} already: the later one replaces it, so remove or rename one"
+        )
+        yield manifest.report(("metadata", "name"), message)
+
+
+def _identity(manifest: Manifest) -> ObjectName:
+    namespaced = manifest.kind is not None and manifest.kind.namespaced
+    # As with kubectl, an object without a namespace is in the one of its context.
+    namespace = (manifest.name.namespace or "default") if namespaced else ""
+    return replace(manifest.name, namespace=namespace)

@@ -34,8 +34,8 @@ from modelplane.compose.cluster.cluster_facts import ClusterFacts
 from modelplane.compose.composition import Composition, Desired, Facts, NoFacts, Request, Requirement
 from modelplane.compose.conditions import READY
 from modelplane.compose.deployment import fleet_snapshot, lost_replicas, model_deployment, scheduler_quotas
+from modelplane.compose.deployment.deployment_facts import DeploymentFacts, DeploymentRequest
 from modelplane.compose.deployment.standby import standby
-from modelplane.compose.facts import DeploymentFacts, DeploymentRequest
 from modelplane.compose.readiness import is_true
 from modelplane.deciders.canary import UNDECIDED
 from modelplane.offline.files.identities import add_uids, merge_edits, replace_version
