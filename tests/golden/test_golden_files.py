@@ -60,8 +60,9 @@ def test_a_patch_has_only_what_differs(document: dict[str, Any], patch: dict[str
 
 
 def test_what_is_like_another_is_written_by_its_difference() -> None:
-    east = {"name": "east", "settings": {f"field-{number}": "x" * 20 for number in range(8)}}
-    west = {"name": "west", "settings": {**east["settings"], "field-3": "y"}}
+    settings = {f"field-{number}": "x" * 20 for number in range(8)}
+    east = {"name": "east", "settings": settings}
+    west = {"name": "west", "settings": {**settings, "field-3": "y"}}
     assert diff({"clusters": [east]}, {"clusters": [east, west]}) == {
         "clusters[west after east]": Like("east"),
         "clusters[west].settings.field-3": "y",

@@ -50,7 +50,7 @@ def _stamped(owner: Mapping[str, Any], key: str, manifest: Mapping[str, Any], cl
 
 
 OWNERS = ("model_cache", "model_replica", "serving_stack")
-"""Folders of golden cases of the kinds that have children on clusters."""
+"""Kinds, as golden cases name them, that have children on clusters."""
 
 
 @cache
@@ -90,7 +90,7 @@ async def test_every_child_is_admitted(identity, owner):
 
 
 def test_no_other_kind_has_children_on_clusters():
-    owners = {case.split("/")[0] for case in GOLDENS.names()}
+    owners = {case.partition("/")[0] for case in GOLDENS.names()}
     assert {owner for owner in owners if _children(owner)} == set(OWNERS)
 
 

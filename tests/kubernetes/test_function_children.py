@@ -41,9 +41,9 @@ ORIGINS = (
 )
 NAMESPACES = ("ml-team", "modelplane-system")
 CHILDLESS = {"device_quota", "inference_autoscaler", "inference_class", "model_key"}
-"""Folders of kinds for which the function makes nothing."""
-OWNERS = sorted({case.split("/")[0] for case in GOLDENS.names()} - CHILDLESS)
-"""The other folders of golden cases, one for each kind of owner."""
+"""Kinds, as golden cases name them, for which the function makes nothing."""
+OWNERS = sorted({case.partition("/")[0] for case in GOLDENS.names()} - CHILDLESS)
+"""The other kinds of owners of golden cases."""
 
 
 def _definitions() -> list[Object]:
@@ -199,7 +199,7 @@ async def test_the_server_takes_every_child_and_keeping_it_changes_nothing(
     crossplane: Client, somebody: Client, owner: str
 ) -> None:
     children = list(_children(owner))
-    assert children, f"the golden cases of {owner} have no children: name the folder in CHILDLESS"
+    assert children, f"the golden cases of {owner} have no children: name it in CHILDLESS"
     for case, key, child in children:
         about = f"{case}: {key}"
         applied = await _taken(crossplane, child, about)

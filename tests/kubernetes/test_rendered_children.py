@@ -43,7 +43,7 @@ ORIGINS = (
 )
 GROUP = "leaderworkerset.sigs.k8s.io/group-key"
 CHILDLESS = {"device_quota", "inference_autoscaler", "inference_class", "model_key"}
-"""Folders of kinds for which nothing is composed."""
+"""Kinds, as golden cases name them, for which nothing is composed."""
 
 
 def _children(case: str) -> list[dict[str, Any]]:
@@ -51,8 +51,8 @@ def _children(case: str) -> list[dict[str, Any]]:
     return [child["manifest"] for child in children if "manifest" in child]
 
 
-OWNERS = sorted({case.split("/")[0] for case in GOLDENS.names()} - CHILDLESS)
-"""The other folders of golden cases, one for each kind of owner."""
+OWNERS = sorted({case.partition("/")[0] for case in GOLDENS.names()} - CHILDLESS)
+"""The other kinds of owners of golden cases."""
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +85,7 @@ async def client(kubeconfig):
 @pytest.mark.parametrize("owner", OWNERS)
 async def test_the_server_takes_every_child(client, owner):
     children = [(case, child) for case in GOLDENS.names(owner) for child in _children(case)]
-    assert children, f"the golden cases of {owner} have no children: name the folder in CHILDLESS"
+    assert children, f"the golden cases of {owner} have no children: name it in CHILDLESS"
     await _taken(client, children)
 
 
