@@ -27,8 +27,7 @@ TWICE = {
         "device_quota inference_autoscaler inference_class inference_cluster inference_gateway model_cache"
         " model_deployment model_endpoint model_key model_replica model_service"
     ),
-    "the clusters of a cloud, and tokens for them": "nebius",
-    "the same part of each decider": "decision evidence state",
+    "what decides with memory, and what is composed of its decision": "canary",
     "the errors of a package": "errors",
     "the kinds of an API": "kinds",
     "where a process begins": "main",

@@ -42,16 +42,8 @@ _REFUSED_AGAIN_S = 60.0
 
 _OURS = f"{labels.MANAGED_BY}=modelplane"
 
-_ROUTE_KINDS = frozenset(
-    (
-        resources.GATEWAYS,
-        resources.HTTP_ROUTES,
-        resources.SERVICES,
-        resources.ENDPOINT_SLICES,
-        resources.INFERENCE_POOLS,
-        resources.PODS,
-    )
-)
+_SERVED = (resources.SERVICES, resources.ENDPOINT_SLICES, resources.INFERENCE_POOLS, resources.PODS)
+_ROUTE_KINDS = frozenset((resources.GATEWAYS, resources.HTTP_ROUTES, *_SERVED))
 
 Changed = Callable[[str, Object], None]
 """Called with a cluster's name and an object of it that changed."""

@@ -377,10 +377,8 @@ def _stamp(history: History) -> tuple[str, str, str]:
 
 def _is_for(history: History, wanted: Wanted) -> bool:
     """Return True if a release is made for the owner, or for a former one of the same name."""
-    own = (
-        history.owner_uid == wanted.uid or history.last.labels.get(labels.RELEASE_OWNER_NAME) == wanted.owner
-    )
-    return own and bool(history.owner_uid)
+    has_name = history.last.labels.get(labels.RELEASE_OWNER_NAME) == wanted.owner
+    return bool(history.owner_uid) and (history.owner_uid == wanted.uid or has_name)
 
 
 def _foreign(history: History) -> str:
