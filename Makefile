@@ -13,7 +13,8 @@ NETWORKS = $(shell unshare --net true 2>/dev/null && echo 4 || echo 0)
 LAST_RELEASE := a2e5a15a
 
 # Reading the modules of those folders, of which no test runs here, would take a third of the time for all.
-WITHOUT_SERVERS := --ignore=tests/kubernetes --ignore=tests/engines --ignore=tests/browser
+WITHOUT_SERVERS := --ignore=tests/kubernetes --ignore=tests/scale --ignore=tests/engines --ignore=tests/browser
+TWO_WORKERS := --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help setup up down test coverage test-kubernetes scale engines containers browser cast crowd chaos check contract takeover format generate golden \
@@ -40,11 +41,11 @@ down: setup ## Stop it
 	@$(BIN)/modelplane down
 
 test: setup ## Run the tests that need neither Go nor a server
-	@$(BIN)/python -m pytest -q -m "not kubernetes and not scale and not engines" $(WITHOUT_SERVERS) --numprocesses=2 --dist=loadfile --durations=25
+	@$(BIN)/python -m pytest -q -m "not kubernetes and not scale and not engines" $(WITHOUT_SERVERS) $(TWO_WORKERS) --durations=25
 
 coverage: setup ## Run the same, and print how much of each package they cover
 	@mkdir -p build
-	@$(BIN)/python -m pytest -q -m "not kubernetes and not scale and not engines" $(WITHOUT_SERVERS) --numprocesses=2 --dist=loadfile --cov --cov-report=json:build/coverage.json
+	@$(BIN)/python -m pytest -q -m "not kubernetes and not scale and not engines" $(WITHOUT_SERVERS) $(TWO_WORKERS) --cov --cov-report=json:build/coverage.json
 	@$(BIN)/python tests/coverage_table.py build/coverage.json
 
 test-kubernetes: setup ## Run the tests against a real control plane, proxy and engine
@@ -97,7 +98,8 @@ generate: setup ## Write the CRDs and reference pages anew from the types
 	@$(BIN)/python package/generate.py
 
 golden: setup ## Write the expected files of the golden tests anew; review the difference
-	@MODELPLANE_UPDATE_GOLDEN=1 $(BIN)/python -m pytest -q tests/golden tests/examples tests/unit/offline
+	@MODELPLANE_UPDATE_GOLDEN=1 $(BIN)/python -m pytest -q tests/golden/test_composition.py
+	@MODELPLANE_UPDATE_GOLDEN=1 $(BIN)/python -m pytest -q tests/golden tests/examples tests/unit/offline --ignore=tests/golden/test_composition.py
 
 docs: setup ## Build the site of the documentation into build/site; needs npm, for diagrams
 	@$(BIN)/python package/site/build.py

@@ -21,8 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from modelplane.deciders.autoscaling.autoscaler_settings import Settings
-from modelplane.deciders.autoscaling.decision import decide
+from modelplane.deciders.autoscaling.decision import Settings, decide
 from modelplane.deciders.autoscaling.evidence import Evidence, Sample
 
 TICK_S = 1.0

@@ -16,8 +16,8 @@ from typing import Any
 
 from modelplane.api.fields.cluster.devices import Device
 from modelplane.api.fields.cluster.node_pools import Accounting, NodePool
-from modelplane.compose.cluster.capacity.capacity_facts import facts_of, project
-from modelplane.compose.cluster.capacity.observed_capacity import Cluster, observe
+from modelplane.compose.cluster.capacity_facts import facts_of, project
+from modelplane.compose.cluster.observed_capacity import Cluster, observe
 
 DRIVER = "gpu.nvidia.com"
 

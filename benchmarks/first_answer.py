@@ -127,7 +127,7 @@ def build(folder: Path) -> float:
 
 FIND_OR_BUILD = """\
 try:
-    from modelplane.local.builds import binary
+    from modelplane.local import binary
 except ImportError:  # a checkout before 0.9, which this one is compared with
     from modelplane.local import binary
 binary.find_or_build(lambda progress: None)

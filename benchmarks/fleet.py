@@ -62,13 +62,11 @@ from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object, Resource
-from modelplane.local import setup
-from modelplane.local.builds import binary
+from modelplane.local import binary, setup
 from modelplane.local.home import Home
-from modelplane.local.kubernetes import cluster_objects, machine_permissions
-from modelplane.local.kubernetes.bulk_apply import apply_in_order, gather_all, wait_until_established
-from modelplane.local.kubernetes.certificate_files import Pki
-from modelplane.local.kubernetes.control_plane import ControlPlane
+from modelplane.local.kubernetes import cluster_objects
+from modelplane.local.kubernetes.cluster_objects import apply_in_order, gather_all, wait_until_established
+from modelplane.local.kubernetes.control_plane import ControlPlane, Pki
 
 WORKLOADS = (
     resources.RESOURCE_CLAIM_TEMPLATES,
@@ -309,7 +307,7 @@ async def control_plane(folder: Path) -> AsyncIterator[tuple[Home, Client, dict[
             kinds = [crd(kind) for kind in COMPOSED] + cluster_objects.load_gateway_api()
             await apply_all(client, kinds)
             await wait_until_established(client, [kind["metadata"]["name"] for kind in kinds])
-            await apply_in_order(client, machine_permissions.build_manifests())
+            await apply_in_order(client, cluster_objects.build_manifests())
             yield home, client, {"etcd": etcd, "kube-apiserver": server}
 
 

@@ -30,17 +30,16 @@ from typing import Any, cast
 
 import litellm_proxy
 
+from modelplane.gateway.envoy import module_filters
 from modelplane.gateway.envoy.access_log import build_access_log
 from modelplane.gateway.envoy.envoy_files import render_files
-from modelplane.gateway.envoy.file_names import LISTENERS, WITH_NEW_MODULE
-from modelplane.gateway.envoy.filters import module_filters
-from modelplane.gateway.envoy.type_urls import ENVOY, HTTP_FILTERS
+from modelplane.gateway.envoy.envoy_names import ENVOY, HTTP_FILTERS, LISTENERS, WITH_NEW_MODULE
 from modelplane.gateway.module_files.keys import KeyFile
 from modelplane.gateway.module_files.models import ModelFile
 from modelplane.gateway.route_table import Backend, Front, Listener, Route, Table
-from modelplane.local.builds import gateway_module
+from modelplane.local import gateway_module
 from modelplane.proxy import envoy_bootstrap
-from modelplane.proxy.files import write
+from modelplane.proxy.envoy_directory import write
 
 CONNECTIONS = 16
 KEYS = 10_000

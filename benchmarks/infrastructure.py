@@ -55,7 +55,7 @@ from modelplane.compose.workload_kinds import Place, WorkloadKind, rows  # noqa:
 from modelplane.controllers import fleet_resources  # noqa: E402
 from modelplane.controllers.fleet_resources import of_row, resource_of_kind  # noqa: E402
 from modelplane.kube.resources import Object  # noqa: E402
-from modelplane.local.kubernetes.bulk_apply import wait_until_established  # noqa: E402
+from modelplane.local.kubernetes.cluster_objects import wait_until_established  # noqa: E402
 from support.cloud_clusters import class_of, cluster_of  # noqa: E402  the folder is known only now
 from support.crossplane.cloud_site import Site  # noqa: E402
 from support.crossplane.function_process import FunctionProcess  # noqa: E402

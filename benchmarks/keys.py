@@ -18,8 +18,8 @@ import time
 from typing import Any
 
 from modelplane.api.inference_gateway import KeyGrant
-from modelplane.controllers.process.python_gc import collect_seldom
-from modelplane.gateway.envoy.filters.module_filters import KEYS
+from modelplane.controllers.process_settings import collect_seldom
+from modelplane.gateway.envoy.module_filters import KEYS
 from modelplane.gateway.module_files.keys import KeyTable, build_key_table
 from modelplane.kube.resources import Object
 from modelplane.proxy.publication import Channel, Published, build_objects

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from modelplane.local.kubernetes.certificate_files import Pki
+from modelplane.local.kubernetes.control_plane import Pki
 
 TEAM = "team0"
 """The namespace of the models, on the control plane and on every cluster."""

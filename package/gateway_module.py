@@ -4,8 +4,8 @@
 import sys
 
 from modelplane.host.errors import LocalError
-from modelplane.local.builds import gateway_module
-from modelplane.local.builds.build import Progress
+from modelplane.local import gateway_module
+from modelplane.local.build import Progress
 
 
 def main() -> int:

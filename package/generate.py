@@ -21,8 +21,8 @@ from reference_pages import conditions_page, kind_page
 
 from modelplane.api.kinds import KINDS
 from modelplane.api.schema.crd import crd
-from modelplane.crossplane.package import documents
-from modelplane.offline.files.yaml_output import to_yaml
+from modelplane.crossplane.package import metadata
+from modelplane.offline.files.yaml_text import to_yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 # The shapes of released checkpoints are with the tests, which compare them with what is published.
@@ -57,7 +57,7 @@ def generated() -> dict[Path, str]:
     """Return the content of every generated file."""
     files = {}
     for kind in KINDS:
-        files[CRDS / f"{kind.group}_{kind.plural}.yaml"] = f"# {ORIGIN}\n{documents.to_yaml(crd(kind))}"
+        files[CRDS / f"{kind.group}_{kind.plural}.yaml"] = f"# {ORIGIN}\n{metadata.to_yaml(crd(kind))}"
         files[REFERENCE / f"{kind.module}.md"] = f"<!-- {ORIGIN} -->\n\n{kind_page(kind)}"
     files[REFERENCE / "conditions.md"] = f"<!-- {ORIGIN} -->\n\n{conditions_page()}"
     files[REFERENCE / "metrics.md"] = f"<!-- {METRICS_ORIGIN} -->\n\n{metrics_page()}"

@@ -3,9 +3,9 @@
 
 import textwrap
 
-from modelplane.crossplane.package import prerequisites
-from modelplane.crossplane.package.documents import to_yaml
-from modelplane.crossplane.package.installation import installation
+from modelplane.crossplane.package import package_installation
+from modelplane.crossplane.package.metadata import to_yaml
+from modelplane.crossplane.package.package_installation import installation
 
 _PURPOSES = """\
 The provider's options: watch what is on inference clusters, and keep the data of Secrets out of the status of
@@ -29,7 +29,7 @@ def build_getting_started() -> dict[str, str]:
     """Return the content of each file, by name."""
     explained = zip(_PURPOSES.split("\n\n"), installation(), strict=True)
     texts = (f"{_comment(purpose)}{to_yaml(document)}" for purpose, document in explained)
-    return {"prerequisites.yaml": prerequisites.manifest(), "configuration.yaml": "---\n".join(texts)}
+    return {"prerequisites.yaml": package_installation.manifest(), "configuration.yaml": "---\n".join(texts)}
 
 
 def _comment(text: str) -> str:

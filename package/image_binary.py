@@ -9,8 +9,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from modelplane.local.builds import build, go_toolchain
-from modelplane.local.builds.build import Progress
+from modelplane.local import build
+from modelplane.local.build import Progress
 
 SOURCES = Path(__file__).resolve().parent.parent / "kubernetes"
 
@@ -28,8 +28,8 @@ def main() -> None:
             sys.stdout.flush()
 
     with tempfile.TemporaryDirectory() as folder:
-        needed = go_toolchain.read_needed_version(SOURCES)
-        go = go_toolchain.find_or_install(needed, Path(folder), lambda phase: report(Progress(phase)))
+        needed = build.read_needed_version(SOURCES)
+        go = build.find_or_install(needed, Path(folder), lambda phase: report(Progress(phase)))
         build.build(SOURCES, target, go, report)
 
 

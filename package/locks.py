@@ -17,7 +17,7 @@ from pathlib import Path
 import bill_of_materials
 import click
 
-from modelplane.local.builds import go_toolchain
+from modelplane.local import build
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "package" / "locks"
@@ -53,7 +53,7 @@ def main() -> int:
 def build_requirements() -> Iterator[str]:
     """Yield the requirements of what builds the wheel and the control plane's binary in the image."""
     yield from _PROJECT["build-system"]["requires"]
-    yield go_toolchain.build_requirement(go_toolchain.read_needed_version(ROOT / "kubernetes"))
+    yield build.build_requirement(build.read_needed_version(ROOT / "kubernetes"))
 
 
 def _path(name: str) -> Path:

@@ -3,9 +3,8 @@
 
 from modelplane import __version__
 from modelplane.api.kinds import KINDS
-from modelplane.crossplane.package import prerequisites
-from modelplane.crossplane.package.documents import Document, to_yaml
-from modelplane.crossplane.package.package_addresses import Registry, Version
+from modelplane.crossplane.package import package_installation
+from modelplane.crossplane.package.metadata import Document, Registry, Version, to_yaml
 from modelplane.crossplane.package.package_contents import packages
 
 _FILES = {
@@ -25,7 +24,7 @@ def project() -> dict[str, str]:
         for package in packages(Registry(), Version(__version__))
         for document in package.documents
     }
-    return files | {"prerequisites.yaml": prerequisites.manifest()}
+    return files | {"prerequisites.yaml": package_installation.manifest()}
 
 
 def _path(document: Document) -> str:

@@ -24,9 +24,9 @@ from wheel_hook import MODULE, PROGRAM
 
 from modelplane import __version__
 from modelplane.crossplane.package import building, package_contents
-from modelplane.crossplane.package.package_addresses import Registry, Version
+from modelplane.crossplane.package.metadata import Registry, Version
 from modelplane.host.errors import LocalError
-from modelplane.local.builds.build import Progress, Report
+from modelplane.local.build import Progress, Report
 
 ROOT = Path(__file__).resolve().parent.parent
 CHECKSUMS = "SHA256SUMS"

@@ -15,7 +15,7 @@ from rich.console import Console
 from wheel_hook import MODULE, PROGRAM
 
 from modelplane.cli.machine.build_progress import BuildProgress
-from modelplane.local.builds import binary, gateway_module
+from modelplane.local import binary, gateway_module
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from modelplane.host.errors import LocalError
-from modelplane.local.builds import binary, gateway_module
+from modelplane.local import binary, gateway_module
 from modelplane.local.home import Home
 from support import network_namespace
 from support.fleets import ControlPlane, control_plane_of
@@ -42,31 +42,58 @@ hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
 
 
-# The slowest modules of the kubernetes tests, in that order. They begin first, so that no worker is left with
-# one of them at the end.
+# The slowest modules, in that order. They begin first, so that no worker is left with one of them at the end.
 LONGEST = [
+    "package/test_site",
+    "property/test_replica_lifecycle",
+    "function/test_breaker",
+    "function/test_scale",
+    "function/test_noticing",
+    "function/test_interruptions",
+    "contract/test_contract",
+    "architecture/test_places",
+    "property/test_rollout",
+    "property/test_spot",
+    "property/test_standby",
+    "property/test_operations_together",
+    "property/test_function_fuzz",
+    "property/test_clouds",
+    "property/test_autoscaling",
+    "property/test_canary",
+    "function/test_clouds",
+    "function/test_lifecycles",
+    "takeover/test_local",
     "kubernetes/test_tour",
     "test_first_answer",
-    "kubernetes/test_leader",
-    "test_chaos",
-    "kubernetes/test_backup",
-    "test_function_children",
-    "test_move",
-    "test_node_agent",
-    "test_model_cache",
-    "takeover/test_local",
     "test_benchmarks",
+    "kubernetes/test_gateway",
+    "kubernetes/test_leader",
+    "test_clusters",
+    "kubernetes/test_wheel",
+    "test_full_disk",
+    "test_move",
+    "kubernetes/test_logs",
+    "kubernetes/test_crossplane_identity",
+    "test_crossplane_package",
+    "test_chaos",
+    "test_external_providers",
+    "test_model_cache",
+    "test_serving_stack",
+    "test_controllers",
+    "test_register",
+    "kubernetes/test_canary",
+    "test_node_agent",
+    "kubernetes/test_mcp",
+    "kubernetes/test_helm",
     "kubernetes/test_install",
+    "test_permissions",
+    "test_gateway_module_sources",
+    "kubernetes/test_clouds",
     "test_container_engine",
     "test_rendered_children",
-    "kubernetes/test_wheel",
-    "test_controllers",
+    "test_function_children",
     "oracle/test_oracle",
-    "test_register",
-    "kubernetes/test_gateway",
-    "test_clusters",
-    "test_full_disk",
-    "test_permissions",
+    "kubernetes/test_backup",
 ]
 
 

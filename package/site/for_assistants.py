@@ -6,7 +6,7 @@ from typing import Final
 
 import contents
 
-from modelplane.mcp.documentation import llms_txt, markdown
+from modelplane.mcp import documentation
 
 _TITLE: Final = "Modelplane"
 _SUMMARY: Final = "A control plane for AI inference over a fleet of GPU clusters."
@@ -14,10 +14,12 @@ _SUMMARY: Final = "A control plane for AI inference over a fleet of GPU clusters
 
 def write(pages: Mapping[PurePosixPath, str], folder: Path) -> None:
     """Write both files about the Markdown pages of the site; addresses are relative to its root."""
-    parsed = markdown.parse({str(path): text for path, text in pages.items()})
-    groups = {f"{section.folder}/": section.title for section in contents.SECTIONS} | {"": llms_txt.OPTIONAL}
-    (folder / "llms.txt").write_text(llms_txt.build_index(_TITLE, _SUMMARY, parsed, groups, _address))
-    (folder / "llms-full.txt").write_text(llms_txt.build_full(_TITLE, _SUMMARY, parsed, _address))
+    parsed = documentation.parse({str(path): text for path, text in pages.items()})
+    groups = {f"{section.folder}/": section.title for section in contents.SECTIONS} | {
+        "": documentation.OPTIONAL
+    }
+    (folder / "llms.txt").write_text(documentation.build_index(_TITLE, _SUMMARY, parsed, groups, _address))
+    (folder / "llms-full.txt").write_text(documentation.build_full(_TITLE, _SUMMARY, parsed, _address))
 
 
 def _address(path: str) -> str:

@@ -19,12 +19,12 @@ from modelplane.compose.composition import Blocked, Composition, Desired, Reques
 from modelplane.compose.kinds import COMPOSERS, Composer
 from modelplane.compose.readiness import is_ready
 from modelplane.controllers.clusters.watches import child_kinds
-from modelplane.controllers.facts.fact_source import FactSources
+from modelplane.controllers.fact_sources import FactSources
 from modelplane.controllers.manager import Manager
-from modelplane.crossplane.package.package_addresses import Registry, Version
+from modelplane.crossplane.package.metadata import Registry, Version
 from modelplane.crossplane.package.package_contents import packages
 from modelplane.install import cluster_requirements
-from modelplane.install.permissions.identity_permissions import list_control_plane_rules
+from modelplane.install.identity_permissions import list_control_plane_rules
 from modelplane.kubelet.engines.launchers import check_image
 from support.manifests import DEPLOYMENT, validated
 from support.replicas import composed, engine, member, replica

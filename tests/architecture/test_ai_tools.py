@@ -14,12 +14,11 @@ import yaml
 
 from modelplane.cli.main import main
 from modelplane.mcp import documentation_tools
-from modelplane.mcp.documentation.markdown import split_front_matter
+from modelplane.mcp.documentation import split_front_matter
 from modelplane.mcp.documentation_tools import DocumentationTools
 from modelplane.mcp.fleet import Fleet
-from modelplane.mcp.fleet_tools import FleetTools
+from modelplane.mcp.fleet_tools import FleetTools, SizeTool
 from modelplane.mcp.server import build_server
-from modelplane.mcp.size_tool import SizeTool
 from modelplane.offline.check.validation import validate
 from modelplane.offline.files.sources import Source
 

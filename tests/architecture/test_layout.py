@@ -27,11 +27,10 @@ TWICE = {
         "device_quota inference_autoscaler inference_class inference_cluster inference_gateway model_cache"
         " model_deployment model_endpoint model_key model_replica model_service"
     ),
-    "the same part of the cluster of each cloud": (
-        "cluster fabric identity inside kinds network nodes pools recipe storage"
-    ),
+    "the clusters of a cloud, and tokens for them": "nebius",
     "the same part of each decider": "decision evidence state",
     "the errors of a package": "errors",
+    "the kinds of an API": "kinds",
     "where a process begins": "main",
     "what answers requests": "server",
     "the rows of a package": "table",

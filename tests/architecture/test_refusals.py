@@ -24,8 +24,8 @@ _NAMES: Final = (
 EMPTY: Final = {
     "a status shows an address, an id or a name as an empty text until it is known": (
         "api.inference_cluster.find_region",
-        "compose.clouds.eks.storage.file_system",
-        "compose.clouds.gke.project.known",
+        "compose.clouds.eks.find_file_system",
+        "compose.clouds.gke.find_project",
         "compose.clouds.site.text",
         "compose.cluster.inference_cluster._cache_storage",
         "compose.cluster.inference_cluster._gateway_address",
@@ -39,7 +39,7 @@ EMPTY: Final = {
     ),
     "the sentence of a diagnosis, which stands in another text": (
         "scheduler.diagnosis.describe",
-        "scheduler.preemption.turns.describe",
+        "scheduler.preemption.describe",
     ),
 }
 """Functions that return an empty text which a caller asks for truth, by the reason."""

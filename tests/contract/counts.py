@@ -12,6 +12,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from contract.golden_cases import golden_cases
+
 _COLLECTED = re.compile(r"^(\S+?\.py)::(\w+(?:::\w+)*)")
 
 
@@ -22,7 +24,7 @@ def counts(checkout: Path) -> dict[str, Any]:
     return {
         "cases": sum(functions.values()),
         "assertions": sum(map(_assertions, sorted(tests.rglob("*.py")))),
-        "goldens": sum(path.is_file() for path in (tests / "golden").rglob("*.yaml")),
+        "goldens": len(golden_cases(checkout)),
         "lines of src": sum(
             len(path.read_text(encoding="utf-8").splitlines()) for path in (checkout / "src").rglob("*.py")
         ),

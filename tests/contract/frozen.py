@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
-import yaml
-
+from contract.golden_cases import golden_cases
 from contract.names import names
 
 FILE = Path(__file__).with_name("frozen_names.txt")
@@ -31,18 +31,16 @@ def present(root: Path = _ROOT) -> set[str]:
         *(f"metric {name}" for name in found["metrics"]),
         *(f"key {name}" for name in keys),
         *(f"name {name}" for name in (*found["ours"], *found["composed"])),
-        *chain.from_iterable(map(_of, (root / "tests/golden/composition").glob("*/*/expected.yaml"))),
+        *chain.from_iterable(_of(name, output) for name, (_, output) in golden_cases(root).items()),
     }
 
 
-def _of(golden: Path) -> Iterator[str]:
-    """Yield the keys and the names of the children of a golden, without their hashes."""
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    document = yaml.load(golden.read_text(encoding="utf-8"), loader)  # noqa: S506 - a safe one
-    for child in document.get("children") or ():
+def _of(name: str, output: dict[str, Any]) -> Iterator[str]:
+    """Yield the keys and the names of the children of a golden case, without their hashes."""
+    for child in output.get("children") or ():
         if "manifest" in child:
             kind, metadata = child["manifest"]["kind"], child["manifest"]["metadata"]
-            words = (golden.parent.parent.name, kind, child["key"], metadata.get("name", ""))
+            words = (name.partition("/")[0], kind, child["key"], metadata.get("name", ""))
             yield "child " + " ".join(_HASH.sub("#", word) for word in words)
 
 

@@ -13,6 +13,8 @@ from typing import Any
 
 import yaml
 
+from contract.golden_cases import golden_cases
+
 CHILD = "modelplane.ai/child"
 GROUP = "modelplane.ai"
 
@@ -141,9 +143,8 @@ def _each(option: str, values: Iterable[str]) -> tuple[str, ...]:
 
 
 def _goldens(checkout: Path, scratch: Scratch) -> Iterator[Call]:
-    for path in sorted(checkout.glob("tests/golden/**/input.yaml")):
-        record = f"golden/{path.parent.parent.name}/{path.parent.name}"
-        [case] = _documents(path)
+    for name, (case, _) in golden_cases(checkout).items():
+        record = f"golden/{name}"
         owner = scratch.write(f"{record}/owner.yaml", [case["owner"]])
         children = [_keyed(key, child) for key, child in case.get("observed", {}).items()]
         lists = (found for found in case.get("required", {}).values() if isinstance(found, list))

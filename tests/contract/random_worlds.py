@@ -20,7 +20,7 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Desired, Request
 from modelplane.compose.deployment import model_deployment
-from modelplane.compose.deployment.deployment_facts import DeploymentRequest
+from modelplane.compose.facts import DeploymentRequest
 from support.replica_worlds import ReplicaWorld
 
 TICKS = 45

@@ -25,6 +25,7 @@ import click
 import yaml
 
 from contract.counts import counts
+from contract.golden_cases import golden_cases
 from contract.inputs import Scratch, calls
 from contract.names import names
 from support.checkouts import ROOT, checkout_of
@@ -39,7 +40,7 @@ COPIED = (
     "docs/reference/output/*.json",
     "docs/reference/conditions.md",
     "docs/reference/metrics.md",
-    "tests/golden/**/*.yaml",
+    "tests/golden/deployed_models/*.yaml",
 )
 """Files that are part of the contract as they lie there."""
 MOST_LINES = 60
@@ -57,6 +58,10 @@ def record(checkout: Path, into: Path) -> None:
         for path in filter(Path.is_file, sorted(checkout.glob(pattern))):
             text = _GENERATED.sub("", path.read_text(encoding="utf-8"))
             _write(into / "files" / path.relative_to(checkout), text)
+    for name, (given, composed) in golden_cases(checkout).items():
+        documents = {"input": given, "output": composed}
+        text = yaml.safe_dump(documents, sort_keys=True, allow_unicode=True, width=110)
+        _write(into / "goldens" / f"{name}.yaml", text)
     with tempfile.TemporaryDirectory(prefix="modelplane-contract-") as folder:
         scratch = Scratch(Path(folder).resolve())
         answers = _answers(checkout, scratch)

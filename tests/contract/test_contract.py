@@ -13,14 +13,16 @@ from support.checkouts import ROOT
 
 KEPT = {"package", "docs/reference", "examples/concepts", "examples/reference/modelcaches.yaml"}
 CODE = "src/**/*.py"
-GOLDEN = "tests/golden/composition/model_cache/partial"
+CASES = "tests/golden/composition/model_cache"
+GOLDEN = f"{CASES}/partial.yaml"
+BASE = f"{CASES}/an-attempt-that-failed-is-told-while-the-next-waits.yaml"
 
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory):
     """A copy of this checkout with few examples and one golden case."""
     root = tmp_path_factory.mktemp("checkout")
-    for path in (*KEPT, GOLDEN, "src"):
+    for path in (*KEPT, GOLDEN, BASE, "tests/golden/programs", "src"):
         target = root / path
         target.parent.mkdir(parents=True, exist_ok=True)
         if (ROOT / path).is_dir():
@@ -93,7 +95,7 @@ def test_a_change_is_noticed_in_each_part(checkout, before, changed, tmp_path):
     changed("package/grafana/modelplane.json", "modelplane_leader", "modelplane_leading")
     changed("package/helm/modelplane/values.yaml", "replicas", "copies")
     changed("examples/concepts/model-cache.yaml", "name: ", "name: another-")
-    changed(f"{GOLDEN}/expected.yaml", "pvc-west", "pvc-south")
+    changed(GOLDEN, "pvc-west", "pvc-south")
     record(checkout, tmp_path / "after")
     assert _changed_files(before, tmp_path / "after") >= {
         "commands/render.txt",
@@ -106,7 +108,7 @@ def test_a_change_is_noticed_in_each_part(checkout, before, changed, tmp_path):
         "files/package/helm/modelplane/values.yaml",
         "calls/examples/concepts/model-cache.yaml.txt",
         "calls/golden/model_cache/partial.txt",
-        f"files/{GOLDEN}/expected.yaml",
+        "goldens/model_cache/partial.yaml",
     }
 
 

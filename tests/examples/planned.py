@@ -12,8 +12,7 @@ from modelplane.api.meta import API_VERSION, Object
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Desired, Request
 from modelplane.compose.kinds import COMPOSERS
-from modelplane.offline.files.identities import add_uids
-from modelplane.offline.files.originals import make_original
+from modelplane.offline.files.identities import add_uids, make_original
 from modelplane.offline.plan import fleet_of_files
 from modelplane.offline.plan.fleet_of_files import Files
 

@@ -38,8 +38,7 @@ from modelplane.cli.main import main
 from modelplane.compose.composition import Composition
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.replica.backends.table import workload_key
-from modelplane.crossplane.package.installation import installation
-from modelplane.crossplane.package.prerequisites import prerequisites
+from modelplane.crossplane.package.package_installation import installation, prerequisites
 
 FILES = sorted(EXAMPLES.rglob("*.yaml"))
 UPDATE = "MODELPLANE_UPDATE_GOLDEN"

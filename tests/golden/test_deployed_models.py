@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.offline.models.engine_containers import Engine
+from modelplane.offline.models.model_manifests import Engine
 from support.deployed_models import as_text, fleet, pool, proposed, wanted
 from support.manifests import said
 

@@ -1,15 +1,13 @@
 """What is composed of other projects' kinds has only fields that their schemas know."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from modelplane.compose.clouds.kinds import MANAGED
+from support.goldens import GOLDENS
 from support.third_party_crds import problems, schemas
 
-FOLDER = Path(__file__).parent / "composition"
 ORIGINS = {
     "gateway.envoyproxy.io": "envoy-gateway",
     "gateway.networking.k8s.io": "gateway-api",
@@ -27,11 +25,10 @@ ORIGINS = {
 
 def _composed() -> list[Any]:
     manifests = {}
-    for path in sorted(FOLDER.glob("*/*/expected.yaml")):
-        for child in yaml.safe_load(path.read_text()).get("children", ()):
+    for case in GOLDENS.names():
+        for child in GOLDENS.output(case).get("children", ()):
             manifest = child.get("manifest", {})
             if manifest.get("apiVersion", "").partition("/")[0] in ORIGINS:
-                case = path.parent.relative_to(FOLDER)
                 manifests[f"{case}: {manifest['kind']} {child['key']}"] = manifest
     return [pytest.param(manifest, id=name) for name, manifest in manifests.items()]
 

@@ -5,12 +5,12 @@ that the controllers add.
 """
 
 import asyncio
+import json
 from collections.abc import Mapping
-from pathlib import Path
+from functools import cache
 from typing import Any
 
 import pytest
-import yaml
 
 from examples.planned import applied, composed
 from examples.rows import ROWS
@@ -22,10 +22,11 @@ from modelplane.controllers import fleet_resources
 from modelplane.controllers.children.ownership import stamp
 from modelplane.kube.client import Client
 from support.cluster_identity import OURS, limited, prepare, refusal
+from support.goldens import GOLDENS
+from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kubernetes
 
-FOLDER = Path(__file__).parents[1] / "golden" / "composition"
 TEAMS = ("ml-team", "batch", "serving")
 NAMESPACES = {
     **dict.fromkeys((*TEAMS, CERTIFICATE_NAMESPACE, "dra-driver-nvidia-gpu"), OURS),
@@ -35,11 +36,10 @@ NAMESPACES = {
 
 def _golden(case: str) -> list[dict[str, Any]]:
     """Return the children of a case on clusters, as the controllers apply them."""
-    expected = yaml.safe_load((FOLDER / case / "expected.yaml").read_text())
-    owner = yaml.safe_load((FOLDER / case / "input.yaml").read_text())["owner"]
+    owner = GOLDENS.input(case)["owner"]
     return [
         _stamped(owner, each["key"], each["manifest"], each["cluster"])
-        for each in expected.get("children", ())
+        for each in GOLDENS.output(case).get("children", ())
         if "manifest" in each and each.get("cluster") and not workload_kinds.is_release(each["manifest"])
     ]
 
@@ -49,16 +49,25 @@ def _stamped(owner: Mapping[str, Any], key: str, manifest: Mapping[str, Any], cl
     return dict(stamp(owned, Desired(key, manifest, lambda _: True, cluster)))
 
 
-CASES = sorted(
-    case for path in FOLDER.glob("*/*/expected.yaml") if _golden(case := str(path.parent.relative_to(FOLDER)))
-)
+OWNERS = ("model_cache", "model_replica", "serving_stack")
+"""Kinds, as golden cases name them, that have children on clusters."""
+
+
+@cache
+def _children(owner: str) -> list[tuple[str, dict[str, Any]]]:
+    """Return the children of the golden cases of a kind, and for each its case; equal ones once."""
+    children: dict[str, tuple[str, dict[str, Any]]] = {}
+    for case in GOLDENS.names(owner):
+        for manifest in _golden(case):
+            children.setdefault(json.dumps(manifest, sort_keys=True), (case, manifest))
+    return list(children.values())
 
 
 @pytest.fixture(scope="module")
 def registered(control_plane):
     async def install():
         async with Client.from_kubeconfig(
-            str(control_plane.kubeconfig), known=fleet_resources.known
+            str(control_plane.kubeconfig), known=fleet_resources.known, timeout_s=PATIENCE_S
         ) as administrator:
             await prepare(administrator, NAMESPACES)
 
@@ -72,12 +81,17 @@ async def identity(registered, tmp_path):
         yield client
 
 
-@pytest.mark.parametrize("case", CASES)
-async def test_every_child_is_admitted(identity, case):
-    for manifest in _golden(case):
+@pytest.mark.parametrize("owner", OWNERS)
+async def test_every_child_is_admitted(identity, owner):
+    for case, manifest in _children(owner):
         # A RoleBinding is admitted only once its Role is stored.
         dry_run = manifest["kind"] != "Role"
-        assert await refusal(identity, manifest, dry_run=dry_run) == "", manifest
+        assert await refusal(identity, manifest, dry_run=dry_run) == "", (case, manifest)
+
+
+def test_no_other_kind_has_children_on_clusters():
+    owners = {case.partition("/")[0] for case in GOLDENS.names()}
+    assert {owner for owner in owners if _children(owner)} == set(OWNERS)
 
 
 async def test_what_the_examples_render_is_admitted(identity):
@@ -101,4 +115,4 @@ def test_a_case_has_each_kind_that_is_written():
     # Its definition is not published with a schema; test_cluster_identity.py writes one that is composed.
     apart = {workload_kinds.NIC_CLUSTER_POLICY.kind}
     written = {row.kind for row in workload_kinds.rows(Place.CLUSTERS)} - apart
-    assert {manifest["kind"] for case in CASES for manifest in _golden(case)} == written
+    assert {manifest["kind"] for owner in OWNERS for _, manifest in _children(owner)} == written

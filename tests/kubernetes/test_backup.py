@@ -23,13 +23,13 @@ from modelplane.host import addresses
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.kubelet.devices.device_discovery import Share, discover
+from modelplane.kubelet.local_devices import Share, discover
 from modelplane.local.home import Home
-from modelplane.local.kubernetes import bootstrap, cluster_objects, machine_permissions
+from modelplane.local.kubernetes import bootstrap, cluster_objects
 from modelplane.local.supervision import lifecycle
 from modelplane.local.supervision.processes import CONTROL_PLANE
-from modelplane.proxy import files as envoy_files
-from modelplane.proxy.directory import GatewayDirectory
+from modelplane.proxy import envoy_directory as envoy_files
+from modelplane.proxy.proxies import GatewayDirectory
 from support import kinds
 from support.controllers import running_controllers
 from support.envoys import Gateway, running_envoy
@@ -157,13 +157,13 @@ class Drill:
     async def permit(self) -> None:
         """Install the controllers' permissions."""
         async with self.client() as client:
-            for manifest in machine_permissions.build_fleet_roles():
+            for manifest in cluster_objects.build_fleet_roles():
                 await client.apply(manifest)
 
     async def register(self) -> None:
         """Make the fleet: the gateway, the cluster and the model."""
         devices = discover(Share(1, 1, DEVICES))
-        await cluster_objects.install(self.on_member, self.gateway.workload_port, devices)
+        await cluster_objects.install_cluster(self.on_member, self.gateway.workload_port, devices)
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
         async with self.client() as client:
             for manifest in (

@@ -13,14 +13,19 @@ from typing import Any
 import aiohttp
 import pytest
 
-from modelplane.gateway.envoy.filters.module_filters import SERVICES
+from modelplane.gateway.envoy.module_filters import SERVICES
 from modelplane.gateway.envoy.priority_groups import ASKED, TOLD
-from modelplane.gateway.module_files.credential_file import CredentialFile, SecretHeader
 from modelplane.gateway.module_files.models import ModelFile
 from modelplane.gateway.module_files.models import ServiceEntry as Listed
-from modelplane.gateway.module_files.service_file import BackendEntry, BalancingEntry, ServiceEntry
+from modelplane.gateway.module_files.route_files import (
+    BackendEntry,
+    BalancingEntry,
+    CredentialFile,
+    SecretHeader,
+    ServiceEntry,
+)
 from modelplane.gateway.route_table import Backend, CredentialReference, Front, Route
-from modelplane.host.private_files import write_private
+from modelplane.host.file_system import write_private
 from modelplane.proxy import admin
 from support.envoys import Gateway, free_ports, running_envoy, service
 from support.gateway_module import Model, counters, running_model

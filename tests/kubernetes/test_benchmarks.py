@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from support.patience import PATIENCE_S
+
 pytestmark = pytest.mark.kubernetes
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -27,7 +29,7 @@ def printed(
         env=os.environ | {"MODELPLANE_KUBERNETES_BINARY": str(kubernetes_binary), "TMPDIR": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=5 * PATIENCE_S,
         check=False,
     )
     assert done.returncode in statuses, done.stderr

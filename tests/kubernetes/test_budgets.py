@@ -15,13 +15,13 @@ from modelplane.api.inference_gateway import KeyGrant
 from modelplane.controllers.gateway.budget_enforcement import Budgets
 from modelplane.gateway.module_files.keys import KeyFile, KeyTable, build_key_table
 from modelplane.gateway.route_table import Backend
-from modelplane.host.private_files import write_private
+from modelplane.host.file_system import write_private
 from modelplane.operations.api_keys import encode_hash, make_key
 from modelplane.operations.api_keys import hash_key as new_hash
-from modelplane.proxy import files as envoy_files
-from modelplane.proxy.directory import GatewayDirectory
-from modelplane.proxy.ledger_file import get_now
-from modelplane.proxy.usage_files import USAGE_LOG
+from modelplane.proxy import envoy_directory as envoy_files
+from modelplane.proxy.envoy_directory import USAGE_LOG
+from modelplane.proxy.ledgers import get_now
+from modelplane.proxy.proxies import GatewayDirectory
 from support.envoys import Gateway, service
 from support.gateway_module import Module, gateway_with, hashed, running_model, write_keys
 from support.patience import PATIENCE_S

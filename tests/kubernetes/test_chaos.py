@@ -25,7 +25,7 @@ import pytest
 
 from modelplane.kubelet.records import AgentDirectory
 from modelplane.local.home import Home
-from modelplane.local.supervision import lifecycle, locks, process_status
+from modelplane.local.supervision import lifecycle, locks
 from modelplane.local.supervision.processes import LEADER, STANDBY
 from support.fleets import Fleet
 from support.patience import PATIENCE_S
@@ -124,7 +124,7 @@ def engines(home: Home) -> dict[str, int]:
 
 
 def fleet_pids(home: Home) -> dict[str, int]:
-    return {each.name: each.pid for each in process_status.list_statuses(home) if each.pid}
+    return {each.name: each.pid for each in lifecycle.list_statuses(home) if each.pid}
 
 
 def everything(home: Home) -> set[int]:
@@ -154,7 +154,7 @@ def heal(fleet: Fleet, expected: str, kept: set[tuple[str, str, str]]) -> float:
 
 
 def _unlike_before(fleet: Fleet, expected: str, kept: set[tuple[str, str, str]]) -> str:
-    if states := [each for each in process_status.list_statuses(fleet.home) if each.state != "Running"]:
+    if states := [each for each in lifecycle.list_statuses(fleet.home) if each.state != "Running"]:
         return f"{states}"
     try:
         answer = ask(address_of(fleet))
@@ -265,7 +265,7 @@ class Round:
         if not lifecycle.is_supervised(self.fleet.home):
             self.fleet.modelplane("up")
         if idle := [
-            each.name for each in process_status.list_statuses(self.fleet.home) if each.state != "Running"
+            each.name for each in lifecycle.list_statuses(self.fleet.home) if each.state != "Running"
         ]:
             return f"{idle} do not run"
         try:
@@ -377,11 +377,11 @@ def test_a_fleet_that_nobody_watches_goes_on_serving_and_is_taken_over_by_the_ne
             kill(before, name)
         _until(lambda: not lifecycle.is_supervised(served.home))
         time.sleep(1)
-        states = {each.name: each.state for each in process_status.list_statuses(served.home)}
+        states = {each.name: each.state for each in lifecycle.list_statuses(served.home)}
         assert {name for name, state in states.items() if state != "Running"} == set(SUPERVISORS)
         kill(before, "control-plane")
         _until(lambda: locks.find_holder(served.home.lock("control-plane")) is None)
-        states = {each.name: each.state for each in process_status.list_statuses(served.home)}
+        states = {each.name: each.state for each in lifecycle.list_statuses(served.home)}
         assert states["control-plane"] == "Stopped", "nobody starts it again"
         heal(served, expected, kept)
     assert (traffic.failures, set(traffic.answers)) == (0, {expected})

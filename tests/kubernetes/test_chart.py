@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from modelplane.install.installation_names import build_namespace
-from modelplane.install.installation_options import Options
+from modelplane.install.installation_options import Options, build_namespace
 from modelplane.install.manifests import build_manifests
 from support.patience import PATIENCE_S
 

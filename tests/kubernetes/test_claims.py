@@ -13,7 +13,7 @@ from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.kubelet.pods import pods
 from modelplane.kubelet.volumes import provisioning, volumes
-from modelplane.local.kubernetes import machine_permissions
+from modelplane.local.kubernetes import cluster_objects
 from support.fleets import ControlPlane
 from support.node_agent import Agent, is_running, pod, python, until
 
@@ -33,7 +33,7 @@ def control_plane(own_control_plane: ControlPlane) -> ControlPlane:
 @pytest.fixture
 async def agent(control_plane: Any, client: Client) -> AsyncIterator[Agent]:
     started = Agent(control_plane.home, control_plane.binary, client)
-    for manifest in (*machine_permissions.build_cluster_roles(), *provisioning.build_storage_classes()):
+    for manifest in (*cluster_objects.build_cluster_roles(), *provisioning.build_storage_classes()):
         await client.apply(manifest)
     await started.start()
     try:

@@ -13,7 +13,7 @@ from modelplane.catalogue.catalogue_files import load_catalogue
 from modelplane.cli.main import main
 from modelplane.controllers import fleet_resources
 from modelplane.kube.client import Client
-from modelplane.local.kubernetes.bulk_apply import wait_until_established
+from modelplane.local.kubernetes.cluster_objects import wait_until_established
 from support.fleets import ControlPlane
 
 pytestmark = pytest.mark.kubernetes

@@ -25,7 +25,7 @@ from modelplane.controllers.children import ownership
 from modelplane.controllers.fleet_resources import of_row, resource_of_kind
 from modelplane.kube.client import Client
 from modelplane.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Object
-from modelplane.local.kubernetes import machine_permissions
+from modelplane.local.kubernetes import cluster_objects
 from support import kinds
 from support.cloud_clusters import class_of, cluster_of
 from support.controllers import running_controllers
@@ -61,7 +61,7 @@ async def client(own_control_plane: ControlPlane) -> AsyncIterator[Client]:
         str(own_control_plane.kubeconfig), known=fleet_resources.known
     ) as connected:
         await kinds.install(connected)
-        for manifest in machine_permissions.build_fleet_roles():
+        for manifest in cluster_objects.build_fleet_roles():
             await connected.apply(manifest)
         yield connected
 

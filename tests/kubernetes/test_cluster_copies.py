@@ -9,7 +9,7 @@ import pytest
 
 from modelplane.compose import copy_access
 from modelplane.install import cluster_requirements
-from modelplane.install.permissions.identity_permissions import INFERENCE_CLUSTER
+from modelplane.install.identity_permissions import INFERENCE_CLUSTER
 from modelplane.kube import resources
 from modelplane.kube.resources import Object, Resource
 from modelplane.local.home import Home

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from modelplane.kubelet.devices import device_discovery
-from modelplane.kubelet.devices.local_device import format_mebibytes
+from modelplane.kubelet import local_devices
+from modelplane.kubelet.local_devices import format_mebibytes
 from modelplane.local.home import Home
-from modelplane.local.supervision import process_status
+from modelplane.local.supervision import lifecycle
 from support.fleets import Fleet
 from support.patience import PATIENCE_S
 
@@ -35,7 +35,7 @@ def two(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> It
 
 
 def pids(fleet: Fleet) -> dict[str, int]:
-    return {each.name: each.pid for each in process_status.list_statuses(fleet.home)}
+    return {each.name: each.pid for each in lifecycle.list_statuses(fleet.home)}
 
 
 def test_each_cluster_is_registered_and_has_a_node_of_its_own(two: Fleet) -> None:
@@ -50,7 +50,7 @@ def test_the_clusters_divide_the_machine(two: Fleet) -> None:
         for each in CLUSTERS
     ]
     memory = [each[0]["spec"]["devices"][0]["capacity"]["memory"]["value"] for each in slices]
-    assert memory == [format_mebibytes(device_discovery.measure_memory() // 2)] * 2
+    assert memory == [format_mebibytes(local_devices.measure_memory() // 2)] * 2
 
 
 def test_the_administrator_of_one_cluster_is_nobody_on_another(two: Fleet, tmp_path: Path) -> None:

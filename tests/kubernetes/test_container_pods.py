@@ -18,7 +18,7 @@ from modelplane.host import addresses
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.kubelet.runtime.containers.cli import ContainerRuntime, find_runtime
+from modelplane.kubelet.runtime.container_cli import ContainerRuntime, find_runtime
 from support.container_engines import NAME, REAL, agent_of, container, needs_faults, needs_real, stand_in
 from support.fake_docker import FakeDocker
 from support.fleets import ControlPlane

@@ -16,7 +16,7 @@ from modelplane.controllers import fleet_resources
 from modelplane.controllers.fleet_resources import of_row
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.local.kubernetes import machine_permissions
+from modelplane.local.kubernetes import cluster_objects
 from support import kinds
 from support.controllers import running_controllers
 from support.fleets import ControlPlane
@@ -90,7 +90,7 @@ async def client(own_control_plane: ControlPlane, monkeypatch: pytest.MonkeyPatc
         str(own_control_plane.kubeconfig), known=fleet_resources.known
     ) as connected:
         await kinds.install(connected)
-        for manifest in machine_permissions.build_fleet_roles():
+        for manifest in cluster_objects.build_fleet_roles():
             await connected.apply(manifest)
         yield connected
 

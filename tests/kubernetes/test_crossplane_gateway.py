@@ -19,12 +19,11 @@ from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 from kubernetes.test_gateway import PRIVATE, SYSTEM, TEAM, Bench, Commands, Pod, _object, engine, eventually
 from modelplane.api.meta import GROUP
 from modelplane.controllers import fleet_resources
-from modelplane.crossplane.function.messages import RunFunctionRequest
 from modelplane.crossplane.function.runner import Runner
+from modelplane.crossplane.function.structs import RunFunctionRequest
 from modelplane.gateway import configuration_state
 from modelplane.install import crossplane_gateway
-from modelplane.install.installation_names import GATEWAY
-from modelplane.install.installation_options import Options
+from modelplane.install.installation_options import GATEWAY, Options
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object

@@ -17,7 +17,7 @@ from modelplane.api import labels
 from modelplane.compose.workload_kinds import OF_STACKS, Place, rows
 from modelplane.controllers import fleet_resources
 from modelplane.install import cluster_requirements as documented
-from modelplane.install.permissions.identity_permissions import INFERENCE_CLUSTER
+from modelplane.install.identity_permissions import INFERENCE_CLUSTER
 from modelplane.kube.client import Client
 from support.crossplane.api import ApiError
 from support.crossplane.cloud_providers import ProviderHelm

@@ -23,15 +23,14 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from modelplane.api.schema.decode import decode
 from modelplane.controllers import fleet_resources
 from modelplane.crossplane.package.building import build
-from modelplane.crossplane.package.images.oci_layout import open_image
-from modelplane.crossplane.package.installation import installation
-from modelplane.crossplane.package.package_addresses import Registry
+from modelplane.crossplane.package.metadata import Registry
+from modelplane.crossplane.package.oci_layout import open_image
 from modelplane.crossplane.package.package_contents import configuration, function
-from modelplane.crossplane.package.prerequisites import prerequisites
+from modelplane.crossplane.package.package_installation import installation, prerequisites
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Object, Resource
-from modelplane.local.kubernetes.bulk_apply import wait_until_established
+from modelplane.local.kubernetes.cluster_objects import wait_until_established
 from support.packages import VERSION
 from support.patience import PATIENCE_S
 from support.third_party_crds import definitions

@@ -10,9 +10,8 @@ import pytest
 
 from modelplane.compose.conditions import Condition
 from modelplane.controllers.condition_events import Recorder
-from modelplane.dashboard.snapshot import EVENT
-from modelplane.dashboard.timeline import build_timeline
-from modelplane.dashboard.watched import Watched
+from modelplane.dashboard.fleet_view import Watched
+from modelplane.dashboard.snapshot import EVENT, build_timeline
 from modelplane.kube import events, timestamps
 from modelplane.kube.client import Client
 from support.fleets import ControlPlane

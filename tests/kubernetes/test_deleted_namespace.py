@@ -14,11 +14,11 @@ from modelplane.api.schema.crd import crd
 from modelplane.cli.operate.cleanup import cleanup
 from modelplane.controllers import fleet_resources
 from modelplane.crossplane.function.companions import provider_config_name
-from modelplane.crossplane.package.prerequisites import prerequisites
+from modelplane.crossplane.package.package_installation import prerequisites
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource
-from modelplane.local.kubernetes.bulk_apply import wait_until_established
+from modelplane.local.kubernetes.cluster_objects import wait_until_established
 from support.fleets import ControlPlane
 from support.patience import PATIENCE_S
 from support.third_party_crds import definitions

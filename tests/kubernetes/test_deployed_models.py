@@ -11,12 +11,12 @@ from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_service import ModelService
 from modelplane.api.schema.crd import crd
-from modelplane.cli.errors import UserError
 from modelplane.cli.models.deploy import apply_all
 from modelplane.cli.target import Target
 from modelplane.controllers import fleet_resources
 from modelplane.kube.client import Client
-from modelplane.local.kubernetes.bulk_apply import wait_until_established
+from modelplane.local.kubernetes.cluster_objects import wait_until_established
+from modelplane.user_error import UserError
 from support.deployed_models import fleet, pool, proposed, wanted
 from support.fleets import ControlPlane
 from support.patience import PATIENCE_S

@@ -9,9 +9,9 @@ import grpc
 import pytest
 
 from modelplane.gateway.route_table import Backend, EndpointPicker, Route
-from modelplane.kubelet.engines.llm_d import ext_proc_messages
-from modelplane.kubelet.engines.llm_d.endpoint_picker import Choice, build_answer
-from modelplane.kubelet.pods import http_check
+from modelplane.kubelet.engines import endpoint_picker
+from modelplane.kubelet.engines.endpoint_picker import Choice, build_answer
+from modelplane.kubelet.pods import probes
 from support.envoys import Engine, Gateway, engines, free_ports
 from support.patience import PATIENCE_S
 
@@ -33,16 +33,12 @@ async def picker(choice: Choice | None) -> AsyncIterator[int]:
 
     handler: Any = grpc.stream_stream_rpc_method_handler(
         process,
-        ext_proc_messages.ProcessingRequest.FromString,
-        ext_proc_messages.ProcessingResponse.SerializeToString,
+        endpoint_picker.ProcessingRequest.FromString,
+        endpoint_picker.ProcessingResponse.SerializeToString,
     )
     server = grpc.aio.server()
     server.add_generic_rpc_handlers(
-        (
-            grpc.method_handlers_generic_handler(
-                ext_proc_messages.SERVICE, {ext_proc_messages.METHOD: handler}
-            ),
-        )
+        (grpc.method_handlers_generic_handler(endpoint_picker.SERVICE, {endpoint_picker.METHOD: handler}),)
     )
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
@@ -130,9 +126,9 @@ async def health(answer: bytes) -> AsyncIterator[int]:
 async def test_a_grpc_probe_asks_a_real_server(answer: bytes, problem: str | None) -> None:
     async with health(answer) as port, asyncio.timeout(PATIENCE_S):
         action = {"port": port, "service": "inference-extension"}
-        assert await http_check.find_grpc_problem(action, "127.0.0.1") == problem
+        assert await probes.find_grpc_problem(action, "127.0.0.1") == problem
 
 
 async def test_a_grpc_probe_of_another_server_fails() -> None:
     async with engines("http") as (http,), asyncio.timeout(PATIENCE_S):
-        assert await http_check.find_grpc_problem({"port": http.port}, "127.0.0.1") is not None
+        assert await probes.find_grpc_problem({"port": http.port}, "127.0.0.1") is not None

@@ -10,8 +10,8 @@ from modelplane.api.schema.crd import crd
 from modelplane.controllers import fleet_resources
 from modelplane.kube import resources
 from modelplane.kube.client import Client
-from modelplane.local.kubernetes import bulk_apply, cluster_objects, machine_permissions
-from modelplane.proxy.directory import GatewayDirectory
+from modelplane.local.kubernetes import cluster_objects
+from modelplane.proxy.proxies import GatewayDirectory
 from support.controllers import running_controllers
 from support.engine_shapes import WORDS, edited, shapes
 from support.fleets import ControlPlane
@@ -42,9 +42,9 @@ async def bench(control_plane: ControlPlane, client: Client) -> AsyncIterator[Be
     ]
     for manifest in kinds:
         await client.apply(manifest)
-    await bulk_apply.wait_until_established(client, [kind["metadata"]["name"] for kind in kinds])
+    await cluster_objects.wait_until_established(client, [kind["metadata"]["name"] for kind in kinds])
     kubeconfig = control_plane.home.controller_kubeconfig.read_bytes()
-    for manifest in [*machine_permissions.build_manifests(), *fleet_of(kubeconfig, "Modelplane")]:
+    for manifest in [*cluster_objects.build_manifests(), *fleet_of(kubeconfig, "Modelplane")]:
         await client.apply(manifest)
     await client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TEAM}})
     proxy = GatewayDirectory(control_plane.home.envoy, "127.0.0.1:8080", lambda _directory, _files: False)

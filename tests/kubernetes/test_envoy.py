@@ -6,10 +6,10 @@ from collections import Counter
 
 import pytest
 
+from modelplane.gateway.envoy.envoy_names import CLUSTERS
 from modelplane.gateway.envoy.envoy_routes import name_routes_file
-from modelplane.gateway.envoy.file_names import CLUSTERS
 from modelplane.gateway.route_table import Backend, Route
-from modelplane.host.private_files import write_private
+from modelplane.host.file_system import write_private
 from modelplane.proxy import admin, module
 from support.certificates import server_context
 from support.envoys import EVENTS, Gateway, engines, free_ports, raw_get, service

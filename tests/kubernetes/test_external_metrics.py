@@ -18,16 +18,15 @@ from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
 from modelplane.api.schema.crd import crd
 from modelplane.compose.readiness import condition_of
-from modelplane.controllers import fleet_resources
-from modelplane.controllers.metrics import external_metrics_server
+from modelplane.controllers import external_metrics_server, fleet_resources
 from modelplane.gateway.usage.load import Load, Reading
 from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object, Resource
 from modelplane.local.home import Home
-from modelplane.local.kubernetes import bulk_apply, pki
-from modelplane.local.kubernetes.certificate_files import Pki
+from modelplane.local.kubernetes import cluster_objects, pki
+from modelplane.local.kubernetes.control_plane import Pki
 from support.fleets import ControlPlane, control_plane_of
 from support.patience import PATIENCE_S
 from support.third_party_crds import definitions
@@ -202,8 +201,8 @@ async def discovered(client: Client, manifest: Object) -> Resource | None:
 async def keda(client: Client) -> Object:
     """Return the ScaledObject of the page as the API server has it, with KEDA's own definition."""
     [definition] = [each for each in definitions("keda") if each["spec"]["names"]["kind"] == "ScaledObject"]
-    await bulk_apply.apply_together(client, [definition])
-    await bulk_apply.wait_until_established(client, [definition["metadata"]["name"]])
+    await cluster_objects.apply_together(client, [definition])
+    await cluster_objects.wait_until_established(client, [definition["metadata"]["name"]])
     shown = shown_scaled_object()
     async with asyncio.timeout(PATIENCE_S):
         while not (resource := await discovered(client, shown)):
@@ -216,8 +215,8 @@ async def keda(client: Client) -> Object:
 
 
 async def test_the_controller_scales_by_counts_and_not_without(plane: ControlPlane, client: Client) -> None:
-    await bulk_apply.apply_together(client, [crd(kind) for kind in KINDS])
-    await bulk_apply.wait_until_established(client, [kind.definition for kind in KINDS])
+    await cluster_objects.apply_together(client, [crd(kind) for kind in KINDS])
+    await cluster_objects.wait_until_established(client, [kind.definition for kind in KINDS])
     endpoint = _object(
         OURS,
         "ModelEndpoint",

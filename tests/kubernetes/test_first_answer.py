@@ -18,8 +18,8 @@ import pytest
 
 from kubernetes.test_tour import at_a_terminal, blocks
 from modelplane.host.errors import LocalError
-from modelplane.local.builds import gateway_module
-from modelplane.proxy import admin, envoy_metrics
+from modelplane.local import gateway_module
+from modelplane.proxy import admin, gateway_metrics
 from modelplane.telemetry import metric_definitions
 from support.fleets import PROCESSES, Fleet
 from support.patience import PATIENCE_S
@@ -285,7 +285,7 @@ def _streams(fleet: Fleet) -> float:
     """Return the streams that have a time to their first token."""
     return sum(
         sample.value
-        for sample in envoy_metrics.read_samples(fleet.home.envoy)
+        for sample in gateway_metrics.read_samples(fleet.home.envoy)
         if sample.metric is metric_definitions.GATEWAY_FIRST_TOKEN and sample.bucket != metric_definitions.SUM
     )
 
@@ -469,7 +469,7 @@ def _answer_soon(fleet: Fleet) -> str:
 
 def _is_engine(fleet: Fleet, process: psutil.Process) -> bool:
     try:
-        if "modelplane.kubelet.engines.llama_cpp.server" not in process.cmdline():
+        if "modelplane.kubelet.engines.llama_cpp" not in process.cmdline():
             return False
         home = str(fleet.home.root)
         return home in process.environ().get("MODELPLANE_POD_DIR", home)

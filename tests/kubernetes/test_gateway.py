@@ -23,7 +23,7 @@ from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource
 from modelplane.local.supervision import lifecycle
 from modelplane.local.supervision.processes import CONTROL_PLANE
-from modelplane.proxy import ledger_objects
+from modelplane.proxy import ledgers
 from modelplane.proxy.publication import Read, read
 from support.envoys import free_ports
 from support.fleets import ControlPlane
@@ -450,7 +450,7 @@ async def test_gateways_together_spend_a_budget_which_outlives_them(bench: Bench
         third = await bench.pod("third")
         await _until_status(third, key, 429)
         assert {(await pod.get(CHAT, key))[0] for pod in (second, third) for _ in range(5)} == {429}
-        found = await bench.client.list(resources.CONFIG_MAPS, PRIVATE, labels=ledger_objects.SELECTOR)
+        found = await bench.client.list(resources.CONFIG_MAPS, PRIVATE, labels=ledgers.SELECTOR)
         assert len(found.items) == 4, "a day and a month of two gateways"
 
 

@@ -25,8 +25,8 @@ from modelplane.api.inference_gateway import KeyGrant
 from modelplane.gateway.envoy.envoy_files import render_files
 from modelplane.gateway.module_files.keys import KeyTable, build_key_table
 from modelplane.gateway.route_table import Backend, Listener, Route, Table
-from modelplane.host.private_files import write_private
-from modelplane.local.builds import gateway_module
+from modelplane.host.file_system import write_private
+from modelplane.local import gateway_module
 from modelplane.operations.api_keys import encode_hash, make_key
 from modelplane.operations.api_keys import hash_key as new_hash
 from modelplane.proxy import envoy_bootstrap

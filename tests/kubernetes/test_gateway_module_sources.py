@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from modelplane.local.builds import build, gateway_module
+from modelplane.local import build, gateway_module
 
 pytestmark = [
     pytest.mark.kubernetes,

@@ -15,16 +15,15 @@ from modelplane.api.inference_gateway import DEFAULT_NAME, TLSVersion
 from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE
 from modelplane.compose.readiness import condition_of
 from modelplane.controllers import fleet_resources
-from modelplane.gateway.envoy.certificates.listener_tls import name_certificate_file
+from modelplane.gateway.envoy.certificate_files import name_certificate_file
 from modelplane.gateway.envoy.envoy_files import render_files
-from modelplane.gateway.route_table import Listener, Route, Table
-from modelplane.gateway.tls import Certificate, Tls
+from modelplane.gateway.route_table import Certificate, Listener, Route, Table, Tls
 from modelplane.kube import resources
 from modelplane.kube.client import Client
-from modelplane.local.kubernetes import cluster_objects, machine_permissions
-from modelplane.proxy import admin, usage_files
-from modelplane.proxy import files as envoy_files
-from modelplane.proxy.directory import GatewayDirectory
+from modelplane.local.kubernetes import cluster_objects
+from modelplane.proxy import admin, envoy_directory
+from modelplane.proxy import envoy_directory as envoy_files
+from modelplane.proxy.proxies import GatewayDirectory
 from support import kinds
 from support.certificates import server_pair
 from support.controllers import running_controllers
@@ -219,7 +218,7 @@ class Fleet:
     async def controllers(self, plane: ControlPlane) -> AsyncIterator[None]:
         address = f"127.0.0.1:{self._secured.gateway.port}"
         async with running_controllers(
-            plane, ForClients(self._secured.directory, address, usage_files.write)
+            plane, ForClients(self._secured.directory, address, envoy_directory.write)
         ):
             yield
 
@@ -279,7 +278,7 @@ class Fleet:
 @pytest.fixture
 async def fleet(client: Client, secured: Secured) -> AsyncIterator[Fleet]:
     await kinds.install(client, cluster_objects.load_gateway_api())
-    for manifest in machine_permissions.build_manifests():
+    for manifest in cluster_objects.build_manifests():
         await client.apply(manifest)
     yield Fleet(client, secured)
     for resource, name, namespace in (

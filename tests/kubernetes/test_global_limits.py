@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from modelplane.gateway.envoy.filters import rate_limit_filter
+from modelplane.gateway.envoy import rate_limit_filter
 from modelplane.gateway.module_files.keys import KeyEntry, KeyFile, NamespaceEntry
-from modelplane.gateway.module_files.service_file import BackendEntry, BalancingEntry, ServiceEntry
+from modelplane.gateway.module_files.route_files import BackendEntry, BalancingEntry, ServiceEntry
 from modelplane.gateway.route_table import Backend, Front
 from support import rate_limit_service
 from support.envoys import Gateway, running_envoy, service

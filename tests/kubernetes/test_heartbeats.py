@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
-from modelplane.controllers.clusters.heartbeat_renewal import renew
+from modelplane.controllers.clusters.heartbeats import renew
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from support.gpu_nodes import eventually

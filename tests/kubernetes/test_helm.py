@@ -17,12 +17,11 @@ from modelplane.api.clouds.cluster_origin import KubeconfigSecret
 from modelplane.compose.cluster.cluster_kubeconfig import INSTALLER
 from modelplane.compose.composition import Composition, Desired
 from modelplane.compose.readiness import condition_of, is_ready, is_true
-from modelplane.controllers.helm import process
-from modelplane.controllers.helm.host import Host
-from modelplane.controllers.helm.process import HelmFailed, Program
+from modelplane.controllers.helm import helm_program
+from modelplane.controllers.helm.helm_program import HelmFailed, Host, Program
 from modelplane.controllers.helm.release_control import Releases, place_of
 from modelplane.install import cluster_requirements
-from modelplane.install.permissions.identity_permissions import INFERENCE_CLUSTER
+from modelplane.install.identity_permissions import INFERENCE_CLUSTER
 from modelplane.kube import kubeconfig_secret, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
@@ -326,7 +325,7 @@ async def test_the_identity_that_serves_cannot_install_a_chart_and_the_one_that_
     )
     line = ("upgrade", "demo", "demo", "--install", "--repo", f"http://{bench.repository.host}/charts")
     with pytest.raises(HelmFailed, match="forbidden"):
-        await process.run(bench.helm, line, serving, {}, limit_s=PATIENCE_S)
+        await helm_program.run_helm(bench.helm, line, serving, {}, limit_s=PATIENCE_S)
     bench.installer = INSTALLER
     await bench.releases.close()
     bench.begin()

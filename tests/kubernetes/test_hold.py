@@ -13,7 +13,7 @@ import pytest
 
 from modelplane.gateway.module_files.models import ModelFile
 from modelplane.gateway.module_files.models import ServiceEntry as NamedService
-from modelplane.gateway.module_files.service_file import HoldEntry, ServiceEntry
+from modelplane.gateway.module_files.route_files import HoldEntry, ServiceEntry
 from modelplane.gateway.route_table import Backend, Front, Route
 from support.envoys import Gateway, raw_get, running_envoy
 from support.gateway_module import Model, counters, running_model

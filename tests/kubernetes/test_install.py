@@ -26,16 +26,16 @@ from modelplane.gateway.gateway_api.http_routes import build_workload_routes
 from modelplane.gateway.route_table import Listener, Table
 from modelplane.host import addresses
 from modelplane.install.cluster_requirements import build_instructions
-from modelplane.install.installation_names import CONTROLLER, GATEWAY
+from modelplane.install.installation_options import CONTROLLER, GATEWAY
 from modelplane.kube import resources
 from modelplane.kube.client import Client
-from modelplane.kubelet.devices.device_discovery import discover
+from modelplane.kubelet.local_devices import discover
 from modelplane.local import settings, setup
 from modelplane.local.home import Home
-from modelplane.local.kubernetes import bootstrap, bulk_apply, cluster_objects
+from modelplane.local.kubernetes import bootstrap, cluster_objects
 from modelplane.local.supervision import lifecycle
 from modelplane.local.supervision.processes import CONTROL_PLANE
-from modelplane.proxy import files as envoy_files
+from modelplane.proxy import envoy_directory as envoy_files
 from support.fleets import ControlPlane
 from support.patience import PATIENCE_S
 from support.service_accounts import kubeconfig
@@ -139,7 +139,7 @@ async def _platform(cluster: Shell) -> None:
         kinds = cluster_objects.load_gateway_api()
         for kind in kinds:
             await client.apply(kind)
-        await bulk_apply.wait_until_established(client, [kind["metadata"]["name"] for kind in kinds])
+        await cluster_objects.wait_until_established(client, [kind["metadata"]["name"] for kind in kinds])
         own = (
             *cluster_objects.build_device_classes(devices),
             *cluster_objects.build_gateway(local.workload_gateway),

@@ -16,14 +16,14 @@ from modelplane.compose.readiness import condition_of
 from modelplane.compose.releases import Chart
 from modelplane.controllers import fleet_resources
 from modelplane.controllers.fleet_resources import resource_for
-from modelplane.controllers.helm.process import Program
+from modelplane.controllers.helm.helm_program import Program
 from modelplane.gateway.usage.ledger import Ledger
 from modelplane.gateway.usage.load import Load
 from modelplane.install import cluster_requirements
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.local.kubernetes import cluster_objects, machine_permissions
+from modelplane.local.kubernetes import cluster_objects
 from modelplane.proxy.interface import GatewayAddress
 from support import kinds
 from support.charts import Repository, pack
@@ -228,7 +228,7 @@ async def test_traefik_is_installed_serves_and_is_removed_in_order(
     async with Client.from_kubeconfig(str(plane.kubeconfig), known=fleet_resources.known) as client:
         await kinds.install(client)
         for manifest in (
-            *machine_permissions.build_fleet_roles(),
+            *cluster_objects.build_fleet_roles(),
             *cluster_requirements.build_manifests(installer=True),
         ):
             await client.apply(manifest)

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from modelplane.gateway.envoy.filters.module_filters import KEYS
+from modelplane.gateway.envoy.module_filters import KEYS
 from modelplane.gateway.module_files.keys import KeyEntry, KeyFile, NamespaceEntry
-from modelplane.gateway.module_files.service_file import BackendEntry, BalancingEntry, ServiceEntry
+from modelplane.gateway.module_files.route_files import BackendEntry, BalancingEntry, ServiceEntry
 from modelplane.gateway.route_table import Backend, Front, Route
-from modelplane.host.private_files import write_private
+from modelplane.host.file_system import write_private
 from support.envoys import Gateway, running_envoy, service
 from support.gateway_module import Model, hashed, running_model
 from support.patience import PATIENCE_S

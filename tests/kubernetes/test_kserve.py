@@ -13,8 +13,8 @@ from modelplane.compose.readiness import is_true
 from modelplane.controllers import fleet_resources
 from modelplane.kube import resources
 from modelplane.kube.client import Client
-from modelplane.local.kubernetes import bulk_apply, cluster_objects, machine_permissions
-from modelplane.proxy.directory import GatewayDirectory
+from modelplane.local.kubernetes import cluster_objects
+from modelplane.proxy.proxies import GatewayDirectory
 from support.controllers import running_controllers
 from support.fleets import ControlPlane
 from support.kserve import SERVICES, KServe
@@ -69,9 +69,9 @@ async def bench(control_plane: ControlPlane, client: Client) -> AsyncIterator[KS
     kinds = [crd(kind) for kind in KINDS] + cluster_objects.load_gateway_api() + definitions("kserve")
     for manifest in kinds:
         await client.apply(manifest)
-    await bulk_apply.wait_until_established(client, [kind["metadata"]["name"] for kind in kinds])
+    await cluster_objects.wait_until_established(client, [kind["metadata"]["name"] for kind in kinds])
     kubeconfig = control_plane.home.controller_kubeconfig.read_bytes()
-    for manifest in [*machine_permissions.build_manifests(), *fleet_of(kubeconfig, "KServe")]:
+    for manifest in [*cluster_objects.build_manifests(), *fleet_of(kubeconfig, "KServe")]:
         await client.apply(manifest)
     await client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TEAM}})
     kserve = KServe(client, TEAM)

@@ -20,7 +20,7 @@ import pytest
 
 from modelplane.compose.readiness import is_true
 from modelplane.controllers import fleet_resources
-from modelplane.controllers.election.leader import LEASE, STANDARD
+from modelplane.controllers.leader import LEASE, STANDARD
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object

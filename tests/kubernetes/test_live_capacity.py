@@ -15,16 +15,16 @@ from modelplane.api.fields.cluster.node_pools import Accounting, NodePool
 from modelplane.api.fields.cluster.usable_capacity import Loss
 from modelplane.api.inference_cluster import GPUPool
 from modelplane.api.schema.decode import convert
-from modelplane.compose.cluster.capacity import capacity_status
-from modelplane.compose.cluster.capacity.capacity_facts import facts_of
-from modelplane.compose.cluster.capacity.observed_capacity import Cluster, Observation, observe
+from modelplane.compose.cluster import capacity_status
+from modelplane.compose.cluster.capacity_facts import facts_of
+from modelplane.compose.cluster.observed_capacity import Cluster, Observation, observe
 from modelplane.compose.deployment import fleet_snapshot
 from modelplane.compose.readiness import condition_of
 from modelplane.controllers import fleet_resources
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.local.home import Home
-from modelplane.local.kubernetes import cluster_objects, machine_permissions
+from modelplane.local.kubernetes import cluster_objects
 from modelplane.scheduler import Cluster as PlacementCluster
 from modelplane.scheduler import (
     Deployment,
@@ -330,7 +330,7 @@ async def a_device_of_a_replica_becomes_unhealthy(client, world):
 async def test_the_controllers_publish_what_they_observe_and_say_what_they_may_not_read(client, plane):
     await kinds.install(client, cluster_objects.load_gateway_api())
     async with Nodes(client, "watched", 1) as world:
-        for manifest in [*machine_permissions.build_manifests(), *manifests_of(plane, world.pool, 1)]:
+        for manifest in [*cluster_objects.build_manifests(), *manifests_of(plane, world.pool, 1)]:
             await client.apply(manifest)
         async with running_controllers(plane):
             await says(client, "True", 'pool "watched": 8 gpu declared, 8 usable')

@@ -21,8 +21,8 @@ from modelplane.controllers import fleet_resources
 from modelplane.kube import resources, timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.local.kubernetes import cluster_objects, machine_permissions
-from modelplane.local.kubernetes.bulk_apply import wait_until_established
+from modelplane.local.kubernetes import cluster_objects
+from modelplane.local.kubernetes.cluster_objects import wait_until_established
 from support.controllers import running_controllers
 from support.fleets import ControlPlane
 from support.patience import PATIENCE_S
@@ -77,7 +77,7 @@ async def member(own_control_plane: ControlPlane) -> AsyncIterator[Member]:
             await client.apply(manifest)
         await wait_until_established(client, [kind["metadata"]["name"] for kind in kinds])
         config["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{relay.port}"
-        for manifest in (*machine_permissions.build_manifests(), *_registered(yaml.safe_dump(config))):
+        for manifest in (*cluster_objects.build_manifests(), *_registered(yaml.safe_dump(config))):
             await client.apply(manifest)
         async with running_controllers(own_control_plane):
             yield Member(client, relay)

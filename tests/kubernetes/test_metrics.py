@@ -21,7 +21,7 @@ from modelplane.controllers import fleet_resources
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.local.kubernetes import bulk_apply, cluster_objects, machine_permissions
+from modelplane.local.kubernetes import cluster_objects
 from support.collector import Collector, attributes, collecting
 from support.fleets import ControlPlane
 from support.patience import PATIENCE_S
@@ -144,9 +144,9 @@ async def controller(
     kinds = [crd(kind) for kind in KINDS] + cluster_objects.load_gateway_api()
     for manifest in kinds:
         await client.apply(manifest)
-    await bulk_apply.wait_until_established(client, [kind["metadata"]["name"] for kind in kinds])
+    await cluster_objects.wait_until_established(client, [kind["metadata"]["name"] for kind in kinds])
     for manifest in [
-        *machine_permissions.build_manifests(),
+        *cluster_objects.build_manifests(),
         *_fleet(control_plane.home.controller_kubeconfig),
         DEPLOYMENT,
     ]:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import anthropic
 import openai
 import pytest
 
@@ -97,6 +96,8 @@ async def test_every_request_of_the_openai_client_reaches_the_model_that_it_name
 async def test_the_anthropic_client_reaches_an_engine_that_has_its_api(
     closed: Gateway, engine: OpenAIServer
 ) -> None:
+    import anthropic  # noqa: PLC0415 - it takes two seconds, which each worker would spend on this test
+
     async with anthropic.AsyncAnthropic(base_url=closed.url(""), api_key="sk-ml", max_retries=0) as asking:
         answer = await asking.messages.create(model="mine", max_tokens=9, messages=CHAT)
         assert answer.content[0].to_dict() == {"type": "text", "text": SAID}

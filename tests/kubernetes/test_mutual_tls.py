@@ -13,14 +13,13 @@ from typing import Any
 import pytest
 
 from modelplane.controllers.gateway import issuing
-from modelplane.gateway.envoy.certificates import upstream_tls as envoy_mutual_tls
+from modelplane.gateway.envoy import certificate_files as envoy_mutual_tls
 from modelplane.gateway.envoy.envoy_files import render_files
-from modelplane.gateway.envoy.file_names import LISTENERS, WITH_MODULE
+from modelplane.gateway.envoy.envoy_names import ENVOY, LISTENERS, WITH_MODULE
 from modelplane.gateway.envoy.listeners import MOST_STREAMS
-from modelplane.gateway.envoy.type_urls import ENVOY
 from modelplane.gateway.mutual_tls import CLIENT_NAME, Identity, Pair, name_server
 from modelplane.gateway.route_table import Backend, Listener, Route, Table
-from modelplane.proxy import files as envoy_files
+from modelplane.proxy import envoy_directory as envoy_files
 from support.envoys import EVENTS, LOCAL, Gateway, engines, running_envoy, service
 from support.patience import PATIENCE_S
 

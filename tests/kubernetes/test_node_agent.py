@@ -20,10 +20,9 @@ from modelplane.host import addresses
 from modelplane.kube import errors, resources, timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.kubelet.devices.device_discovery import discover
+from modelplane.kubelet.local_devices import discover
 from modelplane.kubelet.runtime.other_processes import Process
-from modelplane.local.kubernetes.certificate_files import Pki
-from modelplane.local.kubernetes.control_plane import NODE
+from modelplane.local.kubernetes.control_plane import NODE, Pki
 from support.node_agent import IMAGE, Agent, is_ready, is_running, pod, python, running, status_of, until
 from support.patience import PATIENCE_S
 

@@ -10,7 +10,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from modelplane import __version__
 from modelplane.crossplane.package.building import build
-from modelplane.crossplane.package.package_addresses import Registry, Version
+from modelplane.crossplane.package.metadata import Registry, Version
 from modelplane.crossplane.package.package_contents import function
 from support.container_engines import NAME, needs_real
 from support.patience import PATIENCE_S

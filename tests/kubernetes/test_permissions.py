@@ -24,20 +24,18 @@ from modelplane.compose.readiness import condition_of, is_true
 from modelplane.compose.workload_kinds import OF_STACKS, Place, rows
 from modelplane.controllers import fleet_resources
 from modelplane.controllers.fleet_resources import of_row
-from modelplane.install import cluster_requirements
-from modelplane.install.installation_names import CONTROLLER, GATEWAY
-from modelplane.install.installation_options import Options
+from modelplane.install import cluster_requirements, identity_permissions, roles
+from modelplane.install.identity_permissions import INFERENCE_CLUSTER
+from modelplane.install.installation_options import CONTROLLER, GATEWAY, Options
 from modelplane.install.manifests import build_manifests
-from modelplane.install.permissions import gateway_permissions, identity_permissions
-from modelplane.install.permissions.identity_permissions import INFERENCE_CLUSTER
-from modelplane.install.permissions.roles import Rule
+from modelplane.install.roles import Rule
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource
 from modelplane.local import setup
 from modelplane.local.home import Home
-from modelplane.local.kubernetes import bulk_apply, cluster_objects
-from modelplane.local.kubernetes.certificate_files import Pki
+from modelplane.local.kubernetes import cluster_objects
+from modelplane.local.kubernetes.control_plane import Pki
 from modelplane.local.supervision import lifecycle
 from modelplane.local.supervision.processes import CONTROL_PLANE
 from modelplane.proxy import envoy_bootstrap
@@ -114,7 +112,7 @@ async def _happen(fleet: ControlPlane, gpu: ControlPlane, folder: Path) -> None:
         ]
         for manifest in [*foreign, *cluster_requirements.build_manifests()]:
             await cluster.apply(manifest)
-        await bulk_apply.wait_until_established(cluster, [each["metadata"]["name"] for each in foreign])
+        await cluster_objects.wait_until_established(cluster, [each["metadata"]["name"] for each in foreign])
         await _gateway(cluster)
         with ExitStack() as stack:
             files = folder / "envoy"
@@ -373,9 +371,9 @@ GRANTED = [
     *((CONTROLLER, EVERYWHERE, rule) for rule in identity_permissions.list_control_plane_rules()),
     *((CONTROLLER, TEAM, rule) for rule in identity_permissions.TEAMS),
     *((CONTROLLER, SYSTEM_NAMESPACE, rule) for rule in identity_permissions.SYSTEM),
-    *((GATEWAY, SYSTEM_NAMESPACE, rule) for rule in gateway_permissions.COMPANION),
-    *((GATEWAY, GATEWAY_NAMESPACE, rule) for rule in gateway_permissions.COMPANION_PRIVATE),
-    *((CONTROLLER, GATEWAY_NAMESPACE, rule) for rule in gateway_permissions.PUBLISHER),
+    *((GATEWAY, SYSTEM_NAMESPACE, rule) for rule in roles.COMPANION),
+    *((GATEWAY, GATEWAY_NAMESPACE, rule) for rule in roles.COMPANION_PRIVATE),
+    *((CONTROLLER, GATEWAY_NAMESPACE, rule) for rule in roles.PUBLISHER),
     *((INFERENCE_CLUSTER, EVERYWHERE, rule) for rule in identity_permissions.list_cluster_rules()),
     *((INFERENCE_CLUSTER, SYSTEM_NAMESPACE, rule) for rule in identity_permissions.OWN_TOKEN),
     (INFERENCE_CLUSTER, EVERYWHERE, identity_permissions.BIND_COPIES),

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.kubernetes
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "08-prefill-and-decode" / "model-deployment.yaml"
 IN_TEAM = ("-n", "ml-team")
-PICKER = "modelplane.kubelet.engines.llm_d.endpoint_picker"
+PICKER = "modelplane.kubelet.engines.endpoint_picker"
 _BEFORE_ARGUMENTS = 5
 
 

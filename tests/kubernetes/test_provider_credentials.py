@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from modelplane.gateway.module_files.credential_file import CredentialFile, SecretHeader
+from modelplane.gateway.module_files.route_files import CredentialFile, SecretHeader
 from modelplane.gateway.route_table import Backend, CredentialReference, Front
 from modelplane.proxy import admin
 from support.envoys import Gateway, running_envoy, service

@@ -16,20 +16,20 @@ import yaml
 from modelplane.controllers import fleet_resources
 from modelplane.gateway import tokens
 from modelplane.install import cluster_requirements
-from modelplane.install.permissions.identity_permissions import (
+from modelplane.install.identity_permissions import (
     BIND_COPIES,
     INFERENCE_CLUSTER,
     OWN_TOKEN,
     list_cluster_rules,
     list_copy_rules,
 )
-from modelplane.install.permissions.roles import Role, build_account
+from modelplane.install.roles import Role, build_account
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.kubelet.devices.local_device import CPU_DRIVER
+from modelplane.kubelet.local_devices import CPU_DRIVER
 from modelplane.local.home import Home
-from modelplane.local.kubernetes import bootstrap, machine_permissions
+from modelplane.local.kubernetes import bootstrap, cluster_objects
 from support.attacked import eventually
 from support.fleets import Fleet
 
@@ -73,7 +73,7 @@ async def _prepare(fleet: Fleet) -> None:
     """Do what a cluster's gateway and the driver of its GPUs do."""
     async with Client.from_kubeconfig(str(fleet.kubeconfig), context=CLUSTER) as client:
         # This machine's Envoy is the gateway of the cluster, and reports by the fleet's identity there.
-        rules = machine_permissions.OWN_GATEWAY
+        rules = cluster_objects.OWN_GATEWAY
         for manifest in Role("ClusterRole", "own-gateway", rules, {}).bound_to(
             build_account(INFERENCE_CLUSTER)
         ):

@@ -13,9 +13,9 @@ import pytest
 
 from modelplane import __version__
 from modelplane.crossplane.package.building import Built, build
-from modelplane.crossplane.package.package_addresses import Registry, Version
+from modelplane.crossplane.package.metadata import Registry, Version
 from modelplane.crossplane.package.package_contents import configuration, function
-from modelplane.local.builds.build import compute_key, find_cache, hold_build
+from modelplane.local.build import compute_key, find_cache, hold_build
 from support.packages import small_runtime
 
 pytestmark = pytest.mark.kubernetes

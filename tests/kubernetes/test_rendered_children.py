@@ -4,11 +4,11 @@ Every child of the golden cases, and every child that the examples render, down 
 """
 
 import asyncio
-from pathlib import Path
+import json
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
-import yaml
 
 from examples.planned import applied, composed, desired
 from examples.rows import ROWS
@@ -17,13 +17,13 @@ from modelplane.api.meta import CERTIFICATE_NAMESPACE, SYSTEM_NAMESPACE
 from modelplane.api.schema.crd import crd
 from modelplane.controllers import fleet_resources
 from modelplane.kube.client import Client
-from modelplane.local.kubernetes.bulk_apply import wait_until_established
+from modelplane.local.kubernetes.cluster_objects import wait_until_established
+from support.goldens import GOLDENS
 from support.patience import PATIENCE_S
 from support.third_party_crds import definitions
 
 pytestmark = pytest.mark.kubernetes
 
-FOLDER = Path(__file__).parents[1] / "golden" / "composition"
 NAMESPACE = "ml-team"
 NAMESPACES = (NAMESPACE, "batch", "serving")
 """Of the teams in the cases and examples."""
@@ -42,18 +42,17 @@ ORIGINS = (
     "provider-upjet-vultr",
 )
 GROUP = "leaderworkerset.sigs.k8s.io/group-key"
+CHILDLESS = {"device_quota", "inference_autoscaler", "inference_class", "model_key"}
+"""Kinds, as golden cases name them, for which nothing is composed."""
 
 
 def _children(case: str) -> list[dict[str, Any]]:
-    expected = yaml.safe_load((FOLDER / case / "expected.yaml").read_text())
-    return [child["manifest"] for child in expected.get("children", ()) if "manifest" in child]
+    children = GOLDENS.output(case).get("children", ())
+    return [child["manifest"] for child in children if "manifest" in child]
 
 
-CASES = sorted(
-    case
-    for path in FOLDER.glob("*/*/expected.yaml")
-    if _children(case := str(path.parent.relative_to(FOLDER)))
-)
+OWNERS = sorted({case.partition("/")[0] for case in GOLDENS.names()} - CHILDLESS)
+"""The other kinds of owners of golden cases."""
 
 
 @pytest.fixture(scope="module")
@@ -83,23 +82,40 @@ async def client(kubeconfig):
         yield connected
 
 
-@pytest.mark.parametrize("case", CASES)
-async def test_the_server_takes_every_child(client, case):
-    await _taken(client, _children(case))
+@pytest.mark.parametrize("owner", OWNERS)
+async def test_the_server_takes_every_child(client, owner):
+    children = [(case, child) for case in GOLDENS.names(owner) for child in _children(case)]
+    assert children, f"the golden cases of {owner} have no children: name it in CHILDLESS"
+    await _taken(client, children)
+
+
+def test_a_kind_without_children_has_none():
+    assert [case for owner in sorted(CHILDLESS) for case in GOLDENS.names(owner) if _children(case)] == []
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.planned], ids=lambda row: row.name)
 async def test_the_server_takes_what_the_examples_render(client, row):
     state = applied(row.steps)
     everything = [*state.objects, *state.of_kind_now("ModelReplica")]
-    rendered = [child for item in everything for child in desired(composed(item, state)).values()]
+    rendered = [
+        (item["kind"], child) for item in everything for child in desired(composed(item, state)).values()
+    ]
     await _taken(client, rendered)
 
 
-async def _taken(client: Client, manifests: list[dict[str, Any]]) -> None:
-    for manifest in manifests:
-        stored = await client.apply(manifest, dry_run=True)
-        assert stored["metadata"]["name"] == manifest["metadata"]["name"]
+async def _taken(client: Client, manifests: Iterable[tuple[str, dict[str, Any]]]) -> None:
+    """Apply each manifest without storing it, equal ones once; a refusal says of what it is."""
+    seen = set()
+    for origin, manifest in manifests:
+        if (text := json.dumps(manifest, sort_keys=True)) in seen:
+            continue
+        seen.add(text)
+        try:
+            stored = await client.apply(manifest, dry_run=True)
+        except Exception as error:
+            error.add_note(f"{origin}: {manifest['kind']} {manifest['metadata']['name']}")
+            raise
+        assert stored["metadata"]["name"] == manifest["metadata"]["name"], origin
 
 
 async def test_the_pods_of_one_gang_are_kept_apart_by_its_key(client):

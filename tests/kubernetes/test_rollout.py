@@ -17,8 +17,8 @@ from modelplane.controllers import fleet_resources
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.local.kubernetes import bulk_apply, cluster_objects, machine_permissions
-from modelplane.proxy.directory import GatewayDirectory
+from modelplane.local.kubernetes import cluster_objects
+from modelplane.proxy.proxies import GatewayDirectory
 from support.controllers import running_controllers
 from support.fleets import ControlPlane
 from support.patience import PATIENCE_S
@@ -148,8 +148,8 @@ async def bench(control_plane: ControlPlane, client: Client) -> AsyncIterator[Be
     kinds = [crd(kind) for kind in KINDS] + cluster_objects.load_gateway_api()
     for manifest in kinds:
         await client.apply(manifest)
-    await bulk_apply.wait_until_established(client, [kind["metadata"]["name"] for kind in kinds])
-    for manifest in [*machine_permissions.build_manifests(), *_fleet(control_plane)]:
+    await cluster_objects.wait_until_established(client, [kind["metadata"]["name"] for kind in kinds])
+    for manifest in [*cluster_objects.build_manifests(), *_fleet(control_plane)]:
         await client.apply(manifest)
     await client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
     async with _controllers(control_plane):

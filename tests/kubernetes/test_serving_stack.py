@@ -17,11 +17,11 @@ from modelplane.api.meta import GATEWAY_NAME
 from modelplane.compose.readiness import condition_of, is_true
 from modelplane.controllers import fleet_resources
 from modelplane.controllers.fleet_resources import resource_of_kind
-from modelplane.controllers.helm.process import Program
+from modelplane.controllers.helm.helm_program import Program
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.local.kubernetes import cluster_objects, machine_permissions
+from modelplane.local.kubernetes import cluster_objects
 from support import kinds
 from support.charts import Repository, pack
 from support.controllers import running_controllers
@@ -252,7 +252,7 @@ async def test_a_cluster_gets_its_stack_and_a_model_although_an_optional_chart_f
     plane = own_control_plane
     async with Client.from_kubeconfig(str(plane.kubeconfig), known=fleet_resources.known) as client:
         await kinds.install(client)
-        for manifest in (*machine_permissions.build_manifests(), *_fleet(plane, repository)):
+        for manifest in (*cluster_objects.build_manifests(), *_fleet(plane, repository)):
             await client.apply(manifest)
         bench = Bench(client)
         async with running_controllers(plane, helm=Program((str(plane.binary), "helm"))):

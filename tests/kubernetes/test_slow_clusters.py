@@ -21,8 +21,8 @@ from modelplane.controllers import fleet_resources
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.local.kubernetes import cluster_objects, machine_permissions
-from modelplane.local.kubernetes.bulk_apply import wait_until_established
+from modelplane.local.kubernetes import cluster_objects
+from modelplane.local.kubernetes.cluster_objects import wait_until_established
 from support.controllers import running_controllers
 from support.fleets import ControlPlane
 from support.patience import PATIENCE_S
@@ -141,7 +141,7 @@ async def _prepare(client: Client) -> None:
         "capacity": {"memory": {"value": "24Gi"}},
     }
     for manifest in (
-        *machine_permissions.build_manifests(),
+        *cluster_objects.build_manifests(),
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TEAM}},
         _ours("InferenceClass", TEAM, {"devices": [device]}),
         *cluster_objects.build_gateway(8081),

@@ -21,7 +21,7 @@ import pytest
 from modelplane.gateway.module_files.keys import KeyFile
 from modelplane.gateway.route_table import Front
 from modelplane.proxy import admin
-from modelplane.proxy.usage_files import USAGE_LOG, Rotation
+from modelplane.proxy.envoy_directory import USAGE_LOG, Rotation
 from support.envoys import Gateway, running_envoy
 from support.patience import PATIENCE_S
 from support.soak_churn import STEADY, STREAMS, Churn

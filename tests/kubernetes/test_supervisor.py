@@ -17,7 +17,7 @@ from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.local import setup
 from modelplane.local.home import Home
-from modelplane.local.supervision import lifecycle, locks, process_records, process_status
+from modelplane.local.supervision import lifecycle, locks, process_records
 from modelplane.local.supervision.process_records import State
 from modelplane.local.supervision.processes import CONTROL_PLANE, LEADER, STANDBY
 from support.patience import PATIENCE_S
@@ -236,9 +236,7 @@ def test_a_process_that_cannot_start_is_an_error_with_the_end_of_its_log(kuberne
 
 
 def test_the_status_tells_the_living_from_the_dead(etcd_only):
-    states = {
-        each.name: (each.state, each.memory_bytes > 0) for each in process_status.list_statuses(etcd_only)
-    }
+    states = {each.name: (each.state, each.memory_bytes > 0) for each in lifecycle.list_statuses(etcd_only)}
     assert {name: states[name] for name in (LEADER, "etcd", STANDBY, "control-plane")} == {
         LEADER: ("Running", True),
         "etcd": ("Running", True),

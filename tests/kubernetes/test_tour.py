@@ -23,10 +23,10 @@ import yaml
 
 from modelplane.kube.resources import Object
 from modelplane.local.home import Home
-from modelplane.local.supervision import lifecycle, process_status
+from modelplane.local.supervision import lifecycle
 from support.fleets import Fleet
 from support.load import Load
-from support.patience import PATIENCE_S
+from support.patience import LOOK_S, PATIENCE_S
 from support.readmes import lines_for_a_shell
 from support.simulated_clouds import SimulatedClouds
 from support.third_party_crds import definitions
@@ -222,9 +222,7 @@ def end_abruptly(home: Home, cluster: str) -> None:
 def everything_of(home: Home, cluster: str) -> list[int]:
     ours = str(home.get_cluster(cluster).root)
     pids = [
-        each.pid
-        for each in process_status.list_statuses(home)
-        if each.name.startswith(f"{cluster}-") and each.pid
+        each.pid for each in lifecycle.list_statuses(home) if each.name.startswith(f"{cluster}-") and each.pid
     ]
     for process in psutil.process_iter():
         with suppress(psutil.Error):
@@ -248,7 +246,7 @@ def test_a_region_that_is_lost_under_load_is_not_asked_any_more_and_reported(tou
         load.until_answered(20)
         while ready(tourist, "md", "qwen-west") == "True":
             assert time.monotonic() < lost_at + PATIENCE_S, tourist.run("kubectl get ic,md -A")
-            time.sleep(0.2)
+            time.sleep(LOOK_S)
         told = tourist.run("kubectl describe md qwen-west -n ml-team")
         tourist.run("modelplane up")
         tourist.run("kubectl wait --for=condition=Ready ic,md --all -n ml-team --timeout=180s")
@@ -322,7 +320,7 @@ def until_nothing(tourist: Tourist, script: str) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while left := tourist.run(script):
         assert time.monotonic() < deadline, left
-        time.sleep(0.2)
+        time.sleep(LOOK_S)
 
 
 def for_this_machine(manifest: str) -> str:

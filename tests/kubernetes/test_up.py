@@ -12,7 +12,7 @@ import pytest
 
 from modelplane.local import setup
 from modelplane.local.home import Home
-from modelplane.local.supervision import lifecycle, locks, process_status, processes
+from modelplane.local.supervision import lifecycle, locks, processes
 from support.fleets import PROCESSES
 from support.patience import PATIENCE_S
 
@@ -26,7 +26,7 @@ def status(fleet):
 def until_healed(fleet, name, pid):
     deadline = time.monotonic() + PATIENCE_S
     while True:
-        found = next(each for each in process_status.list_statuses(fleet.home) if each.name == name)
+        found = next(each for each in lifecycle.list_statuses(fleet.home) if each.name == name)
         if found.state == "Running" and found.pid != pid:
             return found
         assert time.monotonic() < deadline, found

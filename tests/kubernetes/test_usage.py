@@ -12,8 +12,8 @@ import pytest
 from modelplane.gateway.envoy.access_log import STANDARD_OUTPUT
 from modelplane.gateway.route_table import Backend, Front, Route
 from modelplane.gateway.usage.usage_sums import UsageRecord, record_of
-from modelplane.proxy import envoy_metrics, usage_files
-from modelplane.proxy.usage_files import USAGE_LOG, Rotation
+from modelplane.proxy import envoy_directory, gateway_metrics
+from modelplane.proxy.envoy_directory import USAGE_LOG, Rotation
 from modelplane.telemetry import metric_definitions
 from support.envoys import Gateway, engines, free_ports, running_envoy, service
 from support.gateway_module import Module, gateway_with, hashed, running_model, write_keys
@@ -26,7 +26,7 @@ CHAT = "/ml/qwen/v1/chat/completions"
 
 def records(directory: Path) -> list[UsageRecord]:
     # The last line may be in the middle of being written.
-    found = [record_of(line) for line in usage_files.read_lines(directory) if line.endswith(b"\n")]
+    found = [record_of(line) for line in envoy_directory.read_lines(directory) if line.endswith(b"\n")]
     assert None not in found
     return [each for each in found if each]
 
@@ -142,7 +142,7 @@ async def settled(directory: Path, metric: Any, value: float) -> dict[Any, float
     """Return all metrics, once one of them has its value: the module's are a second late."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
-            found = await asyncio.to_thread(lambda: list(envoy_metrics.read_samples(directory)))
+            found = await asyncio.to_thread(lambda: list(gateway_metrics.read_samples(directory)))
             samples = {(each.metric, each.labels): each.value for each in found}
             if samples.get(metric) == value:
                 return samples
@@ -179,7 +179,7 @@ async def test_no_record_is_lost_or_doubled_however_often_files_are_rotated(tmp_
             while (found := load_ids(tmp_path)).total() < REQUESTS:
                 await asyncio.sleep(0.05)
         assert found == wanted
-        assert usage_files.list_rotated(tmp_path)
+        assert envoy_directory.list_rotated(tmp_path)
         modes = {path.stat().st_mode & 0o077 for path in (tmp_path / "usage").rglob("*")}
         assert modes == {0}
 

@@ -19,7 +19,7 @@ from modelplane.kube.resources import Object
 from modelplane.kubelet.runtime.other_processes import Process
 from modelplane.kubelet.runtime.shim import TIMESTAMP_WIDTH, find_identity
 from modelplane.kubelet.volumes import provisioning, volumes
-from modelplane.local.kubernetes import machine_permissions
+from modelplane.local.kubernetes import cluster_objects
 from support import ordinary_user
 from support.files import holding
 from support.fleets import ControlPlane
@@ -52,7 +52,7 @@ def control_plane(own_control_plane: ControlPlane) -> ControlPlane:
 
 @pytest.fixture
 async def agent(control_plane: Any, client: Client) -> AsyncIterator[Agent]:
-    for manifest in (*machine_permissions.build_cluster_roles(), *provisioning.build_storage_classes()):
+    for manifest in (*cluster_objects.build_cluster_roles(), *provisioning.build_storage_classes()):
         await client.apply(manifest)
     async with running(control_plane.home, control_plane.binary, client) as started:
         yield started

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.kubernetes
 KUBECTL = 'kubectl() { modelplane kubectl "$@"; }'
 """For a reader without kubectl."""
 
-FIND = "from modelplane.local.builds import binary; print(binary.find())"
+FIND = "from modelplane.local import binary; print(binary.find())"
 
 
 def run(*command: object, cwd: Path | None = None, **environment: str) -> str:

@@ -11,7 +11,7 @@ from modelplane.api.schema.xrd import build_xrd
 from modelplane.controllers import fleet_resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
-from modelplane.local.kubernetes.bulk_apply import wait_until_established
+from modelplane.local.kubernetes.cluster_objects import wait_until_established
 from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kubernetes

@@ -5,7 +5,6 @@ from enum import Enum
 from typing import Any, Final
 
 from modelplane import cel
-from modelplane.cel.selector import NOT_BOOLEAN
 from modelplane.scheduler import Device, Version
 from oracle.asking import DEVICES as FILE
 
@@ -61,7 +60,7 @@ def answers(expression: str) -> tuple[int | None, dict[str, str] | str]:
 def _answer(verdict: cel.Match | cel.NoMatch) -> str:
     if isinstance(verdict, cel.Match):
         return "match"
-    if verdict.reason == NOT_BOOLEAN:
+    if verdict.reason == "it gives neither true nor false for this device":
         return "not boolean"
     return "failed" if verdict.failed else "false"
 

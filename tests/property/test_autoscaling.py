@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.api.fields.requests.first_token import BOUNDS_S, BUCKETS
-from modelplane.deciders.autoscaling.autoscaler_settings import Settings
-from modelplane.deciders.autoscaling.decision import Outcome, decide
+from modelplane.deciders.autoscaling.decision import Outcome, Settings, decide
 from modelplane.deciders.autoscaling.evidence import Evidence, Sample
 
 TICK_S = 2.0

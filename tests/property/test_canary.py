@@ -10,10 +10,8 @@ from hypothesis import strategies as st
 from modelplane.api import labels
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import decode_as
-from modelplane.compose.deployment.rollout.rollout_order import is_surge, revision
-from modelplane.deciders.canary.decision import Decision, Limits, Outcome, decide
-from modelplane.deciders.canary.evidence import Answers, Evidence, Sample
-from modelplane.deciders.canary.state import Observed
+from modelplane.compose.deployment.rollout_order import is_surge, revision
+from modelplane.deciders.canary import Answers, Decision, Evidence, Limits, Observed, Outcome, Sample, decide
 from support.manifests import CLASS, cluster
 from support.rollouts import BAD, BETTER, GOOD, SteppedRollout
 from support.seeds import drawn

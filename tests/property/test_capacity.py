@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modelplane.scheduler.capacity.capacity import DeviceCapacity
-from modelplane.scheduler.capacity.demand import Demand, Group, Load
+from modelplane.scheduler.capacity import DeviceCapacity, Group, Load, PodDemand
 
 
 @dataclass(frozen=True)
@@ -20,7 +19,7 @@ class Pod:
 
 
 def group(needs: list[tuple[int, ...]]) -> Group:
-    pods = [(Demand(need, need, (True,) * len(need)), needs.count(need)) for need in dict.fromkeys(needs)]
+    pods = [(PodDemand(need, need, (True,) * len(need)), needs.count(need)) for need in dict.fromkeys(needs)]
     return Group(tuple(sorted(pods)))
 
 

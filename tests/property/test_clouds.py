@@ -2,11 +2,9 @@
 
 import copy
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,17 +14,16 @@ from modelplane.compose.clouds.table import RECIPES
 from modelplane.compose.composition import Blocked, Desired, Request, Unknown
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.crossplane.function.companions import IN_USE
-from modelplane.crossplane.function.messages import RunFunctionRequest
 from modelplane.crossplane.function.runner import Runner
-from modelplane.crossplane.function.structs import to_object
+from modelplane.crossplane.function.structs import RunFunctionRequest, to_object
+from support.goldens import GOLDENS
 
-FOLDER = Path(__file__).parents[1] / "golden" / "composition"
 FOLDERS = ("inference_cluster", *(recipe.type.__module__.rpartition(".")[2] for recipe in RECIPES.values()))
 CASES = [
-    path
+    name
     for folder in FOLDERS
-    for path in sorted(FOLDER.glob(f"{folder}/*/input.yaml"))
-    if "source: Existing" not in path.read_text()
+    for name in GOLDENS.names(folder)
+    if "'source': 'Existing'" not in str(GOLDENS.input(name))
 ]
 STATUSES: tuple[dict[str, Any] | None, ...] = (
     None,
@@ -40,11 +37,11 @@ STATUSES: tuple[dict[str, Any] | None, ...] = (
 """What may be seen of a child; None is an object that a reader has lost sight of."""
 
 
-@pytest.mark.parametrize("path", CASES, ids=lambda path: str(path.parent.relative_to(FOLDER)))
+@pytest.mark.parametrize("name", CASES)
 @given(data=st.data())
 @settings(max_examples=15, deadline=None)
-def test_nothing_once_composed_is_withdrawn(path: Path, data: st.DataObject) -> None:
-    case = yaml.safe_load(path.read_text())
+def test_nothing_once_composed_is_withdrawn(name: str, data: st.DataObject) -> None:
+    case = GOLDENS.input(name)
     composer = COMPOSERS[case["owner"]["kind"]]
     owner = decode_as(composer.type, case["owner"])
     keys = [each.key for each in composer.requirements(owner)]
@@ -88,11 +85,11 @@ def _answer(
             del request.required_resources[key]
 
 
-@pytest.mark.parametrize("path", CASES, ids=lambda path: str(path.parent.relative_to(FOLDER)))
+@pytest.mark.parametrize("name", CASES)
 @given(data=st.data())
 @settings(max_examples=8, deadline=None)
-def test_the_function_withdraws_nothing_that_it_once_answered(path: Path, data: st.DataObject) -> None:
-    case = yaml.safe_load(path.read_text())
+def test_the_function_withdraws_nothing_that_it_once_answered(name: str, data: st.DataObject) -> None:
+    case = GOLDENS.input(name)
     existing: dict[str, Any] = copy.deepcopy(case.get("observed", {}))
 
     def found(key: str) -> Iterable[Any]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelplane.kubelet.pods import ordering
+from modelplane.kubelet.pods import container_worker
 from modelplane.kubelet.pods.views import ContainerView, PodView, Role, Running, Terminated, Waiting
 
 UP = Running("")
@@ -29,7 +29,7 @@ def started(each: ContainerView) -> ContainerView:
 
 
 def ended(each: ContainerView, code: int, policy: str) -> ContainerView:
-    again = ordering.must_restart(ordering.find_restart_policy(policy, each.role), code)
+    again = container_worker.must_restart(container_worker.find_restart_policy(policy, each.role), code)
     state = Terminated(code, 0, "", "", "", "")
     return replace(each, state=state, last=state, started=False, finished=not again)
 
@@ -38,7 +38,7 @@ def events(view: PodView, code: int, policy: str) -> list[tuple[str, ContainerVi
     """Return what may happen next: a container starts, its startup probe succeeds, or it ends."""
     found = []
     for each in view.containers:
-        if not each.runs and ordering.may_start(view, each.name):
+        if not each.runs and container_worker.may_start(view, each.name):
             found.append(("start", started(each)))
         if each.runs:
             found.append(("end", ended(each, code, policy)))
@@ -116,7 +116,7 @@ def test_containers_end_in_the_reverse_order(
     view = lived(roles, policy, choices)
     order = []
     while running := [each for each in view.containers if each.runs]:
-        turn = [each for each in running if ordering.may_end(view, each.name)]
+        turn = [each for each in running if container_worker.may_end(view, each.name)]
         assert turn, "somebody's turn it is"
         assert not (any(each.role is Role.SIDECAR for each in turn) and len(turn) > 1), "one after the other"
         order.append(turn[0].name)

@@ -3,7 +3,7 @@
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from modelplane.offline.models.engine_containers import Engine
+from modelplane.offline.models.model_manifests import Engine
 from modelplane.offline.models.size_report import find_pool_fits
 from modelplane.offline.plan.placements import find_used_pools
 from modelplane.sizing.hardware import Served

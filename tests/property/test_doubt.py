@@ -2,11 +2,9 @@
 
 import copy
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,16 +12,9 @@ from modelplane.api import labels
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.composition import Blocked, Composition, Request, Unknown
 from modelplane.compose.kinds import COMPOSERS
+from support.goldens import GOLDENS
 
-FOLDER = Path(__file__).parents[1] / "golden" / "composition"
-
-
-def _case(path: Path) -> dict[str, Any]:
-    loaded: dict[str, Any] = yaml.safe_load(path.read_text())
-    return loaded
-
-
-CASES = [path for path in sorted(FOLDER.glob("*/*/input.yaml")) if _case(path).get("observed")]
+CASES = [name for name in GOLDENS.names() if GOLDENS.input(name).get("observed")]
 
 
 def _compose(case: dict[str, Any]) -> Composition | Blocked:
@@ -55,9 +46,9 @@ def _requirements(case: dict[str, Any]) -> list[str]:
     return [each.key for each in composer.requirements(decode_as(composer.type, case["owner"]))]
 
 
-@pytest.mark.parametrize("path", CASES, ids=lambda path: str(path.parent.relative_to(FOLDER)))
-def test_what_cannot_be_read_takes_nothing_away(path: Path) -> None:
-    case = _case(path)
+@pytest.mark.parametrize("name", CASES)
+def test_what_cannot_be_read_takes_nothing_away(name: str) -> None:
+    case = GOLDENS.input(name)
     usual = _lost(case)
     for key in _requirements(case):
         doubtful = copy.deepcopy(case)
@@ -65,9 +56,9 @@ def test_what_cannot_be_read_takes_nothing_away(path: Path) -> None:
         assert _lost(doubtful) <= usual, key
 
 
-@pytest.mark.parametrize("path", CASES, ids=lambda path: str(path.parent.relative_to(FOLDER)))
-def test_what_makes_no_sense_takes_nothing_away(path: Path) -> None:
-    case = _case(path)
+@pytest.mark.parametrize("name", CASES)
+def test_what_makes_no_sense_takes_nothing_away(name: str) -> None:
+    case = GOLDENS.input(name)
     usual = _lost(case)
     for key in _requirements(case):
         found = case.get("required", {}).get(key, ())
@@ -91,13 +82,13 @@ def _forgetful(child: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
         yield f"index {index}", touched
 
 
-DEPLOYMENTS = [path for path in CASES if path.parent.parent.name == "model_deployment"]
-KEPT = [path for path in DEPLOYMENTS if "scale-down" not in path.parent.name]
+DEPLOYMENTS = [name for name in CASES if name.startswith("model_deployment/")]
+KEPT = [name for name in DEPLOYMENTS if "scale-down" not in name]
 
 
-@pytest.mark.parametrize("path", KEPT, ids=lambda path: path.parent.name)
-def test_what_a_child_no_longer_tells_takes_nothing_away(path: Path) -> None:
-    case = _case(path)
+@pytest.mark.parametrize("name", KEPT)
+def test_what_a_child_no_longer_tells_takes_nothing_away(name: str) -> None:
+    case = GOLDENS.input(name)
     usual = _lost(case)
     for key, child in case["observed"].items():
         for what, touched in _forgetful(child):
@@ -122,9 +113,9 @@ SELECTORS = st.one_of(
 
 
 @given(st.sampled_from(DEPLOYMENTS), SELECTORS)
-def test_an_edited_selector_takes_no_replica_that_serves(path: Path, selector: str) -> None:
+def test_an_edited_selector_takes_no_replica_that_serves(name: str, selector: str) -> None:
     """It is invalid, or it fails, or nothing matches it: what serves goes on serving."""
-    case = _case(path)
+    case = GOLDENS.input(name)
     usual = _lost(case)
     spec = case["owner"]["spec"]
     engines = spec["engines"] if "engines" in spec else spec["template"]["spec"]["engines"]

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modelplane.compose.kinds import COMPOSERS
-from modelplane.crossplane.function.messages import RunFunctionRequest
+from modelplane.crossplane.function.structs import RunFunctionRequest
 from support.crossplane.fields import copied
 from support.crossplane.fleet import Fleet
 from support.crossplane.function_process import METHOD, FunctionProcess

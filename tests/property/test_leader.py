@@ -14,7 +14,7 @@ import httpx2
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from modelplane.controllers.election.leader import STANDARD
+from modelplane.controllers.leader import STANDARD
 from support import virtual_time
 from support.election import Leases, Process
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from modelplane.gateway.usage.ledger import Ledger
 from modelplane.gateway.usage.usage_sums import record_of
-from modelplane.proxy import ledger_file, usage_files
-from modelplane.proxy.ledger_file import LEDGER, LedgerFile
-from modelplane.proxy.usage_files import USAGE_LOG, Rotation
+from modelplane.proxy import envoy_directory, ledgers
+from modelplane.proxy.envoy_directory import USAGE_LOG, Rotation
+from modelplane.proxy.ledgers import LEDGER, LedgerFile
 
 NOW = dt.datetime(2026, 12, 1, 0, 30, tzinfo=dt.UTC)
 _TIMES = ["2026-11-30T23:59:59.999Z", "2026-12-01T00:00:00.000Z", "2026-09-01T00:00:00Z", "yesterday"]
@@ -40,7 +40,7 @@ class _Disk:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.path = directory / USAGE_LOG
-        usage_files.prepare(directory)
+        envoy_directory.prepare(directory)
         self.rotation = Rotation(directory, 1, 100)
         self.reader = self.new()
         self.expected = Ledger()
@@ -72,7 +72,7 @@ class _Disk:
                 # A crash of Envoy in the middle of a line; its next start ends the line.
                 self.write([{"time": _TIMES[0]}], whole=False)
                 self.reader.look()
-                usage_files.end_line(self.directory)
+                envoy_directory.end_line(self.directory)
             case "fail":
                 # It ends before what it has read is stored.
                 self.reader._save = lambda: None  # type: ignore[method-assign]  # a crash
@@ -105,7 +105,7 @@ def test_pieces_of_any_length_have_the_same_sum(monkeypatch: Any, tmp_path: Path
         file.write(b"x" * 2000 + b"\n")
     disk.write([{"time": _TIMES[0], "key": "ml/a", "promptTokens": 1}] * 20)
     for length in (150, 151, 499, 5000):
-        monkeypatch.setattr(ledger_file, "_PIECE", length)
+        monkeypatch.setattr(ledgers, "_PIECE", length)
         (tmp_path / LEDGER).unlink(missing_ok=True)
         reader = disk.new()
         looks = 1

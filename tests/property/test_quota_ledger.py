@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 
 from modelplane.api.fields.pods.engines import Role
 from modelplane.scheduler import Accounting, Cluster, Deployment, Device, Fleet, Limit, Pool, Quota, Replica
-from modelplane.scheduler.capacity.capacity_ledger import Ledger
+from modelplane.scheduler.capacity_ledger import Ledger
 from modelplane.scheduler.filters.device_requests import measure_demand
 from modelplane.scheduler.placement.selection import Selection
-from modelplane.scheduler.preemption.reservation import Reservation
-from modelplane.scheduler.quotas.quota_ledger import QuotaLedger, Standing
-from modelplane.scheduler.quotas.quotas import DeviceKey
+from modelplane.scheduler.quota_ledger import QuotaLedger, Reservation, Standing
+from modelplane.scheduler.quotas import DeviceKey
 from modelplane.scheduler.search.search_budget import SearchBudget
 from modelplane.scheduler.types import PlacedEngine, PlacedMember, ResolvedRequest
 

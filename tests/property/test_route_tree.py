@@ -15,8 +15,15 @@ from modelplane.api.model_service import ModelService
 from modelplane.api.names import name_backend, name_front
 from modelplane.api.schema.decode import decode_as
 from modelplane.gateway.destinations import Destinations
-from modelplane.gateway.gateway_api.implementations import IMPLEMENTATIONS, OTHER, Implementation
-from modelplane.gateway.gateway_api.route_tree import HEADER, MOST, ROUTE, build_routes
+from modelplane.gateway.gateway_api.route_tree import (
+    HEADER,
+    IMPLEMENTATIONS,
+    MOST,
+    OTHER,
+    ROUTE,
+    Implementation,
+    build_routes,
+)
 from modelplane.gateway.services import Selected, find_rewriting, select
 from support.http_route_semantics import NOT_FOUND, Gateway, Request
 from support.third_party_crds import problems, schemas

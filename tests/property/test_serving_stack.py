@@ -9,7 +9,7 @@ from modelplane.api.clouds.serving_stack import ServingStack
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Desired, Request, Unknown
 from modelplane.compose.kinds import COMPOSERS
-from modelplane.compose.serving_stack.stack_facts import StackFacts
+from modelplane.compose.serving_stack.component import StackFacts
 
 SEEN: tuple[dict[str, Any] | None, ...] = (
     None,

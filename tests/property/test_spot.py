@@ -13,8 +13,7 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from modelplane.api.fields.deployment.placement_settings import PlacementPolicy
-from modelplane.api.fields.deployment.spot_settings import SpotFallback
+from modelplane.api.fields.deployment.placement_settings import PlacementPolicy, SpotFallback
 from modelplane.compose.cluster.noticed_nodes import BLOCKED
 from modelplane.compose.deployment.fleet_snapshot import evicted_before
 from modelplane.scheduler import (

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from modelplane.api.fields.cluster.devices import Device
 from modelplane.api.fields.cluster.node_pools import NodePool
 from modelplane.api.fields.cluster.usable_capacity import Loss
-from modelplane.compose.cluster.capacity.capacity_facts import (
+from modelplane.compose.cluster.capacity_facts import (
     ClaimFacts,
     DeviceFacts,
     DeviceKind,
@@ -17,7 +17,7 @@ from modelplane.compose.cluster.capacity.capacity_facts import (
     SliceFacts,
     Taint,
 )
-from modelplane.compose.cluster.capacity.observed_capacity import Cluster, Observation, observe
+from modelplane.compose.cluster.observed_capacity import Cluster, Observation, observe
 
 DRIVERS = ("gpu.example.com", "nic.example.com")
 CLASS = tuple(Device(name=each[:3], driver=each, device_class_name=each, count=3) for each in DRIVERS)

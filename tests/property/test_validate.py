@@ -8,9 +8,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modelplane.offline.files.scalars import NotFinite, resolve
 from modelplane.offline.files.tree import Document, parse_documents
-from modelplane.offline.files.yaml_output import to_yaml
+from modelplane.offline.files.yaml_text import NotFinite, resolve, to_yaml
 from modelplane.offline.plan.fleet_of_files import assemble
 from modelplane.offline.plan.placements import plan
 from modelplane.offline.render.rendering import render

@@ -18,16 +18,16 @@ from modelplane.controllers import fleet_resources
 from modelplane.controllers.clusters.cluster_connection import Connection
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.clusters.kubeconfigs import Kubeconfigs
-from modelplane.controllers.clusters.tokens.token_renewal import Credentials
+from modelplane.controllers.clusters.token_renewal import Credentials
 from modelplane.controllers.runnable import run_all
 from modelplane.install import cluster_requirements
-from modelplane.install.permissions.identity_permissions import INFERENCE_CLUSTER
+from modelplane.install.identity_permissions import INFERENCE_CLUSTER
 from modelplane.kube import errors, resources, timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
+from modelplane.kube.kubeconfig_secret import Lifetime, decode_claims
 from modelplane.kube.resources import Object
-from modelplane.kube.token_claims import Lifetime, decode_claims
-from modelplane.local.kubernetes.certificate_files import Pki
+from modelplane.local.kubernetes.control_plane import Pki
 from support.attacked import Attacked, attacked, eventually
 from support.controllers import running_controllers
 from support.fleets import ControlPlane

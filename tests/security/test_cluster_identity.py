@@ -15,14 +15,14 @@ import pytest
 from modelplane.api.meta import GATEWAY_NAME
 from modelplane.compose import copy_access
 from modelplane.compose.cluster.cluster_namespace import MADE
-from modelplane.compose.serving_stack import nic_policy
+from modelplane.compose.serving_stack import cloud_components
 from modelplane.compose.serving_stack.cluster_gateway import ANSWER, CONTROLLER
 from modelplane.compose.serving_stack.traffic_policies import LIMITS, REQUESTS, policies
 from modelplane.controllers import fleet_resources
 from modelplane.controllers.clusters.copy_namespaces import CopyAccess
+from modelplane.install import admission_policies as admission
 from modelplane.install import cluster_requirements
-from modelplane.install.admission import policies as admission
-from modelplane.install.permissions.identity_permissions import INFERENCE_CLUSTER
+from modelplane.install.identity_permissions import INFERENCE_CLUSTER
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from support.attacked import eventually
@@ -473,11 +473,11 @@ def definition(group: str, version: str, kind: str, plural: str, scope: str) -> 
     }
 
 
-def cards(name: str = nic_policy.KEY, **changed: Any) -> dict[str, Any]:
+def cards(name: str = cloud_components.NIC_POLICY_KEY, **changed: Any) -> dict[str, Any]:
     """Return the NicClusterPolicy of a stack, with a changed driver or with further parts."""
     parts = {
-        part: {"image": image, "repository": nic_policy.REPOSITORY, "version": version}
-        for part, (image, version) in nic_policy.IMAGES.items()
+        part: {"image": image, "repository": cloud_components.NIC_REPOSITORY, "version": version}
+        for part, (image, version) in cloud_components.NIC_IMAGES.items()
     }
     spec = {
         **parts,

@@ -2,13 +2,13 @@
 
 import pytest
 
-from modelplane.kubelet.runtime.containers.cli import RUNTIME_KINDS, Choice
-from modelplane.kubelet.runtime.containers.container_arguments import (
+from modelplane.kubelet.runtime.container_arguments import (
     ContainerIdentity,
     ContainerInputs,
     CreateArguments,
     create_arguments,
 )
+from modelplane.kubelet.runtime.container_cli import RUNTIME_KINDS, Choice
 from support.rejections import message_of
 
 POD = {"metadata": {"name": "engine"}, "spec": {"containers": [{"name": "engine"}]}}

@@ -10,8 +10,7 @@ from modelplane.local.home import Home
 from modelplane.local.kubernetes.ports import Ports
 from modelplane.local.settings import Settings
 from modelplane.local.supervision import processes, spawn
-from modelplane.local.supervision.processes import CONTROL_PLANE, Process
-from modelplane.local.supervision.readiness_checks import Lived
+from modelplane.local.supervision.processes import CONTROL_PLANE, Lived, Process
 
 
 def test_a_program_of_the_control_plane_gets_none_of_them(

@@ -16,7 +16,7 @@ import pytest
 from modelplane.compose.cluster.cluster_namespace import MADE, OURS
 from modelplane.controllers import fleet_resources
 from modelplane.install import cluster_requirements
-from modelplane.install.permissions.identity_permissions import INFERENCE_CLUSTER
+from modelplane.install.identity_permissions import INFERENCE_CLUSTER
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from support.attacked import eventually

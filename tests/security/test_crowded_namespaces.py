@@ -14,14 +14,14 @@ import pytest
 
 from modelplane.api.meta import API_VERSION
 from modelplane.controllers.fleet_resources import MODEL_ENDPOINTS, MODEL_SERVICES
-from modelplane.controllers.gateway import endpoint_shares
+from modelplane.controllers.gateway import fleet_routes
 from modelplane.gateway.envoy.envoy_files import render_files
 from modelplane.gateway.envoy.envoy_routes import count_endpoints
 from modelplane.gateway.route_table import Backend, Front, Listener, Route, Table
-from modelplane.host.private_files import write_private
+from modelplane.host.file_system import write_private
 from modelplane.kube import resources
-from modelplane.proxy.directory import GatewayDirectory
 from modelplane.proxy.interface import FLEET_LISTENER
+from modelplane.proxy.proxies import GatewayDirectory
 from support.attacked import Attacked, eventually
 from support.controllers import running_controllers
 from support.patience import PATIENCE_S
@@ -36,7 +36,7 @@ GROUP = "example.com/group"
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoint_shares, "MOST_IN_NAMESPACE", MOST)
+    monkeypatch.setattr(fleet_routes, "MOST_IN_NAMESPACE", MOST)
 
 
 def endpoint(namespace: str, name: str, group: str) -> dict[str, Any]:

@@ -1,10 +1,8 @@
 """Pods of engines: no token, no privileges, no devices past their claims, nothing that a cluster adds."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from modelplane.api import labels
 from modelplane.api.fields.pods.pod_keys import ACCEPTED_KEYS, REFUSED_VARIABLES, TEAMS_DOMAIN
@@ -12,9 +10,9 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Desired, Keep
 from modelplane.compose.replica.backends.workload import with_spec_hash
+from support.goldens import GOLDENS
 from support.replicas import cluster, composed, engine, gang, member, replica
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "composition" / "model_replica"
 KEY = "model-serving-qwen"
 
 
@@ -81,7 +79,7 @@ def test_pods_of_an_earlier_version_are_not_replaced_for_it(shape: Any, key: str
     ],
 )
 def test_a_workload_of_an_earlier_version_is_recognized(case: str, key: str, written_hash: str) -> None:
-    wire = yaml.safe_load((GOLDEN / case / "input.yaml").read_text())
+    wire = GOLDENS.input(f"model_replica/{case}")
     metadata = {"name": "qwen", "annotations": {labels.SPEC_HASH: written_hash}}
     written = {"kind": "Deployment", "metadata": metadata, "spec": {"replicas": 1}}
     said = composed(decode_as(ModelReplica, wire["owner"]), {key: written}, **wire["required"])

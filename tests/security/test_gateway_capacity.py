@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from modelplane.gateway.envoy.type_urls import RESOURCE_MONITORS
+from modelplane.gateway.envoy.envoy_names import RESOURCE_MONITORS
 from modelplane.gateway.route_table import Backend, Route
-from modelplane.host.private_files import write_private
+from modelplane.host.file_system import write_private
 from modelplane.proxy import envoy_bootstrap, module
 from support.envoys import EVENTS, Engine, Gateway, engines, free_ports, running_envoy, service
 from support.patience import PATIENCE_S

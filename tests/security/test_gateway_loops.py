@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from modelplane.gateway.envoy.loops import MOST_HOPS
+from modelplane.gateway.envoy.rewrite import MOST_HOPS
 from modelplane.gateway.route_table import Backend
 from support.envoys import Gateway, engines, free_ports, running_envoy, service
 

@@ -2,11 +2,10 @@
 
 import pytest
 
-from modelplane.compose.cache.cache_volume import MARKER
-from modelplane.compose.cache.hydration_requirements import REQUIREMENTS
-from modelplane.kubelet.engines import allowed
+from modelplane.compose.cache.hydration_program import REQUIREMENTS
+from modelplane.compose.cache.source_jobs import MARKER
+from modelplane.kubelet.engines import allowed, llama_cpp_flags
 from modelplane.kubelet.engines.allow_list import Place
-from modelplane.kubelet.engines.llama_cpp import flags
 from modelplane.user_error import UserError
 from support.rejections import message_of
 
@@ -184,7 +183,7 @@ LLAMA_ATTACKS = (
 @pytest.mark.parametrize("flag", LLAMA_ATTACKS.split())
 def test_llama_cpp_knows_no_other_flag_for_files_and_addresses(flag: str) -> None:
     with pytest.raises(UserError):
-        flags.parse([flag, "/home/me"], {})
+        llama_cpp_flags.parse([flag, "/home/me"], {})
 
 
 @pytest.mark.parametrize(

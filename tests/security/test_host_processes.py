@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 
 from modelplane.api.rejected import Rejected
-from modelplane.compose.added_images import HYDRATION
-from modelplane.compose.cache.cache_volume import MARKER
-from modelplane.compose.cache.hydration_program import PROGRAM
-from modelplane.compose.cache.hydration_requirements import REQUIREMENTS
+from modelplane.compose.added_containers import HYDRATION
+from modelplane.compose.cache.hydration_program import PROGRAM, REQUIREMENTS
+from modelplane.compose.cache.source_jobs import MARKER
 from modelplane.kubelet.engines import allowed, launchers
 from modelplane.kubelet.engines.allow_list import AllowList, Place
 from support.rejections import message_of

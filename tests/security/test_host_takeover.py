@@ -14,10 +14,9 @@ import pytest
 
 import modelplane
 from modelplane.api import labels
-from modelplane.compose.added_images import ENDPOINT_PICKER, HYDRATION
-from modelplane.compose.cache.cache_volume import MARKER
-from modelplane.compose.cache.hydration_program import PROGRAM, SOURCES_PROGRAM
-from modelplane.compose.cache.hydration_requirements import REQUIREMENTS
+from modelplane.compose.added_containers import ENDPOINT_PICKER, HYDRATION
+from modelplane.compose.cache.hydration_program import PROGRAM, REQUIREMENTS, SOURCES_PROGRAM
+from modelplane.compose.cache.source_jobs import MARKER
 from support.fleets import Fleet, fleet_of_processes
 from support.patience import PATIENCE_S
 

@@ -14,10 +14,10 @@ from modelplane.api.inference_gateway import KeyGrant
 from modelplane.api.meta import API_VERSION
 from modelplane.api.model_key import ModelKey
 from modelplane.controllers.fleet_resources import INFERENCE_GATEWAYS, resource_of_kind
-from modelplane.gateway.envoy.filters.module_filters import KEYS
+from modelplane.gateway.envoy.module_filters import KEYS
 from modelplane.gateway.module_files.keys import KeyFile, KeyTable, build_key_table
-from modelplane.proxy.directory import GatewayDirectory
-from modelplane.proxy.files import write
+from modelplane.proxy.envoy_directory import write
+from modelplane.proxy.proxies import GatewayDirectory
 from support.attacked import Attacked, eventually
 from support.controllers import running_controllers
 from support.one_url import front, gateway_of

@@ -7,14 +7,14 @@ import pytest
 
 from modelplane.api import labels
 from modelplane.api.schema.decode import decode_as
-from modelplane.compose.cache.cache_facts import CacheFacts
 from modelplane.compose.composition import Composition, Desired, Keep, Request, Unknown
+from modelplane.compose.facts import CacheFacts
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.workload_kinds import Place, rows
 from modelplane.controllers import fleet_resources
 from modelplane.controllers.fleet_resources import of_row
 from modelplane.kube import resources
-from modelplane.local.builds import binary
+from modelplane.local import binary
 from modelplane.local.home import Home
 from support.attacked import Attacked, attacked
 from support.fleets import ControlPlane, control_plane_of

@@ -10,7 +10,7 @@ import yaml
 from modelplane.api.kinds import KINDS
 from modelplane.api.meta import GROUP
 from modelplane.controllers import fleet_resources
-from modelplane.install.object_quotas import build_quota as manifest
+from modelplane.install.manifests import build_quota as manifest
 from modelplane.kube import errors
 from modelplane.kube.resources import Resource
 from support.attacked import Attacked

@@ -17,11 +17,11 @@ import pytest
 from modelplane.api.meta import API_VERSION
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.schema.decode import decode_as
-from modelplane.compose.cache import cache_turns
-from modelplane.compose.cache.cache_facts import CacheFacts
+from modelplane.compose.cache import cache_coverage
 from modelplane.compose.cache.hydration_program import SOURCES_PROGRAM
 from modelplane.compose.cache.model_cache import compose, requirements
 from modelplane.compose.composition import Composition, Desired, Request
+from modelplane.compose.facts import CacheFacts
 
 DAY_S = 24 * 3600
 HOPELESS = 65
@@ -197,7 +197,7 @@ def test_sixty_caches_of_a_team_take_two_turns_and_another_team_has_its_own() ->
     made = {each["metadata"]["name"]: composed(each, many) for each in many}
     assert [name for name, result in made.items() if jobs(result)] == ["c-00", "c-01"]
     last = made["c-59"]
-    assert last.status["clusters"][0]["message"] == cache_turns.WAITING
+    assert last.status["clusters"][0]["message"] == cache_coverage.WAITING
     assert last.unsatisfied, "it is composed again when another cache of the namespace changes"
     assert jobs(composed(cache(0, "team"), [cache(0, "team")]))
 

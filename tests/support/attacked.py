@@ -18,8 +18,8 @@ from modelplane.controllers import fleet_resources
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource
-from modelplane.local.kubernetes import bulk_apply, cluster_objects, machine_permissions
-from modelplane.proxy.directory import GatewayDirectory
+from modelplane.local.kubernetes import cluster_objects
+from modelplane.proxy.proxies import GatewayDirectory
 from support.controllers import running_controllers
 from support.fleets import ControlPlane
 from support.patience import PATIENCE_S
@@ -125,9 +125,9 @@ async def attacked(
     async with _administrator(control_plane) as client, _administrator(place) as there:
         await _install(client, [crd(kind) for kind in KINDS])
         await _install(there, cluster_objects.load_gateway_api())
-        for manifest in [*machine_permissions.build_fleet_roles(), *_fleet(place.home.controller_kubeconfig)]:
+        for manifest in [*cluster_objects.build_fleet_roles(), *_fleet(place.home.controller_kubeconfig)]:
             await client.apply(manifest)
-        for manifest in [*machine_permissions.build_cluster_roles(), *cluster_objects.build_gateway(8081)]:
+        for manifest in [*cluster_objects.build_cluster_roles(), *cluster_objects.build_gateway(8081)]:
             await there.apply(manifest)
         yield Attacked(control_plane, client, there)
 
@@ -139,7 +139,7 @@ def _administrator(plane: ControlPlane) -> Client:
 async def _install(client: Client, kinds: list[Object]) -> None:
     for manifest in kinds:
         await client.apply(manifest)
-    await bulk_apply.wait_until_established(client, [kind["metadata"]["name"] for kind in kinds])
+    await cluster_objects.wait_until_established(client, [kind["metadata"]["name"] for kind in kinds])
 
 
 def _fleet(kubeconfig: Path) -> list[Object]:

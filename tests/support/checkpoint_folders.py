@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from modelplane.sizing.tensors import Tensor
+from modelplane.sizing.loaded_weights import Tensor
 from support.checkpoint_shapes import Checkpoint, safetensors
 
 _SHARD = 5 * 10**9

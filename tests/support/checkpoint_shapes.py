@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from modelplane.sizing.tensors import Tensor
+from modelplane.sizing.loaded_weights import Tensor
 
 Shapes = Iterator[Tensor]
 

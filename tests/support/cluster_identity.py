@@ -11,10 +11,10 @@ from modelplane.api.schema.crd import crd
 from modelplane.controllers import fleet_resources
 from modelplane.controllers.clusters.copy_namespaces import CopyAccess
 from modelplane.install import cluster_requirements
-from modelplane.install.permissions.identity_permissions import INFERENCE_CLUSTER
+from modelplane.install.identity_permissions import INFERENCE_CLUSTER
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
-from modelplane.local.kubernetes.bulk_apply import wait_until_established
+from modelplane.local.kubernetes.cluster_objects import wait_until_established
 from support.attacked import eventually
 from support.fleets import ControlPlane
 from support.service_accounts import kubeconfig

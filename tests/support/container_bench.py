@@ -14,15 +14,15 @@ from modelplane.api.rejected import Rejected
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource
 from modelplane.kubelet.cannot_start import CannotStart
-from modelplane.kubelet.logs.log_files import Selection
+from modelplane.kubelet.log_files import Selection
 from modelplane.kubelet.machine import Machine
 from modelplane.kubelet.pod_events import Recorder
-from modelplane.kubelet.pods import narrowing
+from modelplane.kubelet.pods import views
 from modelplane.kubelet.pods.views import Waiting
 from modelplane.kubelet.records import AgentDirectory, Attempt, ContainerDirectory, PodRecord
-from modelplane.kubelet.runtime.containers import pod_network
-from modelplane.kubelet.runtime.containers.cli import Choice, ContainerRuntimes
-from modelplane.kubelet.runtime.containers.container_runtime import PodContainers
+from modelplane.kubelet.runtime import pod_network
+from modelplane.kubelet.runtime.container_cli import Choice, ContainerRuntimes
+from modelplane.kubelet.runtime.container_runtime import PodContainers
 from modelplane.kubelet.runtime.protocol import Runtime
 from modelplane.kubelet.runtime.runtime_choice import Runtimes
 from support.fake_docker import IMAGE, FakeDocker
@@ -76,7 +76,7 @@ class Bench:
         assert self.whole is not None
         directory = self.machine.directory.get_pod(RECORD.uid).get_container(name)
         runtime = await self.runtime()
-        return await runtime.start(narrowing.select_container(self.whole, name), directory, self.told.append)
+        return await runtime.start(views.select_container(self.whole, name), directory, self.told.append)
 
     async def refused(self, pod: Object) -> Rejected:
         with pytest.raises(CannotStart) as caught:

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from modelplane.controllers import fleet_resources
-from modelplane.controllers.helm.process import Program
+from modelplane.controllers.helm.helm_program import Program
 from modelplane.controllers.manager import Manager
 from modelplane.kube.client import Client
 from modelplane.proxy.interface import Proxy

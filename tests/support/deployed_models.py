@@ -8,9 +8,8 @@ from typing import Any
 from modelplane.api.schema.decode import encode
 from modelplane.catalogue.catalogue_files import load_catalogue
 from modelplane.catalogue.inference_classes import build_class
-from modelplane.offline.files.yaml_output import to_yaml
-from modelplane.offline.models.engine_containers import Engine
-from modelplane.offline.models.model_manifests import ModelSettings, make_name
+from modelplane.offline.files.yaml_text import to_yaml
+from modelplane.offline.models.model_manifests import Engine, ModelSettings, make_name
 from modelplane.offline.models.proposals import Proposed, propose
 from modelplane.sizing.architecture import parse_architecture
 from modelplane.sizing.loaded_weights import PRECISIONS, sum_weights

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx2
 
-from modelplane.controllers.election.leader import Election
+from modelplane.controllers.leader import Election
 from modelplane.kube.client import Client
 
 

@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from modelplane.local import setup
-from modelplane.local.builds import binary
+from modelplane.local import binary, setup
 from modelplane.local.home import Home
 from modelplane.local.supervision import lifecycle
 from modelplane.local.supervision.processes import CONTROL_PLANE

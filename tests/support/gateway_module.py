@@ -14,10 +14,10 @@ import aiohttp
 from aiohttp import web
 
 from modelplane.gateway.envoy import access_log, rewrite
-from modelplane.gateway.envoy.type_urls import ENVOY, HTTP_FILTERS
+from modelplane.gateway.envoy.envoy_names import ENVOY, HTTP_FILTERS
 from modelplane.gateway.route_table import Front, Listener
-from modelplane.host.private_files import write_private
-from modelplane.local.builds import gateway_module
+from modelplane.host.file_system import write_private
+from modelplane.local import gateway_module
 from modelplane.proxy import admin
 from support.envoys import Gateway, free_ports, running_envoy
 from support.patience import PATIENCE_S

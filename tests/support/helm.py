@@ -1,8 +1,7 @@
 """Helm releases in tests: none at all, charts of the project's own, and servers of charts."""
 
 from modelplane.controllers.clusters.connections import Clusters
-from modelplane.controllers.helm.host import Host
-from modelplane.controllers.helm.process import Program
+from modelplane.controllers.helm.helm_program import Host, Program
 from modelplane.controllers.helm.release_control import Releases
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from modelplane.gateway.gateway_api.implementations import Implementation
+from modelplane.gateway.gateway_api.route_tree import Implementation
 
 _MOST_PASSES = 8
 

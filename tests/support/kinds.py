@@ -10,7 +10,7 @@ from modelplane.controllers.fleet_resources import resource_for
 from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.local.kubernetes import bulk_apply
+from modelplane.local.kubernetes import cluster_objects
 from support.patience import PATIENCE_S
 
 
@@ -20,7 +20,7 @@ async def install(client: Client, others: Iterable[Object] = ()) -> None:
     definitions = [*(crd(kind) for kind in ours), *others]
     for definition in definitions:
         await client.apply(definition)
-    await bulk_apply.wait_until_established(client, [each["metadata"]["name"] for each in definitions])
+    await cluster_objects.wait_until_established(client, [each["metadata"]["name"] for each in definitions])
     async with asyncio.timeout(PATIENCE_S):
         for definition in definitions:
             await _open(client, definition)

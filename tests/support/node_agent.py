@@ -18,8 +18,7 @@ from modelplane.kubelet.pods import pods
 from modelplane.kubelet.records import AgentDirectory, Attempt
 from modelplane.local import settings
 from modelplane.local.home import Home
-from modelplane.local.kubernetes.certificate_files import Pki
-from modelplane.local.kubernetes.control_plane import NODE
+from modelplane.local.kubernetes.control_plane import NODE, Pki
 from support.patience import PATIENCE_S
 
 IMAGE = "ghcr.io/ggml-org/llama.cpp:server"

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import yaml
 
-from golden.test_composition import CASES, FOLDER, compose
+from golden.test_composition import compose
 from modelplane.api.kinds import KINDS
 from modelplane.compose import owner_status
 from modelplane.compose.composition import Blocked
+from support.goldens import GOLDENS
 
 RECORD = Path(__file__).parents[1] / "golden" / "health.json"
 """What tools of deployment call each state: its health by Argo CD, and its status by kstatus."""
@@ -33,15 +33,11 @@ def recorded() -> dict[str, dict[str, str]]:
 
 
 def _composed() -> Iterator[tuple[str, Object]]:
-    for path in CASES:
-        case = yaml.safe_load(path.read_text())
+    for name in GOLDENS.names():
+        case = GOLDENS.input(name)
         done = compose(case)
         if not isinstance(done, Blocked):
-            yield _name(path), with_status(case["owner"], done, case.get("observed", {}))
-
-
-def _name(path: Path) -> str:
-    return str(path.parent.relative_to(FOLDER))
+            yield name, with_status(case["owner"], done, case.get("observed", {}))
 
 
 def with_status(owner: Object, composition: Any, observed: Mapping[str, Any]) -> Object:

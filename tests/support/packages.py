@@ -1,9 +1,7 @@
 """A small image in place of a Python with everything, for packages of tests."""
 
-from modelplane.crossplane.package.images.blobs import Blobs
-from modelplane.crossplane.package.images.image_entries import File
-from modelplane.crossplane.package.images.oci import Image, Platform
-from modelplane.crossplane.package.package_addresses import Version
+from modelplane.crossplane.package.metadata import Version
+from modelplane.crossplane.package.oci import Blobs, File, Image, Platform
 
 VERSION = Version("1.2.3")
 

@@ -16,12 +16,17 @@ from pathlib import Path
 
 import click
 
-from modelplane.crossplane.package.images import image_archive
-from modelplane.crossplane.package.images.blobs import Blobs
-from modelplane.crossplane.package.images.image_entries import ANYONE_MAY_WRITE, Entry, File, Folder
-from modelplane.crossplane.package.images.oci import Image, this_platform
-from modelplane.crossplane.package.python import interpreter
-from modelplane.crossplane.package.python.libraries import libraries
+from modelplane.crossplane.package import oci, runtime
+from modelplane.crossplane.package.oci import (
+    ANYONE_MAY_WRITE,
+    Blobs,
+    Entry,
+    File,
+    Folder,
+    Image,
+    this_platform,
+)
+from modelplane.crossplane.package.runtime import libraries
 from support.fake_docker import IMAGE
 
 PROGRAMS = ("podman", "runc")
@@ -128,7 +133,7 @@ def _storage(folder: Path) -> str:
 
 def _write_image(path: Path, scratch: Path) -> None:
     """Write an image of the running Python, as ``podman load`` reads it."""
-    python = interpreter.running()
+    python = runtime.running()
     files = [*python.files(_PREFIX), File("bin/true", Path("/bin/true").resolve(), executable=True)]
     entries: list[Entry] = [*files, *libraries(files, f"{_PREFIX}/lib"), Folder("tmp", ANYONE_MAY_WRITE)]
     config = {
@@ -138,7 +143,7 @@ def _write_image(path: Path, scratch: Path) -> None:
     blobs = Blobs(scratch)
     image = Image(this_platform(), config, (blobs.add_entries(entries),))
     name, _, tag = IMAGE.rpartition(":")
-    image_archive.write(path, image, blobs, name, tag)
+    oci.write(path, image, blobs, name, tag)
 
 
 if __name__ == "__main__":

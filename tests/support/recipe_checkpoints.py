@@ -7,7 +7,7 @@ converted.
 from dataclasses import replace
 from typing import Any
 
-from modelplane.sizing.tensors import Tensor
+from modelplane.sizing.loaded_weights import Tensor
 from support.checkpoint_shapes import CHECKPOINTS, GENERATORS, Checkpoint, Shapes
 
 _GEMMA = CHECKPOINTS["google/gemma-3-4b-it"]

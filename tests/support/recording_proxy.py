@@ -14,7 +14,7 @@ import psutil
 import yaml
 from aiohttp import web
 
-from modelplane.local.kubernetes.certificate_files import Pki
+from modelplane.local.kubernetes.control_plane import Pki
 from support import certificates
 from support.fleets import ControlPlane
 

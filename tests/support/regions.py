@@ -8,8 +8,8 @@ from modelplane.api.inference_gateway import Backend
 from modelplane.api.model_service import ModelService
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Blocked, Composition, Request, Unknown
+from modelplane.compose.facts import ServiceFacts
 from modelplane.compose.service.model_service import compose
-from modelplane.compose.service.service_facts import ServiceFacts
 
 API = "modelplane.ai/v1alpha1"
 NAMESPACE = "ml"

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from modelplane.compose.clouds.table import RECIPES
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.clusters.kubeconfigs import Kubeconfigs
-from modelplane.controllers.clusters.tokens.token_renewal import Credentials
+from modelplane.controllers.clusters.token_renewal import Credentials
 from modelplane.controllers.fleet_resources import resource_for, resource_of_kind
 from modelplane.controllers.runnable import run_all
 from modelplane.kube.client import Client

@@ -17,9 +17,8 @@ from modelplane.api.schema.decode import decode_as
 from modelplane.compose import owner_status
 from modelplane.compose.composition import Composition, Desired, Request
 from modelplane.compose.deployment import model_deployment
-from modelplane.compose.deployment.deployment_facts import DeploymentFacts, DeploymentRequest
-from modelplane.deciders.canary.decision import Decision, Outcome
-from modelplane.deciders.canary.state import UNDECIDED, Observed
+from modelplane.compose.facts import DeploymentFacts, DeploymentRequest
+from modelplane.deciders.canary import UNDECIDED, Decision, Observed, Outcome
 from modelplane.deciders.cluster_health import (
     ClusterSeen,
     Evidence,

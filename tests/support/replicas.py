@@ -6,8 +6,8 @@ from typing import Any
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Blocked, Composition, Request
+from modelplane.compose.facts import ReplicaFacts
 from modelplane.compose.replica.model_replica import compose, requirements
-from modelplane.compose.replica.replica_facts import ReplicaFacts
 
 CLAIM = ({"name": "gpu", "deviceClassName": "gpu.nvidia.com"},)
 

@@ -15,6 +15,7 @@ from modelplane.local.home import Home
 from support import stand_in_engine
 from support.fleets import Fleet
 from support.gateway_module import library
+from support.patience import LOOK_S
 
 NAMESPACE = "team-rolling"
 _PATIENCE_S = 300.0
@@ -106,8 +107,28 @@ class Deployed:
         end = time.monotonic() + _PATIENCE_S
         while not ((said := self.rollout("status")).startswith(beginning) and also(said)):
             assert time.monotonic() < end, (said, self.get("mr,pods"))
-            time.sleep(0.2)
+            time.sleep(LOOK_S)
         return said
+
+    @contextmanager
+    def phases_of_canary(self) -> Iterator[list[str]]:
+        """Watch the deployment; the list has, at the end, every phase of its canary that was written."""
+        watch = ["get", "md", self.name, "-n", NAMESPACE, "--watch"]
+        phase = """jsonpath={.status.rollout.canary.phase}{"\\n"}"""
+        with subprocess.Popen(
+            [sys.executable, "-m", "modelplane.cli.main", "kubectl", *watch, "-o", phase],
+            env={"MODELPLANE_HOME": str(self.fleet.home.root), "PATH": ""},
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as watching:
+            assert watching.stdout
+            watching.stdout.readline()  # of the deployment as it is: the watch goes on from there
+            phases: list[str] = []
+            try:
+                yield phases
+            finally:
+                watching.terminate()
+                phases += watching.stdout.read().split()
 
     def until_complete(self) -> str:
         """Wait until every replica has the template and serves; return the status."""
@@ -119,7 +140,7 @@ class Deployed:
         end = time.monotonic() + _PATIENCE_S
         while (found := self.by_revision()) != expected:
             assert time.monotonic() < end, (found, expected)
-            time.sleep(0.2)
+            time.sleep(LOOK_S)
 
     def get(self, kinds: str, *arguments: str) -> str:
         """Return what ``kubectl get`` prints of the namespace."""

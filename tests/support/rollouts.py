@@ -11,10 +11,9 @@ from modelplane.api.schema.decode import decode_as
 from modelplane.compose import owner_status
 from modelplane.compose.composition import Composition, Desired, Request, Requirement
 from modelplane.compose.deployment import model_deployment
-from modelplane.compose.deployment.deployment_facts import DeploymentFacts
+from modelplane.compose.facts import DeploymentFacts
 from modelplane.compose.readiness import holds
-from modelplane.deciders.canary.decision import Decision, Outcome
-from modelplane.deciders.canary.state import UNDECIDED, Observed
+from modelplane.deciders.canary import UNDECIDED, Decision, Observed, Outcome
 from modelplane.offline.plan.fleet_of_files import assemble
 from support.manifests import CLASS, DEPLOYMENT, cluster, joined, loaded
 

@@ -14,9 +14,8 @@ from pathlib import Path
 from modelplane.gateway.envoy.envoy_files import render_files
 from modelplane.gateway.module_files.keys import KeyEntry, KeyFile, NamespaceEntry
 from modelplane.gateway.module_files.models import AliasEntry, ModelFile, ServiceEntry
-from modelplane.gateway.route_table import Backend, Front, Listener, Route, Table
-from modelplane.gateway.tls import Certificate, Tls
-from modelplane.proxy import usage_files
+from modelplane.gateway.route_table import Backend, Certificate, Front, Listener, Route, Table, Tls
+from modelplane.proxy import envoy_directory
 from support.certificates import server_pair
 from support.envoys import LOCAL
 from support.patience import PATIENCE_S
@@ -169,7 +168,7 @@ class Churn:
             LOCAL,
             Front(self._keys(), self._models(names)),
             Tls((self._certificate,)),
-            usage_files.USAGE_LOG,
+            envoy_directory.USAGE_LOG,
         )
 
     def _backend(self, name: str, port: int, weight: int = 1) -> Backend:
@@ -204,7 +203,7 @@ class Churn:
         """Write the configuration and wait until it is in force."""
         mark = str(next(self._numbers))
         began = time.monotonic()
-        usage_files.write(self.directory, render_files(Table((self._listener(mark),))))
+        envoy_directory.write(self.directory, render_files(Table((self._listener(mark),))))
         await self._until(OPERATOR, f"/settled/{mark}/x", {503})
         self.slowest_s = max(self.slowest_s, time.monotonic() - began)
         # Another worker may be a moment behind.

@@ -8,7 +8,7 @@ import os
 import signal
 
 from modelplane.cli.main import main
-from modelplane.controllers.election.leader import Election
+from modelplane.controllers.leader import Election
 
 _look = Election.fence
 _told: list[int] = []

@@ -9,7 +9,7 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from modelplane.controllers.metrics.state_samples import State, samples
+from modelplane.controllers.state_samples import State, samples
 from modelplane.telemetry import metrics, server
 from modelplane.telemetry.metric_definitions import METRICS, Program, Sample
 from support.patience import PATIENCE_S

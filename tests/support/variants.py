@@ -14,8 +14,8 @@ from modelplane.compose import owner_status
 from modelplane.compose.composition import Composition, Desired, Request, Requirement
 from modelplane.compose.conditions import join_same_type
 from modelplane.compose.deployment import model_deployment
-from modelplane.compose.deployment.deployment_facts import DeploymentFacts
-from modelplane.compose.deployment.rollout.rollout_order import serves
+from modelplane.compose.deployment.rollout_order import serves
+from modelplane.compose.facts import DeploymentFacts
 from modelplane.compose.readiness import condition_of
 from modelplane.offline.files.sources import Source
 from modelplane.offline.files.store import load

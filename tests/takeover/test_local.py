@@ -29,7 +29,7 @@ from support.checkouts import FOLDER, ROOT
 from support.fleets import Fleet
 from support.installation import Installation
 from support.load import Load
-from support.patience import PATIENCE_S
+from support.patience import LOOK_S, PATIENCE_S
 
 pytestmark = pytest.mark.kubernetes
 
@@ -95,6 +95,9 @@ NEW_OBJECTS = {
 }
 """Objects that the last release did not have."""
 
+SPARSE_S = 5.0
+"""Time that a client pauses after an answer while minutes pass in which nothing but time does."""
+
 NEW_FILES: frozenset[str] = frozenset()
 """Files that the last release did not have."""
 
@@ -155,7 +158,7 @@ def take_over(fleet: Fleet) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while {name for name, pid in pids(fleet).items() if pid and pid != before[name]} != OURS:
         assert time.monotonic() < deadline, (before, pids(fleet))
-        time.sleep(0.2)
+        time.sleep(LOOK_S)
     assert "A fleet runs already" in fleet.modelplane("up"), "everything is ready"
 
 
@@ -264,7 +267,9 @@ def test_who_takes_over_under_load_restarts_nothing_and_no_request_fails(
             until_ready(fleet)
             load.until_answered(10)
             if checkout == ROOT:
+                usual, load.pause_s = load.pause_s, SPARSE_S
                 until_clusters_require_tokens(fleet)
+                load.pause_s = usual
                 load.until_answered(10)
             # Up to 0.6.0, an engine of one pod had a budget, which forbade no eviction.
             unlike = {each for each in there(fleet) ^ before if each[1] != "PodDisruptionBudget"}

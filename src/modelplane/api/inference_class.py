@@ -9,8 +9,7 @@ from typing import Annotated
 from modelplane.api import labels
 from modelplane.api.clouds.cloud_rows import Cloud
 from modelplane.api.clouds.cloud_settings import DiskSizeGb
-from modelplane.api.fields.cluster.device_prices import DevicePricing
-from modelplane.api.fields.cluster.devices import Device
+from modelplane.api.fields.cluster.devices import Device, DevicePricing
 from modelplane.api.meta import Model, ObjectMeta, Status
 from modelplane.api.schema.fields import LABEL_VALUE, Rule, about
 

@@ -13,8 +13,7 @@ import msgspec
 from modelplane.api import labels
 from modelplane.api.clouds.cloud_rows import Cloud, get_traits, list_clouds_where
 from modelplane.api.clouds.cluster_origin import CacheStorage, ClusterOrigin, Source
-from modelplane.api.fields.cluster.device_prices import DevicePricing
-from modelplane.api.fields.cluster.devices import Device
+from modelplane.api.fields.cluster.devices import Device, DevicePricing
 from modelplane.api.fields.cluster.drain_settings import (
     CORDONS,
     Cordon,
@@ -24,14 +23,20 @@ from modelplane.api.fields.cluster.drain_settings import (
     TaintEffect,
     find_strongest,
 )
-from modelplane.api.fields.cluster.eviction_notices import MAX_NOTICES, EvictionNotice
 from modelplane.api.fields.cluster.mutual_tls_settings import GatewaySettings, MutualTLSStatus
-from modelplane.api.fields.cluster.node_pools import AKS_POOL_NAME, MAX_CLOUD_POOL_NODES, Accounting, NodePool
+from modelplane.api.fields.cluster.node_pools import (
+    AKS_POOL_NAME,
+    MAX_CLOUD_POOL_NODES,
+    MAX_NOTICES,
+    Accounting,
+    EvictionNotice,
+    NodePool,
+)
 from modelplane.api.fields.cluster.stack_components import COMPONENTS, ComponentSettings, ServingProfile
 from modelplane.api.fields.cluster.usable_capacity import CapacitySource, UsableCapacity
+from modelplane.api.fields.pods.engines import ServingBackend
 from modelplane.api.fields.pods.pod_keys import PodKeys
 from modelplane.api.fields.pods.pod_scheduler import PodScheduler
-from modelplane.api.fields.pods.serving_backend import ServingBackend
 from modelplane.api.listing import join_alternatives
 from modelplane.api.meta import Model, ObjectMeta, Status
 from modelplane.api.schema.fields import DNS_LABEL, DNS_SUBDOMAIN, LABEL_VALUE, QUALIFIED_NAME, Rule, about

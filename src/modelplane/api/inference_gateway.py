@@ -3,13 +3,17 @@
 from enum import StrEnum
 from typing import Annotated
 
-from modelplane.api.fields.requests.budgets import Budget
-from modelplane.api.fields.requests.key_limits import SERVICE_NAME, KeyLimits, RateLimitType, ServicePattern
-from modelplane.api.fields.requests.model_names import ModelName
-from modelplane.api.fields.requests.pricing import Pricing
-from modelplane.api.fields.requests.rate_limit_service import RateLimitService
+from modelplane.api.fields.requests.key_limits import (
+    SERVICE_NAME,
+    KeyLimits,
+    RateLimitService,
+    RateLimitType,
+    ServicePattern,
+)
+from modelplane.api.fields.requests.pricing import Budget, Pricing
 from modelplane.api.fields.requests.regions import MOST_REGIONS, Region
 from modelplane.api.meta import SYSTEM_NAMESPACE, Model, ObjectMeta, Status
+from modelplane.api.names import ModelName
 from modelplane.api.schema.fields import DNS_LABEL, DNS_SUBDOMAIN, VERSION, Rule, about
 
 DEFAULT_NAME = "default"

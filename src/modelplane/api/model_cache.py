@@ -5,7 +5,7 @@ from typing import Annotated
 
 from msgspec import field
 
-from modelplane.api.fields.caches.cache_sources import (
+from modelplane.api.fields.cache_sources import (
     HTTP,
     LARGEST_GIB,
     NGC,

@@ -13,8 +13,11 @@ import msgspec
 from modelplane.api.device_quota import PriorityClassName
 from modelplane.api.fields.cluster.devices import NodeSelector
 from modelplane.api.fields.cluster.drain_settings import TaintEffect
-from modelplane.api.fields.deployment.failover_settings import FailoverSettings, FailoverStatus
-from modelplane.api.fields.deployment.placement_settings import PlacementSettings
+from modelplane.api.fields.deployment.placement_settings import (
+    FailoverSettings,
+    FailoverStatus,
+    PlacementSettings,
+)
 from modelplane.api.fields.deployment.rollout_settings import RolloutSettings, RolloutStatus
 from modelplane.api.fields.deployment.standby_settings import StandbyFor, StandbyStatus
 from modelplane.api.fields.pods.engines import (
@@ -26,11 +29,11 @@ from modelplane.api.fields.pods.engines import (
     Connector,
     EngineShape,
     MemberPods,
+    Picker,
     Routing,
     Serving,
     ServingMode,
 )
-from modelplane.api.fields.pods.picker import Picker
 from modelplane.api.fields.requests.regions import MOST_REGIONS, Region
 from modelplane.api.meta import LabelSelector, LocalReference, Model, ObjectMeta, Status
 from modelplane.api.schema.fields import LABEL_VALUE, QUALIFIED_KEYS, QUALIFIED_NAME, LabelValue, Rule, about

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from modelplane.api.fields.requests.budgets import MAX_AMOUNT, Budget
 from modelplane.api.fields.requests.key_limits import KeyLimits, RateLimitType, ServicePattern
+from modelplane.api.fields.requests.pricing import MAX_AMOUNT, Budget
 from modelplane.api.fields.requests.regions import MOST_REGIONS, Region
 from modelplane.api.meta import Model, ObjectMeta, Status
 from modelplane.api.schema.fields import about

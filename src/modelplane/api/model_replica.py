@@ -7,9 +7,8 @@ import datetime as dt
 from typing import Annotated
 
 from modelplane.api import labels
-from modelplane.api.fields.cluster.device_health import MAX_UNHEALTHY, UnhealthyDevice
-from modelplane.api.fields.cluster.devices import DeviceSelector
-from modelplane.api.fields.cluster.eviction_notices import ReplicaEviction
+from modelplane.api.fields.cluster.devices import MAX_UNHEALTHY, DeviceSelector, UnhealthyDevice
+from modelplane.api.fields.cluster.node_pools import ReplicaEviction
 from modelplane.api.fields.pods.engines import (
     PHASE_RULES,
     ROLE_RULE,
@@ -18,9 +17,9 @@ from modelplane.api.fields.pods.engines import (
     EngineShape,
     MemberPods,
     Serving,
+    ServingBackend,
 )
 from modelplane.api.fields.pods.pod_scheduler import PodScheduler
-from modelplane.api.fields.pods.serving_backend import ServingBackend
 from modelplane.api.meta import LocalReference, Model, ObjectMeta, Status
 from modelplane.api.schema.fields import DNS_LABEL, DNS_SUBDOMAIN, LABEL_VALUE, Rule, about
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated
 
-from modelplane.api.fields.requests.budgets import Budget
-from modelplane.api.fields.requests.model_names import ModelName
+from modelplane.api.fields.requests.pricing import Budget
 from modelplane.api.meta import MAX_MATCH_LABELS, Model, ObjectMeta, Status
+from modelplane.api.names import ModelName
 from modelplane.api.schema.fields import QUALIFIED_KEYS, LabelValue, Rule, about
 
 MAX_ALIASES = 8

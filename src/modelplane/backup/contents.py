@@ -1,16 +1,21 @@
-"""Contents: the kinds of objects that a backup has, and which objects of each.
+"""Contents: the kinds of objects that a backup has, which objects of each, and what these refer to.
 
 Everything else on a control plane is made again by the controllers or by the installation, or is not
 Modelplane's. One rule: a restore writes only objects that this table admits, whatever the file says.
+
+The Secrets and ConfigMaps that objects name are not Modelplane's. They are found by the names of fields, so
+that a new field of that form needs no line here.
 """
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from modelplane.api import labels
-from modelplane.api.meta import GATEWAY_NAMESPACE
+from modelplane.api.meta import GATEWAY_NAMESPACE, SYSTEM_NAMESPACE
 from modelplane.api.model_key import ModelKey
+from modelplane.api.schema.fields import DNS_LABEL, DNS_SUBDOMAIN
 from modelplane.compose.definition_owner import crossplane_owns
 from modelplane.compose.kinds import COMPOSED
 from modelplane.compose.workload_kinds import Place, rows
@@ -18,18 +23,74 @@ from modelplane.controllers.fleet_resources import of_row, resource_of_kind
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import CONFIG_MAPS, NAMESPACES, Object, Resource
-from modelplane.proxy import ledger_objects
+from modelplane.proxy import ledgers
 from modelplane.user_error import UserError
 
-_OURS = f"{labels.MANAGED_BY}=modelplane"
+SECRET: Final = "Secret"  # noqa: S105 - a kind, not a secret
+CONFIG_MAP: Final = "ConfigMap"
+
+_FIELDS: Final = {
+    "secretRef": SECRET,
+    "identitySecretRef": SECRET,
+    "installerSecretRef": SECRET,
+    "authSecret": SECRET,
+    "secretKeyRef": SECRET,
+    "cloudInitSecret": SECRET,
+    "imagePullSecrets": SECRET,
+    "certificateRefs": SECRET,
+    "secrets": SECRET,
+    "configMapKeyRef": CONFIG_MAP,
+}
+
+_NAME: Final = re.compile(DNS_SUBDOMAIN)
+_NAMESPACE: Final = re.compile(DNS_LABEL)
+_LONGEST: Final = 253
 
 MANAGER = "modelplane-restore"
 """The field manager of a restore."""
 
-_CROSSPLANE = (
-    "Crossplane reconciles this fleet, and a backup does not have Crossplane's own objects: back up the "
-    "whole control plane, see docs/how-to/backup.md"
-)
+
+class Named(NamedTuple):
+    """A Secret or ConfigMap that an object names."""
+
+    kind: str
+    namespace: str
+    name: str
+
+
+def can_exist(namespace: str, name: str) -> bool:
+    """Return True if an object may have a namespace and a name: others could be paths of the API server."""
+    fits = _NAMESPACE.fullmatch(namespace) and _NAME.fullmatch(name)
+    return bool(fits) and max(len(namespace), len(name)) <= _LONGEST
+
+
+def find_named(item: Mapping[str, Any]) -> frozenset[Named]:
+    """Return the Secrets and ConfigMaps that an object names.
+
+    Those of a cluster-scoped object are in the system's namespace.
+    """
+    return frozenset(_in(item.get("spec"), item["metadata"].get("namespace") or SYSTEM_NAMESPACE))
+
+
+def _in(value: Any, namespace: str) -> Iterator[Named]:
+    if isinstance(value, Mapping):
+        for field, content in value.items():
+            if kind := _FIELDS.get(field):
+                for item in content if isinstance(content, list) else [content]:
+                    yield from _reference(kind, item, namespace)
+            yield from _in(content, namespace)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _in(item, namespace)
+
+
+def _reference(kind: str, content: Any, namespace: str) -> Iterator[Named]:
+    name = content.get("name") if isinstance(content, Mapping) else content
+    if isinstance(name, str):
+        named_namespace = content.get("namespace") if isinstance(content, Mapping) else None
+        place = named_namespace if isinstance(named_namespace, str) and named_namespace else namespace
+        if can_exist(place, name):
+            yield Named(kind, place, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +130,7 @@ def list_contents() -> tuple[Content, ...]:
         *(
             Content(
                 of_row(row),
-                _OURS,
+                f"{labels.MANAGED_BY}=modelplane",
                 has_status=not row.built_in,
                 keeps_bytes=row.built_in,
                 optional=not row.built_in,
@@ -77,7 +138,7 @@ def list_contents() -> tuple[Content, ...]:
             for row in rows(Place.CONTROL_PLANE)
         ),
         # What keys have used of their budgets.
-        Content(CONFIG_MAPS, ledger_objects.SELECTOR, GATEWAY_NAMESPACE),
+        Content(CONFIG_MAPS, ledgers.SELECTOR, GATEWAY_NAMESPACE),
     )
 
 
@@ -103,5 +164,8 @@ async def list_installed(client: Client) -> Sequence[Object]:
     asked = [await client.get(resources.CUSTOM_RESOURCE_DEFINITIONS, name) for name in names]
     definitions = [definition for definition in asked if definition is not None]
     if any(map(crossplane_owns, definitions)):
-        raise UserError(_CROSSPLANE)
+        raise UserError(
+            "Crossplane reconciles this fleet, and a backup does not have Crossplane's own objects: back up "
+            "the whole control plane, see docs/how-to/backup.md"
+        )
     return definitions

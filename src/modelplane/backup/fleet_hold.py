@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
-from modelplane.controllers.election.leader import LEASE, STANDARD
-from modelplane.install.steps.waiting import Report
+from modelplane.controllers.leader import LEASE, STANDARD
+from modelplane.install.waiting import Report
 from modelplane.kube import errors, resources, timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object

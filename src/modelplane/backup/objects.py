@@ -24,7 +24,6 @@ _NAME: Final = re.compile(DNS_SUBDOMAIN)
 _NAMESPACE: Final = re.compile(DNS_LABEL)
 _OWN: Final = frozenset({"apiVersion", "kind", "metadata", "status"})
 
-
 Identity = tuple[str, str, str, str]
 """API version, kind, namespace and name."""
 
@@ -71,13 +70,12 @@ def build_entry(item: Mapping[str, Any], place: int = 0) -> Entry:
     if not (is_placed and _is_shaped(metadata) and content.can_hold(item)):
         raise Damaged(f"the object at byte {place:,} is no object of a backup")
     owners = (reference.get("uid") for reference in metadata.get("ownerReferences") or ())
-    owner_uids = frozenset(owner for owner in owners if isinstance(owner, str))
     return Entry(
         content,
         namespace,
         name,
         uid,
-        owner_uids,
+        frozenset(owner for owner in owners if isinstance(owner, str)),
         place,
         is_leaving="deletionTimestamp" in metadata,
         created=str(metadata.get("creationTimestamp", "")),
@@ -130,8 +128,7 @@ def record(item: Mapping[str, Any]) -> dict[str, str]:
     if item["kind"] not in COMPOSERS:
         return {}
     # Those of earlier restores too: a cluster may have been unreachable since.
-    earlier = former_uids(item)
-    return {labels.FORMER_UIDS: ",".join((item["metadata"]["uid"], *earlier)[:MOST])}
+    return {labels.FORMER_UIDS: ",".join((item["metadata"]["uid"], *former_uids(item))[:MOST])}
 
 
 def list_managers(item: Mapping[str, Any], uids: Mapping[str, str]) -> list[Object]:

@@ -10,11 +10,9 @@ from typing import Final
 
 from modelplane import __version__
 from modelplane.api.values.semver import SemverError, parse
-from modelplane.backup.archive import FORMAT, Damaged, Header, Reader, Reference
-from modelplane.backup.contents import list_secret_kinds
+from modelplane.backup.archive import FORMAT, Damaged, Header, Reader, Reference, Seal
+from modelplane.backup.contents import CONFIG_MAP, SECRET, can_exist, list_secret_kinds
 from modelplane.backup.objects import Entry, Identity, build_entry
-from modelplane.backup.references import CONFIG_MAP, SECRET, can_exist
-from modelplane.backup.sealing import Seal
 from modelplane.kube.resources import NAMESPACES
 from modelplane.user_error import UserError
 

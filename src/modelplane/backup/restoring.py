@@ -6,27 +6,43 @@ its field managers after it is created, so that the controllers find it as they 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
 from modelplane.api.listing import listing
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.backup import planning
-from modelplane.backup.archive import Reader
-from modelplane.backup.comparing import compare, read_item
-from modelplane.backup.contents import MANAGER, list_installed, list_secret_kinds
+from modelplane.backup.archive import Damaged, Reader, Reference
+from modelplane.backup.contents import (
+    CONFIG_MAP,
+    MANAGER,
+    SECRET,
+    Content,
+    list_contents,
+    list_installed,
+    list_secret_kinds,
+)
 from modelplane.backup.fleet_hold import Hold
-from modelplane.backup.objects import Entry, build_manifest, is_restored, list_managers, list_owners, record
+from modelplane.backup.objects import (
+    Entry,
+    Identity,
+    build_entry,
+    build_manifest,
+    is_restored,
+    list_managers,
+    list_owners,
+    record,
+)
 from modelplane.backup.planning import Plan
-from modelplane.backup.references import CONFIG_MAP, SECRET
 from modelplane.compose.kinds import COMPOSED
 from modelplane.compose.readiness import is_true
 from modelplane.controllers.children.ownership import contains
 from modelplane.install.manifests import build_definitions
-from modelplane.install.steps.waiting import Deadline, Report
+from modelplane.install.waiting import Deadline, Report
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
+from modelplane.kube.informer import build_key
 from modelplane.kube.resources import NAMESPACES, Object, Resource
 from modelplane.user_error import UserError
 
@@ -161,8 +177,7 @@ class Restorer:
         return await self._client.apply(body, force=False)
 
     async def _existing(self, entry: Entry, item: Object) -> Object:
-        resource = entry.content.resource
-        live = await self._client.get(resource, entry.name, entry.namespace or None)
+        live = await self._client.get(entry.content.resource, entry.name, entry.namespace or None)
         if live is None or not is_restored(item, live):
             raise UserError(f"{entry} was changed there meanwhile: run the command again")
         annotations = record(item)
@@ -232,7 +247,71 @@ async def _together(do: Callable[[Entry], Awaitable[None]], entries: Iterable[En
         for entry in entries:
             await do(entry)
 
-    results = await asyncio.gather(*(work(waiting) for _ in range(_AT_A_TIME)), return_exceptions=True)
-    for result in results:
+    for result in await asyncio.gather(*(work(waiting) for _ in range(_AT_A_TIME)), return_exceptions=True):
         if isinstance(result, BaseException):
             raise result
+
+
+async def compare(client: Client, reader: Reader, plan: Plan) -> frozenset[Identity]:
+    """Return which objects of a backup are there already. Raises ``UserError`` if it must not be restored."""
+    entries = {planned.identity: planned for planned in plan.entries}
+    named = {reference.reference for reference in plan.references}
+    present: set[Identity] = set()
+    others: list[str] = []
+    differing: list[str] = []
+    for content in list_contents():
+        async for live in _live(client, content):
+            resource, key = content.resource, build_key(live)
+            entry = entries.get((resource.api_version, resource.kind, key.namespace, key.name))
+            if entry is None:
+                of_file = Reference(kind=resource.kind, namespace=key.namespace, name=key.name) in named
+                is_other = resource != NAMESPACES and not of_file
+                others += [f'{resource.kind} "{key}"'] if is_other else []
+            elif is_restored(read_item(reader, entry), live):
+                present.add(entry.identity)
+            else:
+                differing.append(str(entry))
+    if differing:
+        raise UserError(
+            f"objects exist there and differ from the backup: {listing(differing)}. Nothing was changed: "
+            "restore to an empty control plane"
+        )
+    if others:
+        raise UserError(
+            f"objects exist there that the backup does not have: {listing(others)}. Nothing was changed: "
+            "restore to an empty control plane"
+        )
+    await _check_kinds(client, plan, present)
+    return frozenset(present)
+
+
+async def _check_kinds(client: Client, plan: Plan, present: set[Identity]) -> None:
+    """Refuse a backup with objects of third-party kinds that are not installed."""
+    contents = {
+        entry.content for entry in plan.entries if entry.content.optional and entry.identity not in present
+    }
+    lacking = [content.resource for content in contents if not await client.is_served(content.resource)]
+    if lacking:
+        kinds = listing(f"{resource.kind} of {resource.group}" for resource in lacking)
+        raise UserError(f"the API server does not serve {kinds}: install the providers of the clouds first")
+
+
+async def _live(client: Client, content: Content) -> AsyncIterator[Object]:
+    """Yield the objects of a kind that are there; none if the API server does not have the kind."""
+    try:
+        async for page in client.list_pages(
+            content.resource, content.namespace or None, labels=content.selector
+        ):
+            for item in page.items:
+                yield item
+    except errors.NotFound:
+        if await client.is_served(content.resource):
+            raise
+
+
+def read_item(reader: Reader, entry: Entry) -> Object:
+    """Return the object of an entry. Raises ``Damaged`` if it is another one by now."""
+    item = reader.read_object(entry.place)
+    if item is None or build_entry(item, entry.place) != entry:
+        raise Damaged("it was changed while it was read")
+    return item

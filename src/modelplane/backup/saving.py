@@ -13,12 +13,10 @@ import msgspec
 from modelplane import __version__
 from modelplane.api.listing import number_of
 from modelplane.api.meta import SYSTEM_NAMESPACE
-from modelplane.backup.archive import FORMAT, NAME, Header, Reference, Writer, write_file
-from modelplane.backup.contents import Content, list_contents, list_installed
-from modelplane.backup.references import SECRET, Named, find_named
-from modelplane.backup.sealing import Seal, make_salt
+from modelplane.backup.archive import FORMAT, NAME, Header, Reference, Seal, Writer, make_salt, write_file
+from modelplane.backup.contents import SECRET, Content, Named, find_named, list_contents, list_installed
 from modelplane.compose.cluster.cluster_namespace import is_ours
-from modelplane.install.steps.waiting import Report
+from modelplane.install.waiting import Report
 from modelplane.kube import errors, resources, timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.informer import build_key

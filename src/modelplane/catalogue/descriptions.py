@@ -17,11 +17,6 @@ OWN = "own"
 """The cloud of nodes that exist already, in tables and filters."""
 
 
-def name_cloud(machine: Machine) -> str:
-    """Return the cloud of a machine."""
-    return OWN if machine.cloud is None else str(machine.cloud)
-
-
 def name_machine(machine: Machine) -> str:
     """Return the cloud's name of a machine; empty for nodes that exist already."""
     return " ".join(filter(None, (machine.type, machine.preset)))
@@ -128,7 +123,7 @@ def describe_class(catalogue: Catalogue, machine: Machine) -> Listed:
     """Return a class for a list."""
     return Listed(
         name=machine.name,
-        cloud=name_cloud(machine),
+        cloud=OWN if machine.cloud is None else str(machine.cloud),
         machine=name_machine(machine),
         card=catalogue.find_card(machine).title,
         devices=describe_devices(catalogue, machine),
@@ -153,15 +148,12 @@ def list_comments(catalogue: Catalogue, machine: Machine) -> Iterator[str]:
     if card.cpu != "amd64":
         yield f"Nodes are {card.cpu}: images must support it."
     for taint in list_taints(catalogue, machine):
-        yield f"Taint of the nodes: {format_taint(taint)}.{_listed(taint)}"
+        tolerated = taint.key == _TOLERATED
+        remedy = "Pods tolerate it" if tolerated else "List it in the taints of the node pool"
+        yield f"Taint of the nodes: {format_taint(taint)}. {remedy}."
     yield from (entry.note for entry in (card, machine) if entry.note is not None)
 
 
 def format_taint(taint: NodeTaint) -> str:
     """Return a taint as kubectl writes it."""
     return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
-
-
-def _listed(taint: NodeTaint) -> str:
-    tolerated = "Pods tolerate it" if taint.key == _TOLERATED else "List it in the taints of the node pool"
-    return f" {tolerated}."

@@ -72,13 +72,13 @@ def _devices(catalogue: Catalogue, machine: Machine) -> tuple[Device, ...]:
         gpu = _mig(card, partition, machine.count)
     else:
         gpu = _nvidia(card, machine.count)
-    devices = (
-        gpu,
-        _nvlink(count_nvlink_gpus(catalogue, machine)),
-        _efa(machine.efa),
-        _nic(machine.infiniband),
-    )
-    return tuple(device for device in devices if device is not None)
+    efa = None
+    if machine.efa is not None:
+        efa = Device(
+            name="efa", driver="dra.net", device_class_name="efa.networking.k8s.aws", count=machine.efa
+        )
+    devices = (gpu, _nvlink(count_nvlink_gpus(catalogue, machine)), efa, _nic(machine.infiniband))
+    return tuple(filter(None, devices))
 
 
 def _nvidia(card: Card, count: int) -> Device:
@@ -138,12 +138,6 @@ def _nvlink(size: int) -> Device | None:
         driver="nvlink.nvidia.com",
         attributes={"domainSize": DeviceAttribute(integer=size)},
     )
-
-
-def _efa(count: int | None) -> Device | None:
-    if count is None:
-        return None
-    return Device(name="efa", driver="dra.net", device_class_name="efa.networking.k8s.aws", count=count)
 
 
 def _nic(infiniband: InfiniBand | None) -> Device | None:

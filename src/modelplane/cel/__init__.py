@@ -9,10 +9,7 @@ selector that fails on a device gives a `NoMatch` with the reason.
     device -> bindings -> program -> Match, or NoMatch with the values that were read
 """
 
-from modelplane.api.values.quantity import Quantity, QuantityError
-from modelplane.api.values.semver import Semver, SemverError
-from modelplane.cel.bindings import ObservedValue
-from modelplane.cel.device import AttributeValue, PublishedDevice, Version
+from modelplane.cel.bindings import AttributeValue, ObservedValue, PublishedDevice, Version
 from modelplane.cel.errors import SelectorError, TooCostly
 from modelplane.cel.selector import (
     Bound,
@@ -31,12 +28,8 @@ __all__ = [
     "NoMatch",
     "ObservedValue",
     "PublishedDevice",
-    "Quantity",
-    "QuantityError",
     "Selector",
     "SelectorError",
-    "Semver",
-    "SemverError",
     "TooCostly",
     "Version",
     "bind",

@@ -3,19 +3,46 @@
 An unknown domain is an empty map, an unknown name an error; both are Kubernetes' rules (`cel/compile.go`,
 `newStringInterfaceMapWithDefault`). Reads are recorded, so that a refusal can show the values behind it.
 Values are those that the library holds: quantities and versions are packed.
+
+Keys and values stay as published; a key without a domain belongs to the device's own driver.
 """
 
-from collections.abc import Iterable
-from typing import Any, Final, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec
 
 from modelplane.api.listing import listing
 from modelplane.api.values import quantity, semver
 from modelplane.api.values.quantity import Quantity
-from modelplane.cel.device import AttributeValue, PublishedDevice, Version
 from modelplane.cel.errors import EvaluationError, find_nearest
 from modelplane.cel.functions import pack
+
+
+class Version(msgspec.Struct, frozen=True):
+    """An attribute value of kind version, as text; a selector that reads it requires semver 2.0.0."""
+
+    text: str
+
+
+AttributeValue: TypeAlias = str | bool | int | Version
+
+
+class PublishedDevice(Protocol):
+    """The part of a device that selectors see (KEP-4381: driver, attributes, capacity)."""
+
+    @property
+    def driver(self) -> str:
+        """The DRA driver's name, the domain of every bare key."""
+
+    @property
+    def attributes(self) -> Mapping[str, AttributeValue]:
+        """Values by `name` or `domain/name`."""
+
+    @property
+    def capacity(self) -> Mapping[str, str]:
+        """Quantities, as text, by `name` or `domain/name`."""
+
 
 Value: TypeAlias = str | bool | int | bytearray
 
@@ -105,12 +132,18 @@ def bind(device: PublishedDevice) -> Bindings:
     As in Kubernetes, a malformed value spoils the device for every selector, even one that does not read it.
     A name without a domain belongs to the driver's.
     """
-    _check_texts(device)
+    # The library does not read other texts, or only up to a null character.
+    values = (value for value in device.attributes.values() if isinstance(value, str))
+    text = "".join((device.driver, *device.attributes, *values, *device.capacity))
+    if "\0" in text or not (text.isascii() or text == text.encode(errors="ignore").decode()):
+        raise EvaluationError("it publishes a text that is not Unicode, or has a null character")
     reads: dict[tuple[str, str, str], ObservedValue] = {}
     bindings = Bindings(device.driver, Domains("attribute", reads), Domains("capacity", reads), reads)
     for qualified, attribute in device.attributes.items():
         domain, name = _split(device.driver, qualified)
-        observed = ObservedValue(name, _describe(attribute))
+        quoted = f'"{attribute}"' if isinstance(attribute, str) else str(attribute).lower()
+        text = attribute.text if isinstance(attribute, Version) else quoted
+        observed = ObservedValue(name, text)
         bindings.attributes.add(domain, name, _parse(qualified, attribute), observed)
     for qualified, text in device.capacity.items():
         domain, name = _split(device.driver, qualified)
@@ -127,14 +160,6 @@ def _split(driver: str, qualified: str) -> tuple[str, str]:
     return (domain, name) if slash else (driver, qualified)
 
 
-def _check_texts(device: PublishedDevice) -> None:
-    """Refuse texts that the library does not read, or only up to a null character."""
-    values = (value for value in device.attributes.values() if isinstance(value, str))
-    text = "".join((device.driver, *device.attributes, *values, *device.capacity))
-    if "\0" in text or not (text.isascii() or text == text.encode(errors="ignore").decode()):
-        raise EvaluationError("it publishes a text that is not Unicode, or has a null character")
-
-
 def _parse(name: str, attribute: AttributeValue) -> Value:
     if not isinstance(attribute, Version):
         if isinstance(attribute, int) and not -_MAX_INT - 1 <= attribute <= _MAX_INT:
@@ -144,14 +169,3 @@ def _parse(name: str, attribute: AttributeValue) -> Value:
         return pack(semver.parse(attribute.text))
     except semver.SemverError as error:
         raise EvaluationError(f'its attribute "{name}" is malformed: {error}') from error
-
-
-def _describe(attribute: AttributeValue) -> str:
-    match attribute:
-        case Version(text):
-            return text
-        case bool():
-            return "true" if attribute else "false"
-        case str():
-            return f'"{attribute}"'
-    return str(attribute)

@@ -177,8 +177,6 @@ def _write(fields: _Message) -> bytes:
 
 
 def _write_number(value: int) -> bytes:
-    if value < 0x80:
-        return bytes((value,))
     written = bytearray()
     while value >= 0x80:
         written.append(value & 0x7F | 0x80)

@@ -10,7 +10,7 @@
 import math
 from typing import Final
 
-from modelplane.cel import function_list
+from modelplane.cel import source
 from modelplane.cel.checked_tree import Kind, Node
 from modelplane.cel.environment import DEVICE, FIELDS
 from modelplane.cel.errors import find_nearest
@@ -65,10 +65,12 @@ def _find_problem(node: Node, variables: frozenset[str], loops: int) -> str:  # 
             return (
                 f"device is read through {LISTED}" if node.name == DEVICE else f'unknown name "{node.name}"'
             )
-        case Kind.SELECT | Kind.CALL if _is_part_of_attribute(node):
+        case Kind.SELECT | Kind.CALL if node.parts[0].type == "dyn" and (
+            node.kind is Kind.SELECT or node.name in _STEPS
+        ):
             return "an attribute has no fields and no elements"
-        case Kind.CALL if node.name not in function_list.FUNCTIONS | function_list.OPERATORS:
-            return function_list.explain(node.name)
+        case Kind.CALL if node.name not in source.FUNCTIONS | source.OPERATORS:
+            return source.explain(node.name)
         case Kind.CALL if node.name in ("_==_", "_!=_", "@in"):
             return _find_problem_of_equality(node)
         case Kind.LIST:
@@ -90,10 +92,6 @@ def _find_problem_of_equality(node: Node) -> str:
     if any(part.type != "dyn" and _DYNAMIC in part.full_type for part in compared):
         return "lists, optionals and domains with attributes are not compared: compare each attribute"
     return ""
-
-
-def _is_part_of_attribute(node: Node) -> bool:
-    return node.parts[0].type == "dyn" and (node.kind is Kind.SELECT or node.name in _STEPS)
 
 
 def _find_problem_of_constant(node: Node) -> str:

@@ -28,13 +28,7 @@ FIELDS: Final = (ATTRIBUTES, CAPACITY, DRIVER)
 
 LIBRARIES: Final = cel.NewEnvConfigFromYaml("extensions:\n- name: cel.lib.ext.strings\n  version: 2\n")
 _OPAQUE: Final = {name: cel.Type.AbstractType(name) for name in (QUANTITY, SEMVER)}
-PLAIN: Final = {
-    "bool": cel.Type.BOOL,
-    "double": cel.Type.DOUBLE,
-    "int": cel.Type.INT,
-    "string": cel.Type.STRING,
-    "uint": cel.Type.UINT,
-}
+PLAIN: Final = {name: getattr(cel.Type, name.upper()) for name in ("bool", "double", "int", "string", "uint")}
 
 
 @functools.cache

@@ -21,7 +21,9 @@ class SelectorError(ValueError):
     def __init__(self, expression: str, problem: str, line: int = 0, column: int = 0) -> None:
         problem = one_line(problem)
         place = f" at line {line}, column {column}" if line else ""
-        super().__init__(f"cannot compile selector `{_shortened(expression)}`: {problem}{place}")
+        shown = _printable(" ".join(expression.encode(errors="backslashreplace").decode().split()))
+        shown = shown if len(shown) <= _SHOWN else f"{shown[: _SHOWN - 3]}..."
+        super().__init__(f"cannot compile selector `{shown}`: {problem}{place}")
         self.expression = expression
         self.problem = problem
         self.line = line
@@ -63,12 +65,6 @@ def one_line(text: str) -> str:
         return text
     text = _printable(text).strip()
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
-
-
-def _shortened(expression: str) -> str:
-    text = " ".join(expression.encode(errors="backslashreplace").decode().split())
-    text = _printable(text)
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 
 
 def _printable(text: str) -> str:

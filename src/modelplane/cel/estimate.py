@@ -22,9 +22,8 @@ from modelplane.cel.functions import SEMVER
 from modelplane.cel.selector import LIMIT
 
 _UNBOUNDED: Final = 2**64 - 1
-_MOST_STEPS: Final = (
-    200_000  # about 0.2 seconds; loops have fewer than 10,000 turns, which the library allows
-)
+# About 0.2 seconds; loops have fewer than 10,000 turns, which the library allows.
+_MOST_STEPS: Final = 200_000
 _STEPS_OF_A_CALL: Final = 7
 _STEPS_OF_ANY_PATTERN: Final = 40_000  # of one that is known only when it is matched
 _LARGE: Final = re.compile(r"\\[pP]|\(\?[a-zA-Z]*i")
@@ -130,7 +129,11 @@ class Estimator:
             case "lowerAscii" | "upperAscii":
                 return _Estimate(cost + own, sizes[0])
             case "matches":
-                self._count(_measure_pattern(node.parts[1].value, sizes[0]))
+                # The library compiles a regular expression for each match.
+                pattern, steps = node.parts[1].value, _STEPS_OF_ANY_PATTERN
+                if isinstance(pattern, str):
+                    steps = len(pattern) + 1_000 * pattern.count("{") + 10_000 * len(_LARGE.findall(pattern))
+                self._count(steps * (1 + sizes[0] // 64))
         return _Estimate(cost + own)
 
 
@@ -147,10 +150,6 @@ def _price_comparison(sizes: list[int]) -> int:
     return _bound(min(sizes) * _TEXT)
 
 
-def _price_match(sizes: list[int]) -> int:
-    return _bound((sizes[0] + 1) * _TEXT) * _bound(sizes[1] * _PATTERN)
-
-
 _ORDERS: Final = ("less", "less_equals", "greater", "greater_equals")
 _FUNCTIONS: Final[dict[str, Callable[[list[int]], int]]] = {
     **dict.fromkeys(("lowerAscii", "upperAscii", "quantity", "isQuantity", "semver", "isSemver"), _price(0)),
@@ -158,17 +157,12 @@ _FUNCTIONS: Final[dict[str, Callable[[list[int]], int]]] = {
 }
 _OVERLOADS: Final[dict[str, Callable[[list[int]], int]]] = {
     **dict.fromkeys(("starts_with_string", "ends_with_string"), _price(1)),
-    **dict.fromkeys(("matches", "matches_string"), _price_match),
+    **dict.fromkeys(
+        ("matches", "matches_string"),
+        lambda sizes: _bound((sizes[0] + 1) * _TEXT) * _bound(sizes[1] * _PATTERN),
+    ),
     **{f"{order}_{kind}": _price_comparison for order in _ORDERS for kind in ("string", "bytes")},
     "contains_string": lambda sizes: _bound(sizes[0] * _TEXT) * _bound(sizes[1] * _TEXT),
     "in_list": _price(1, 1),
     **dict.fromkeys(("logical_and", "logical_or"), lambda _: 0),
 }
-
-
-def _measure_pattern(pattern: object, size: int) -> int:
-    """Return the steps of a regular expression: the library compiles it for each match."""
-    steps = _STEPS_OF_ANY_PATTERN
-    if isinstance(pattern, str):
-        steps = len(pattern) + 1_000 * pattern.count("{") + 10_000 * len(_LARGE.findall(pattern))
-    return steps * (1 + size // 64)

@@ -11,12 +11,15 @@ read. So the compiler's tree is rewritten:
 
 These functions, and those of `functions`, are called on the thread that evaluates, and find the device there.
 The module is separate so that the library is loaded only when the first selector is compiled.
+
+An explanation is one sentence with the position of the wrong word, and its replacement if there is one.
 """
 
 import functools
 import itertools
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any, Final
 
@@ -26,14 +29,94 @@ from cel_expr_python.ext import ext_optional
 from modelplane.api.values import quantity
 from modelplane.api.values.quantity import QuantityError
 from modelplane.api.values.semver import SemverError
-from modelplane.cel import checks, environment, explanation, source
+from modelplane.cel import checks, environment, source
 from modelplane.cel.bindings import Bindings
 from modelplane.cel.checked_tree import Kind, Node, Tree, make_call, make_constant
 from modelplane.cel.checks import Unsupported
-from modelplane.cel.environment import ATTRIBUTES, CAPACITY, DRIVER, LIBRARIES, PLAIN, declare
-from modelplane.cel.errors import EvaluationError, SelectorError
+from modelplane.cel.environment import ATTRIBUTES, CAPACITY, DRIVER, FIELDS, LIBRARIES, PLAIN, declare
+from modelplane.cel.errors import EvaluationError, SelectorError, find_nearest
 from modelplane.cel.estimate import Estimator
-from modelplane.cel.functions import OVERLOADS, SEMVER, Overload, call, pack, parse_version
+from modelplane.cel.functions import OVERLOADS, QUANTITY, SEMVER, Overload, call, pack, parse_version
+
+_ISSUE: Final = re.compile(r"ERROR: <input>:(-?\d+):(-?\d+): (?:Syntax error: )?(.*)")
+_UNDECLARED: Final = re.compile(r"undeclared reference to '([^']*)'")
+_OVERLOAD: Final = re.compile(r"found no matching overload for '([^']*)' applied to '\((.*)\)'")
+_TOKEN: Final = re.compile(r"token recognition error at: '(.*)'", re.DOTALL)
+_UNEXPECTED: Final = re.compile(r"(?:mismatched|extraneous) input '(.*?)'(?: expecting .*)?$")
+_SHOWN: Final = {QUANTITY: "quantity", SEMVER: "version", "dyn": "an attribute"}
+# What is written in other languages -> what CEL has.
+_WORDS: Final = {
+    "and": "&&", "or": "||", "not": "!", "is": "==", "if": "... ? ... : ...", "&": "&&", "|": "||", "=": "==",
+}  # fmt: skip
+
+
+def explain(expression: str, output: str) -> SelectorError:
+    """Return the error for the compiler's output."""
+    issue = _ISSUE.search(output)
+    if "recursion" in output:
+        return SelectorError(expression, "it is nested too deeply")
+    if issue is None or int(issue[1]) < 1:
+        problem = issue[3] if issue else " ".join(output.partition(": ")[2].split())
+        return SelectorError(expression, problem.partition(" [")[0])
+    line, column, problem = int(issue[1]), int(issue[2]), issue[3].partition(" [INVALID")[0]
+    text = expression.split("\n")[line - 1]
+    before, called = text[: column - 1], text[column - 1 : column] == "("
+    written = ""  # what the compiler's place is behind, and ours is before
+    if undeclared := _UNDECLARED.search(problem):
+        name = undeclared[1]
+        problem = _explain_name(name, called=called)
+        if not name.startswith("device."):
+            written = name if called else name.rpartition(".")[0]
+    elif overload := _OVERLOAD.search(problem):
+        written = overload[1]
+        problem = _explain_overload(written, overload[2].split(", "))
+    elif before.rstrip().endswith("not"):
+        written, problem = before[before.rindex("not") :], '"not" is not an operator, write !'
+    else:
+        problem = _explain_syntax(problem)
+    start = max(column, 1) - (len(written) if before.endswith(written) else 0)
+    return SelectorError(expression, problem, line, start)
+
+
+def _explain_syntax(problem: str) -> str:
+    token, unexpected = _TOKEN.search(problem), _UNEXPECTED.search(problem)
+    if token and token[1][:1] in ("'", '"'):
+        return "a text is not closed"
+    word = token[1].strip()[:1] if token else unexpected[1] if unexpected else ""
+    if word in _WORDS:
+        return f'"{word}" is not an operator, write {_WORDS[word]}'
+    if word:
+        known = {"<EOF>": "it breaks off", ",": 'unexpected ",": a list is written in [ ]'}
+        return known.get(word) or (f"unexpected {word}" if word[0] in "\"'" else f'unexpected "{word}"')
+    if problem.startswith("has() argument"):
+        return 'has takes a name behind a dot; of a domain, ask "domain" in device.attributes'
+    return problem.partition(" expecting {")[0].replace("'<EOF>'", "the end")
+
+
+def _explain_overload(function: str, kinds: list[str]) -> str:
+    symbol = function.strip("_@").replace("_", " ") or function
+    shown = " and ".join(_SHOWN.get(kind, kind) for kind in kinds)
+    if function in ("_<_", "_<=_", "_>_", "_>=_"):
+        for kind, names in ((QUANTITY, "quantities"), (SEMVER, "versions")):
+            if kind in kinds:
+                return f"{names} have no order of their own, write a.compareTo(b) {symbol} 0"
+    problem = f"{symbol} cannot be applied to {shown or 'nothing'}"
+    if function in ("compareTo", "isGreaterThan", "isLessThan") and kinds[1:] == ["string"]:
+        return f"{problem}, write {'quantity' if kinds[0] == QUANTITY else 'semver'}(...) around the text"
+    return problem
+
+
+def _explain_name(name: str, *, called: bool) -> str:
+    if name.startswith("device."):
+        return checks.explain_field(name.removeprefix("device."))
+    if called and name in source.MACROS:
+        return f"{name} is not called so, write list.{name}(x, ...) with a variable and what is done with it"
+    if called:
+        return source.explain(name)
+    if near := find_nearest(name, (*FIELDS, *checks.NAMES)):
+        return f'unknown name "{name}", did you mean device.{near.removeprefix("device.")}?'
+    return f'unknown name "{name}", a selector reads {checks.LISTED}; a text is written in quotes'
+
 
 _REFUSALS: Final = (RuntimeError, ValueError, LookupError)
 """Exceptions of the library."""
@@ -49,7 +132,7 @@ def compile_selector(expression: str) -> tuple[int, Callable[[Bindings], Any]]:
         result = environment.compiler().compile(text)
         kind = result.return_type().name()
     except _REFUSALS as error:
-        raise explanation.explain(expression, str(error)) from error
+        raise explain(expression, str(error)) from error
     if kind not in ("BOOL", "DYN"):
         hint = ": compare it, as in `... >= 0`" if kind == "INT" else ""
         raise SelectorError(expression, f"it gives {kind.lower()}, but a selector gives true or false{hint}")
@@ -78,8 +161,11 @@ def _rewrite(node: Node) -> Node:
 def _rewrite_call(node: Node) -> Node:
     first, last = node.parts[0], node.parts[-1]
     match node.name:
-        case "quantity" | "semver" if first is last:
-            return _pack_literal(node, first.value)
+        case "quantity" | "semver" if first is last and isinstance(first.value, str):
+            # A text that is neither is an error on each device.
+            with suppress(QuantityError, SemverError):
+                return make_constant(node, bytes(pack(_LITERALS[node.name](first.value))))
+            return node
         case "_==_" if last.type == "dyn" and first.type in ("dyn", SEMVER):
             return make_call(node, "@same", first, last)
         case "@in" if last.kind is Kind.LIST and not last.parts:
@@ -89,13 +175,6 @@ def _rewrite_call(node: Node) -> Node:
     if first.type == "dyn" and _is_for_plain_values(node.name, last):
         first = make_call(first, "@plain", first)
     return node.replace_parts((first, *node.parts[1:-1], last) if len(node.parts) > 1 else (first,))
-
-
-def _pack_literal(node: Node, text: object) -> Node:
-    try:
-        return make_constant(node, bytes(pack(_LITERALS[node.name](text)))) if isinstance(text, str) else node
-    except (QuantityError, SemverError):
-        return node  # an error on each device
 
 
 def _is_for_plain_values(function: str, last: Node) -> bool:
@@ -157,9 +236,8 @@ class _Failure(Exception):
 def _evaluate(program: Any, cost: int, bindings: Bindings) -> Any:
     bindings.errors.clear()
     if bindings.activation is None:
-        attributes, capacity = bindings.attributes.values, bindings.capacity.values
-        values = {DRIVER: bindings.driver, ATTRIBUTES: attributes, CAPACITY: capacity}
-        bindings.activation = _evaluator().Activation(values)
+        domains = {ATTRIBUTES: bindings.attributes.values, CAPACITY: bindings.capacity.values}
+        bindings.activation = _evaluator().Activation({DRIVER: bindings.driver, **domains})
     bindings.spent += cost
     _current.set(bindings)
     try:
@@ -200,7 +278,15 @@ def _evaluator() -> Any:
     # A value of another type would reach a function as a null pointer.
     kinds = tuple(types)
     rows = [
-        *(_erase(row, kinds) for row in OVERLOADS),
+        # A function of quantities or versions is one of bytes, which looks at its arguments itself.
+        *(
+            row._replace(
+                parameters=tuple(name if name in kinds else "bytes" for name in row.parameters),
+                result=row.result if row.result in kinds else "bytes",
+                call=functools.partial(call, row.function),
+            )
+            for row in OVERLOADS
+        ),
         Overload("@attribute", ("string", "string"), "dyn", _read_attribute, member=False),
         Overload("@amount", ("string", "string"), "bytes", _read_amount, member=False),
         Overload("@pattern", ("string",), "string", _check_pattern, member=False),
@@ -217,13 +303,6 @@ def _evaluator() -> Any:
         functions=declare(guarded.values(), {**types, "dyn": cel.Type.DYN}),
         extensions=[ext_optional.ExtOptional()],
     )
-
-
-def _erase(row: Overload, kinds: tuple[str, ...]) -> Overload:
-    """Return a function of quantities or versions as one of bytes, which looks at its arguments itself."""
-    parameters = tuple(name if name in kinds else "bytes" for name in row.parameters)
-    result = row.result if row.result in kinds else "bytes"
-    return row._replace(parameters=parameters, result=result, call=functools.partial(call, row.function))
 
 
 def _read_attribute(domain: str, name: str) -> Any:

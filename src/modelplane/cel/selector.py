@@ -12,8 +12,7 @@ import msgspec
 
 from modelplane.api.listing import in_order
 from modelplane.cel import bindings
-from modelplane.cel.bindings import Bindings, ObservedValue
-from modelplane.cel.device import PublishedDevice
+from modelplane.cel.bindings import Bindings, ObservedValue, PublishedDevice
 from modelplane.cel.errors import EvaluationError, TooCostly, one_line
 
 
@@ -32,7 +31,6 @@ class NoMatch(msgspec.Struct, frozen=True):
     reads: tuple[ObservedValue, ...] = ()
 
 
-MATCH: Final = Match()
 LIMIT: Final = 1_000_000
 """The most that a selector may cost; k8s.io/api v0.35 `resource/v1`, CELSelectorExpressionMaxCost."""
 
@@ -56,20 +54,14 @@ class Selector:
         bound.reads.clear()
         result = self._run(bound)
         if result is True:
-            return MATCH
+            return Match()
         reads = tuple(bound.reads.values())
         if result is False:
-            return NoMatch(one_line(_describe_reads(reads, bound.driver)), reads=reads)
+            reason = in_order([str(read) for read in reads]) or f'the driver is "{bound.driver}"'
+            return NoMatch(one_line(reason), reads=reads)
         if isinstance(result, EvaluationError):
-            return _failed(result, reads)
-        return NoMatch(NOT_BOOLEAN, failed=True, reads=reads)
-
-
-def _failed(error: EvaluationError, reads: tuple[ObservedValue, ...]) -> NoMatch:
-    return NoMatch(one_line(str(error)), failed=True, reads=reads)
-
-
-NOT_BOOLEAN: Final = "it gives neither true nor false for this device"
+            return NoMatch(one_line(str(result)), failed=True, reads=reads)
+        return NoMatch("it gives neither true nor false for this device", failed=True, reads=reads)
 
 
 def bind(device: PublishedDevice) -> Bound:
@@ -77,7 +69,7 @@ def bind(device: PublishedDevice) -> Bound:
     try:
         return bindings.bind(device)
     except EvaluationError as error:
-        return _failed(error, ())
+        return NoMatch(one_line(str(error)), failed=True)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -103,7 +95,3 @@ def compile_all(expressions: Iterable[str]) -> dict[str, Selector]:
             f"device: simplify them, because a deployment is allowed {LIMIT:,}"
         )
     return selectors
-
-
-def _describe_reads(reads: tuple[ObservedValue, ...], driver: str) -> str:
-    return in_order([str(read) for read in reads]) or f'the driver is "{driver}"'

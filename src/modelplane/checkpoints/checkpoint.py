@@ -7,9 +7,8 @@ from typing import Annotated, Final, NamedTuple, Protocol
 import msgspec
 
 from modelplane.sizing.architecture import MAX_CONFIG_BYTES, parse_architecture
-from modelplane.sizing.loaded_weights import PRECISIONS, sum_weights
+from modelplane.sizing.loaded_weights import MAX_SHARDS, PRECISIONS, Tensor, sum_weights
 from modelplane.sizing.memory import Model
-from modelplane.sizing.tensors import MAX_SHARDS, Tensor
 from modelplane.user_error import UserError
 
 CONFIG: Final = "config.json"

@@ -10,7 +10,7 @@ from typing import BinaryIO, Final
 
 from modelplane.checkpoints.checkpoint import CONFIG
 from modelplane.sizing.architecture import MAX_CONFIG_BYTES
-from modelplane.sizing.tensors import MAX_HEADER_BYTES, Tensor, parse_header
+from modelplane.sizing.loaded_weights import MAX_HEADER_BYTES, Tensor, parse_header
 from modelplane.user_error import UserError
 
 _LENGTH = struct.Struct("<Q")

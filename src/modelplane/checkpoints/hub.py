@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 import httpx2
 
-from modelplane.sizing.tensors import Tensor, parse_tensor
+from modelplane.sizing.loaded_weights import Tensor, parse_tensor
 from modelplane.user_error import UserError
 
 DELAYS_S: Final = (0.5, 1.0, 2.0)

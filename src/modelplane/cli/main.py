@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from modelplane import __version__
-from modelplane.cli.errors import INTERRUPTED, UserError
+from modelplane.cli import INTERRUPTED
+from modelplane.user_error import UserError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

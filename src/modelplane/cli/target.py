@@ -6,7 +6,7 @@ local fleet if it runs; or that of ``~/.kube/config``.
 
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -14,15 +14,61 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 import msgspec
 
-from modelplane.cli.errors import UserError
+from modelplane.api.listing import listing
 from modelplane.cli.machine.running import is_running, require_running
 from modelplane.cli.options import TIMEOUT_S, add_home_option, add_timeout_option
 from modelplane.local.home import ENVIRONMENT_VARIABLE, Home, choose_home
+from modelplane.user_error import UserError
 
 if TYPE_CHECKING:
-    from modelplane.install.steps.waiting import Deadline, Report
+    from modelplane.api.kinds import Kind
+    from modelplane.api.meta import Object
+    from modelplane.install.waiting import Deadline, Report
     from modelplane.kube.client import Client
-    from modelplane.kube.resources import Object, Resource
+    from modelplane.kube.resources import Resource
+
+_MAX_LISTED = 10
+
+
+def parse_object_name(text: str, kinds: "Sequence[Kind]") -> "tuple[Kind, str] | None":
+    """Return the kind and the name in a text; without a kind, the first of ``kinds``.
+
+    Return None if the text names none of these kinds, or no object.
+    """
+    resource, slash, name = text.rpartition("/")
+    meant = resource.lower()
+    matching = kinds[:1]
+    if slash:
+        matching = [
+            kind for kind in kinds if meant in {kind.short, kind.singular, kind.plural, kind.definition}
+        ]
+    return (matching[0], name) if matching and name else None
+
+
+def list_forms(kinds: "Iterable[Kind]") -> list[str]:
+    """Return the form of a name of each kind, such as ``md/NAME``."""
+    return [f"{kind.short}/NAME" for kind in kinds]
+
+
+def find_one(objects: "Iterable[Object]", kind: str, name: str, namespace: str) -> "Object":
+    """Return the object of a name among all of its kind; raise ``UserError`` unless there is exactly one."""
+    everything = tuple(objects)
+    named = [
+        item
+        for item in everything
+        if item["metadata"]["name"] == name and namespace in ("", item["metadata"]["namespace"])
+    ]
+    if len(named) == 1:
+        return named[0]
+    if named:
+        where = ", ".join(sorted(item["metadata"]["namespace"] for item in named))
+        raise UserError(f'there is a {kind} "{name}" in several namespaces: name one with -n: {where}')
+    where = f' in namespace "{namespace}"' if namespace else ""
+    names = [f"{item['metadata']['name']} -n {item['metadata']['namespace']}" for item in everything]
+    nothing = "name another namespace with -n" if namespace else "it holds none at all"
+    choice = f"there are: {listing(names, _MAX_LISTED)}" if names else nothing
+    raise UserError(f'the fleet has no {kind} "{name}"{where}; {choice}')
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -50,20 +96,20 @@ class Target(msgspec.Struct, frozen=True):
 
     def choose_namespace(self, namespace: str) -> str:
         """Return a given namespace, else that of the kubeconfig's context, like kubectl."""
-        from modelplane.install.steps.api_server_choice import find_namespace
+        from modelplane.install.api_server_choice import find_namespace
 
         return namespace or find_namespace(self.kubeconfig or self._of_this_machine(), self.context)
 
     def open_client(self, manager: str = _MANAGER) -> "Client":
         """Return a client of the control plane; nothing is sent yet."""
-        from modelplane.install.steps.api_server_choice import connect
+        from modelplane.install.api_server_choice import connect
 
         timeout_s = min(_REQUEST_S, self.timeout_s or _REQUEST_S)
         return connect(self.kubeconfig or self._of_this_machine(), self.context, manager, timeout_s)
 
     def find_local_home(self) -> Home | None:
         """Return the home of the local fleet that is meant, whether or not it runs; None for another one."""
-        from modelplane.install.steps.api_server_choice import find_default
+        from modelplane.install.api_server_choice import find_default
 
         if self.context:
             return None
@@ -84,7 +130,7 @@ class Target(msgspec.Struct, frozen=True):
         if self.home is not None or os.environ.get(ENVIRONMENT_VARIABLE):
             require_running(place)
         elif not is_running(place):
-            from modelplane.install.steps.api_server_choice import find_default
+            from modelplane.install.api_server_choice import find_default
 
             if find_default().exists():
                 return None
@@ -207,7 +253,7 @@ def run_steps(target: Target, do: "Callable[[Client, Report, Deadline], Awaitabl
     """Do something on a cluster, with a line for each step; raise its errors as ``UserError``."""
     import asyncio
 
-    from modelplane.install.steps.waiting import Deadline, NotInTime
+    from modelplane.install.waiting import Deadline, NotInTime
     from modelplane.kube.errors import KubernetesError
 
     begun = time.monotonic()

@@ -55,6 +55,12 @@ def _join(of_type: list[Condition]) -> Condition:
     return msgspec.structs.replace(refused[0], message="; ".join(messages))
 
 
+def state_unless_new(condition: Condition, status: Status) -> tuple[Condition, ...]:
+    """Return a condition, unless it holds and was never stated: Crossplane keeps conditions that are gone."""
+    was_stated = any(known.type == condition.type for known in status.conditions)
+    return (condition,) if was_stated or not condition.holds else ()
+
+
 def last_said(status: Status, types: Container[str]) -> tuple[Condition, ...]:
     """Return the conditions of these types as they were last written."""
     return tuple(

@@ -50,17 +50,12 @@ def recorded(owner: Object) -> tuple[str, ...]:
     ModelDeployment created is recorded from its creation on: until it has a status, its cluster is the one in
     its spec.
     """
-    if not owner.get("status") and _is_created_with_cluster(owner):
+    references = get_list(owner, "metadata", "ownerReferences")
+    is_created = any(reference.get("controller") for reference in references)
+    if not owner.get("status") and owner.get("kind") == kind_name(ModelReplica) and is_created:
         return (owner["spec"]["clusterName"],)
     listed = get_list(owner, "status", "clusters")
     return tuple(item["name"] if isinstance(item, Mapping) else item for item in listed)
-
-
-def _is_created_with_cluster(owner: Object) -> bool:
-    references = get_list(owner, "metadata", "ownerReferences")
-    return owner.get("kind") == kind_name(ModelReplica) and any(
-        reference.get("controller") for reference in references
-    )
 
 
 def _classes(cluster: Object) -> Iterator[str]:
@@ -88,13 +83,7 @@ _NEEDS = (
     _Need(kind_name(ModelReplica), kind_name(ModelCache), _cache, shared=False),
     # Foreground deletion of an InferenceCluster deletes the cluster of its cloud at once, used or not.
     *(
-        _Need(
-            kind_name(ModelReplica),
-            kind,
-            _clusters,
-            namespace=SYSTEM_NAMESPACE,
-            label=labels.CLUSTER,
-        )
+        _Need(kind_name(ModelReplica), kind, _clusters, namespace=SYSTEM_NAMESPACE, label=labels.CLUSTER)
         for kind in CLUSTER_KINDS
     ),
     # Replicas, then the stack, then the cluster of the cloud.

@@ -1,8 +1,6 @@
 """An InferenceAutoscaler composes nothing: its status tells what the controllers have decided."""
 
-from typing import Any, TypeAlias
-
-import msgspec
+from typing import Any
 
 from modelplane.api.conditions.reasons import InferenceAutoscalerCondition as Type
 from modelplane.api.conditions.reasons import InferenceAutoscalerReason as Reason
@@ -11,10 +9,11 @@ from modelplane.api.inference_autoscaler import InferenceAutoscaler
 from modelplane.api.listing import number_of
 from modelplane.api.meta import API_VERSION, kind_name
 from modelplane.api.model_deployment import ModelDeployment
-from modelplane.compose.composition import Blocked, Composition, Request, Requirement
+from modelplane.compose.composition import Blocked, Composition, Requirement
 from modelplane.compose.conditions import Condition, false, last_said, true
+from modelplane.compose.facts import AutoscalerRequest
 from modelplane.compose.readiness import condition_of
-from modelplane.deciders.autoscaling.state import Inert, State
+from modelplane.deciders.autoscaling.decision import Inert, State
 
 _DEPLOYMENT = "deployment"
 _WITHOUT_PLACE = (
@@ -23,18 +22,6 @@ _WITHOUT_PLACE = (
     ModelDeploymentReason.QUOTA_EXCEEDED,
     ModelDeploymentReason.PREEMPTED,
 )
-
-
-class AutoscalerFacts(msgspec.Struct, frozen=True):
-    """Facts that the composition of an InferenceAutoscaler reads beside objects."""
-
-    autoscaling: State | None = None
-    """Last decision for it; None where nothing scales."""
-    gateway_without_module: str = ""
-    """The reason for which the gateway's Envoy runs without its module; empty if it has it."""
-
-
-AutoscalerRequest: TypeAlias = Request[InferenceAutoscaler, AutoscalerFacts]
 
 
 def requirements(autoscaler: InferenceAutoscaler) -> tuple[Requirement, ...]:
@@ -48,7 +35,7 @@ def compose(request: AutoscalerRequest) -> Composition | Blocked:
     if unknown := request.unknown(_DEPLOYMENT):
         return Blocked(f"cannot read the ModelDeployment: {unknown.cause}")
     state = request.facts.autoscaling
-    if state is not None and state.reading and _decides(request):
+    if state is not None and state.reading and request.found(_DEPLOYMENT) and not request.owner.spec.paused:
         return _unchanged(request, state)
     active = _active(request)
     limited = _limited(request, state) if state and state.inert is not Inert.OTHER_WRITER else ()
@@ -58,11 +45,6 @@ def compose(request: AutoscalerRequest) -> Composition | Blocked:
 def _is_ready(active: Condition) -> bool:
     """Return True if an autoscaler does what the user asked for; every other reason needs action."""
     return active.holds or active.reason in {Reason.PAUSED, Reason.STANDBY}
-
-
-def _decides(request: AutoscalerRequest) -> bool:
-    """Return True if only the gateway's counts are missing for a decision."""
-    return bool(request.found(_DEPLOYMENT)) and not request.owner.spec.paused
 
 
 def _unchanged(request: AutoscalerRequest, state: State) -> Composition:

@@ -8,11 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from modelplane.api.clouds.serving_stack import ServingStack
+from modelplane.api.conditions.reasons import AdmittedReason, CommonCondition
 from modelplane.api.device_quota import DeviceQuota
 from modelplane.api.inference_autoscaler import InferenceAutoscaler
 from modelplane.api.inference_class import InferenceClass
@@ -26,29 +28,67 @@ from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_key import ModelKey
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
-from modelplane.compose import inference_autoscaler, model_endpoint
+from modelplane.api.names import check_reserved
+from modelplane.compose import device_quota, inference_autoscaler, model_endpoint, model_key
 from modelplane.compose.cache import model_cache
-from modelplane.compose.cache.cache_facts import CacheFacts
 from modelplane.compose.clouds import flow
 from modelplane.compose.clouds.table import RECIPES
 from modelplane.compose.cluster import inference_class, inference_cluster
 from modelplane.compose.cluster.cluster_facts import ClusterFacts
-from modelplane.compose.composition import Blocked, Composition, NoFacts, Request, Requirement, Unknown
-from modelplane.compose.conditions import join_same_type
-from modelplane.compose.deployment import model_deployment
-from modelplane.compose.deployment.deployment_facts import DeploymentFacts
+from modelplane.compose.composition import (
+    Blocked,
+    Composition,
+    NoFacts,
+    Request,
+    Requirement,
+    Unknown,
+    keep_all,
+)
+from modelplane.compose.conditions import false, join_same_type, last_said
+from modelplane.compose.deployment import model_deployment, scheduler_quotas
+from modelplane.compose.facts import (
+    AutoscalerFacts,
+    CacheFacts,
+    DeploymentFacts,
+    EndpointFacts,
+    GatewayFacts,
+    KeyFacts,
+    ReplicaFacts,
+    ServiceFacts,
+)
 from modelplane.compose.gateway import inference_gateway
-from modelplane.compose.gateway.gateway_facts import GatewayFacts
-from modelplane.compose.key import model_key
-from modelplane.compose.key.key_facts import KeyFacts
-from modelplane.compose.quota import device_quota, priorities
 from modelplane.compose.replica import model_replica
-from modelplane.compose.replica.replica_facts import ReplicaFacts
 from modelplane.compose.service import model_service
-from modelplane.compose.service.service_facts import ServiceFacts
 from modelplane.compose.serving_stack import stack_flow
-from modelplane.compose.serving_stack.stack_facts import StackFacts
-from modelplane.compose.tenancy import admitted
+from modelplane.compose.serving_stack.component import StackFacts
+
+_COMMON: Final = frozenset(map(str, CommonCondition))
+
+
+def admitted(request: Request[Any, Any], composed: Composition | Blocked) -> Composition | Blocked:
+    """Return a composition, or a refusal if the owner's namespace is reserved.
+
+    A refusal keeps every child, every guard and the status, and has a condition with the cause.
+    """
+    owner = request.owner
+    rejected = check_reserved(owner.metadata.namespace)
+    if rejected is None or isinstance(composed, Blocked):
+        return composed
+    status: dict[str, Any] = msgspec.to_builtins(owner.status)
+    status.pop("conditions", None)
+    known = last_said(owner.status, {condition.type for condition in owner.status.conditions} - _COMMON)
+    refusal = false(CommonCondition.ACCEPTED, AdmittedReason.RESERVED_NAMESPACE, rejected.message)
+    return replace(
+        composed,
+        children=keep_all(request.observed),
+        placeholders=(),
+        status=status,
+        conditions=(refusal, *known),
+        ready=False,
+        unsatisfied=False,
+        also_watch=(),
+    )
+
 
 Find: TypeAlias = Callable[[Requirement], tuple[Object, ...] | Unknown]
 """Returns the objects of a requirement, or why they are not known."""
@@ -142,7 +182,7 @@ _COMPOSERS = (
         InferenceAutoscaler,
         inference_autoscaler.requirements,
         inference_autoscaler.compose,
-        inference_autoscaler.AutoscalerFacts,
+        AutoscalerFacts,
         follows_gateway=True,
         pace=Pace(longest_s=300),
     ),
@@ -179,7 +219,7 @@ _COMPOSERS = (
         model_deployment.compose,
         DeploymentFacts,
         Lane.DECISIONS,
-        priorities.further,
+        scheduler_quotas.further,
         only_controllers=("summary",),
         pace=Pace(15, 120, settles=True),
     ),
@@ -187,7 +227,7 @@ _COMPOSERS = (
         ModelEndpoint,
         model_endpoint.requirements,
         model_endpoint.compose,
-        model_endpoint.EndpointFacts,
+        EndpointFacts,
         follows_gateway=True,
         pace=Pace(longest_s=300),
     ),

@@ -1,4 +1,4 @@
-"""Memo: results computed from one version of an object.
+"""Memo: results computed from one version of an object, such as the decoded object.
 
 A hundred deployments are placed over the same thousand clusters, which change far less often than they are
 read. An object's uid and resource version identify its content, so a result is computed once.
@@ -8,9 +8,12 @@ each answer is the same, and later. The lock is here because the function of Cro
 """
 
 from collections.abc import Callable, Mapping
-from functools import wraps
+from functools import cache, wraps
 from threading import Lock
 from typing import Any, Generic, TypeVar
+
+from modelplane.api.meta import Model
+from modelplane.api.schema.decode import InvalidObject, decode_as
 
 T = TypeVar("T")
 
@@ -64,3 +67,22 @@ def per_version(
         return found
 
     return remembered
+
+
+M = TypeVar("M", bound=Model)
+
+
+@cache
+def readable(kind: type[M]) -> Callable[[Mapping[str, Any]], tuple[M, ...]]:
+    """Return the function that decodes objects of a kind, once for each version.
+
+    Its result is empty for an object that cannot be read, which the object's own conditions report.
+    """
+
+    def decoded(item: Mapping[str, Any]) -> tuple[M, ...]:
+        try:
+            return (decode_as(kind, item),)
+        except InvalidObject:
+            return ()
+
+    return per_version(decoded)

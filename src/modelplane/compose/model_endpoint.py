@@ -1,9 +1,5 @@
 """A ModelEndpoint is one place that serves a model: a replica, or an external provider."""
 
-from typing import TypeAlias
-
-import msgspec
-
 from modelplane.api import labels
 from modelplane.api.conditions.reasons import ModelEndpointCondition as Type
 from modelplane.api.conditions.reasons import ModelEndpointReason as Reason
@@ -11,8 +7,9 @@ from modelplane.api.inference_gateway import Backend
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.names import name_backend
 from modelplane.api.rejected import Rejected
-from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement, keep_all
+from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Requirement, keep_all
 from modelplane.compose.conditions import Condition, false, true
+from modelplane.compose.facts import EndpointRequest
 from modelplane.compose.gateway import fleet_gateway
 from modelplane.compose.readiness import exists
 from modelplane.gateway import credentials
@@ -20,18 +17,6 @@ from modelplane.gateway.gateway_api import endpoint_backends
 from modelplane.gateway.services import Target, find_target
 
 SECRET_KEY = "credential"  # noqa: S105  a key of requirements, not a secret
-
-
-class EndpointFacts(msgspec.Struct, frozen=True):
-    """Facts that the composition of a ModelEndpoint reads beside objects."""
-
-    gateway_is_local: bool = False
-    """True if the fleet's gateway accepts requests on a loopback address only."""
-    gateway_without_module: str = ""
-    """The reason for which the gateway's Envoy runs without its module; empty if it has it."""
-
-
-EndpointRequest: TypeAlias = Request[ModelEndpoint, EndpointFacts]
 
 
 def secret_requirement(namespace: str, name: str) -> Requirement:
@@ -63,7 +48,13 @@ def compose(request: EndpointRequest) -> Composition | Blocked:
     elif fleet_gateway.reads_gateway_api(proxy) and not _needs_envoy(endpoint):
         objects = endpoint_backends.build_backend(endpoint, target)
     if isinstance(objects, Rejected):
-        return _refused(request, objects)
+        message = f'cannot use url "{endpoint.spec.url}": {objects.message}'
+        return Composition(
+            # What leads to a refused address must not stay, whoever wrote it.
+            children=() if objects.reason is Reason.DESTINATION_REFUSED else keep_all(request.observed),
+            conditions=(false(Type.ROUTING_READY, objects.reason, message),),
+            ready=False,
+        )
     children: tuple[Desired | Keep, ...] = tuple(
         Desired(key, manifest, exists) for key, manifest in objects.items()
     )
@@ -76,17 +67,6 @@ def compose(request: EndpointRequest) -> Composition | Blocked:
         else {},
         conditions=(routing, *accepted),
         ready=routing.holds and all(condition.holds for condition in accepted),
-    )
-
-
-def _refused(request: EndpointRequest, why: Rejected) -> Composition:
-    """Return the composition of an endpoint whose URL cannot be used."""
-    message = f'cannot use url "{request.owner.spec.url}": {why.message}'
-    return Composition(
-        # What leads to a refused address must not stay, whoever wrote it.
-        children=() if why.reason is Reason.DESTINATION_REFUSED else keep_all(request.observed),
-        conditions=(false(Type.ROUTING_READY, why.reason, message),),
-        ready=False,
     )
 
 
@@ -138,7 +118,6 @@ def _credential(request: EndpointRequest, target: Target) -> tuple[Condition, ..
         return (false(Type.AUTHENTICATED, Reason.SECRET_UNREADABLE, message),)
     found = credentials.build_header(wanted, next(iter(request.found(SECRET_KEY)), None))
     if isinstance(found, Rejected):
-        message = f"it gets no requests: {found.message}"
-        return (false(Type.AUTHENTICATED, Reason.SECRET_REFUSED, message),)
+        return (false(Type.AUTHENTICATED, Reason.SECRET_REFUSED, f"it gets no requests: {found.message}"),)
     message = f'the gateway sends key "{wanted.key}" of Secret "{wanted.secret}" to {wanted.host}'
     return (true(Type.AUTHENTICATED, Reason.IN_FORCE, message),)

@@ -36,12 +36,9 @@ def ready(
     cause = find_cause(composition.conditions)
     if is_ready:
         # What is not observed may have changed, although requests are still sent to it.
-        is_doubtful = cause is not None and cause.reason == ModelReplicaReason.CLUSTER_UNREACHABLE
-        return (
-            true(READY, cause.reason, cause.message)
-            if cause and is_doubtful
-            else true(READY, ReadyReason.AVAILABLE)
-        )
+        if cause is not None and cause.reason == ModelReplicaReason.CLUSTER_UNREACHABLE:
+            return true(READY, cause.reason, cause.message)
+        return true(READY, ReadyReason.AVAILABLE)
     was_ready = any(
         old["type"] == READY and (old["status"] == "True" or old["reason"] == ReadyReason.UNAVAILABLE)
         for old in before

@@ -111,22 +111,21 @@ def refusal(child: Object) -> str | None:
     A gateway that has not reported yet, or only on an earlier generation, rejects nothing.
     """
     generation = child["metadata"].get("generation", 0)
-    for parent in get_list(child, "status", "parents"):
-        for condition in parent.get("conditions", ()):
-            current = condition.get("observedGeneration", generation) >= generation
-            if (
-                condition["type"] in ("Accepted", "ResolvedRefs")
-                and condition["status"] == "False"
-                and current
-            ):
-                return f"{condition['reason']}: {condition['message']}"
+    for condition in _of_parents(child):
+        is_current = condition.get("observedGeneration", generation) >= generation
+        is_decisive = condition["type"] in ("Accepted", "ResolvedRefs")
+        if is_decisive and is_current and condition["status"] == "False":
+            return f"{condition['reason']}: {condition['message']}"
     return None
+
+
+def _of_parents(child: Object) -> list[Mapping[str, Any]]:
+    parents = get_list(child, "status", "parents")
+    return [condition for parent in parents for condition in parent.get("conditions", ())]
 
 
 def accepted(child: Object) -> bool:
     """Return True if a gateway has accepted a route and rejects no part of it."""
-    parents = get_list(child, "status", "parents")
-    conditions = [condition for parent in parents for condition in parent.get("conditions", ())]
     return not refusal(child) and any(
-        reported["type"] == "Accepted" and reported["status"] == "True" for reported in conditions
+        reported["type"] == "Accepted" and reported["status"] == "True" for reported in _of_parents(child)
     )

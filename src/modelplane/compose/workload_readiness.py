@@ -85,8 +85,7 @@ class Reported(msgspec.Struct, frozen=True):
 
     def serves(self, child: Mapping[str, Any], part: str) -> bool:
         """Return True if one of its workloads has a ready copy."""
-        workloads = get_map(child, "status", "workloads")
-        return int(workloads.get(part, {}).get("readyReplicas", 0)) > 0
+        return int(get_map(child, "status", "workloads").get(part, {}).get("readyReplicas", 0)) > 0
 
     @property
     def query(self) -> str:

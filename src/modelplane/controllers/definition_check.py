@@ -7,7 +7,6 @@ A process checks again whenever a definition changes.
 import asyncio
 
 from modelplane.api.meta import GROUP
-from modelplane.api.rejected import Rejected
 from modelplane.compose.definition_owner import DefinitionOwner, owned_by_other
 from modelplane.kube import resources
 from modelplane.kube.client import Client
@@ -39,15 +38,14 @@ class Definitions:
         async with asyncio.TaskGroup() as group:
             watching = group.create_task(self.informer.run())
             await self.informer.wait_until_synced()
-            while not (rejected := self._rejected()):
+            while not (
+                rejected := owned_by_other((entry for entry in self.informer if _is_ours(entry)), self._own)
+            ):
                 self._read.set()
                 await self._touched.wait()
                 self._touched.clear()
             watching.cancel()
         raise NotOurs(rejected.message)
-
-    def _rejected(self) -> Rejected | None:
-        return owned_by_other((entry for entry in self.informer if _is_ours(entry)), self._own)
 
     async def wait_until_read(self) -> None:
         """Return once the definitions have been read and are not another's."""

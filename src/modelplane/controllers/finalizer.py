@@ -22,12 +22,11 @@ from modelplane.compose.guards import recorded
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.readiness import condition_of
 from modelplane.controllers.children import adoption, ownership
-from modelplane.controllers.children.child_index import ChildIndex, identity
+from modelplane.controllers.children.ownership import ChildIndex, identity
 from modelplane.controllers.clusters.cluster_connection import Connection
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.clusters.copies_health import LOST_S
-from modelplane.controllers.condition_events import Recorder
-from modelplane.controllers.decisions import Decision
+from modelplane.controllers.condition_events import Decision, Recorder
 from modelplane.controllers.fleet_resources import resource_of
 from modelplane.controllers.helm.release_control import Releases
 from modelplane.controllers.reporter import Reporter
@@ -85,8 +84,7 @@ class Finalizer:
         users = [str(guard) for guard in self._guards(owner) if not self._is_child(owner, guard)]
         given_up, abandoned = self._given_up(owner), self._abandoned(owner)
         if users and not given_up:
-            message = f"waiting for {listing(users)} to go{self._patience(owner)}"
-            await self._reporter.deleting(owner, message)
+            await self._reporter.deleting(owner, f"waiting for {listing(users)} to go{self._patience(owner)}")
             return _LOOK_AGAIN_S
         if left := await self._left(owner, abandoned):
             await self._reporter.deleting(owner, f"waiting for {listing(left)} to go")
@@ -102,9 +100,8 @@ class Finalizer:
 
     def _guards(self, owner: Object) -> tuple[Guard, ...]:
         """Return the objects that need an owner."""
-        target = guards.Dependency(owner["kind"], *build_key(owner))
         return guards.users_of(
-            target,
+            guards.Dependency(owner["kind"], *build_key(owner)),
             (
                 item
                 for requirement in guards.on_deletion(owner)

@@ -24,46 +24,35 @@ from modelplane.api.model_service import ModelService
 from modelplane.compose.composition import Blocked, Requirement
 from modelplane.compose.gateway import fleet_gateway
 from modelplane.compose.kinds import COMPOSERS, Lane
+from modelplane.controllers import fact_sources
 from modelplane.controllers.children.control_plane_children import ControlPlaneChildren
 from modelplane.controllers.children.ownership import owner_of
 from modelplane.controllers.clusters.connections import Clusters
-from modelplane.controllers.clusters.data_path import Address, gateway_addresses
-from modelplane.controllers.clusters.gateway_answers import GatewayAnswers
+from modelplane.controllers.clusters.gateway_probes import Address, GatewayAnswers, gateway_addresses
 from modelplane.controllers.clusters.kubeconfigs import Kubeconfigs
-from modelplane.controllers.clusters.tokens.token_renewal import LIFETIME_S, Credentials
+from modelplane.controllers.clusters.token_renewal import LIFETIME_S, Credentials
 from modelplane.controllers.deciders.autoscaling_loop import Autoscaling
 from modelplane.controllers.deciders.canary_loop import Canaries
 from modelplane.controllers.deciders.failover_loop import Failover
 from modelplane.controllers.definition_check import Definitions
-from modelplane.controllers.election.guarded import guarded
-from modelplane.controllers.facts import cluster_sources, gateway_sources
-from modelplane.controllers.facts.fact_source import FactSource
+from modelplane.controllers.fact_sources import FactSource
 from modelplane.controllers.fleet_resources import resource_for
-from modelplane.controllers.gateway.budget_enforcement import Budgets
-from modelplane.controllers.gateway.closed_tiers import Tiers
+from modelplane.controllers.gateway.budget_enforcement import Budgets, Tiers
+from modelplane.controllers.gateway.gateway_admission import Admission, KeyRing, ModelList
 from modelplane.controllers.gateway.gateway_certificates import Certificates as GatewayCertificates
 from modelplane.controllers.gateway.gateway_certificates import import_issuing
 from modelplane.controllers.gateway.gateway_controller import GatewayController, Settings
-from modelplane.controllers.gateway.gateway_key_secret import KeyRing
-from modelplane.controllers.gateway.key_admission import Admission
-from modelplane.controllers.gateway.listener_certificates import Certificates
-from modelplane.controllers.gateway.model_list import ModelList
 from modelplane.controllers.gateway.mutual_tls_rollout import MutualTls
-from modelplane.controllers.gateway.provider_credentials import ProviderCredentials
-from modelplane.controllers.helm.host import Host
-from modelplane.controllers.helm.process import Program
+from modelplane.controllers.gateway.named_secrets import Certificates, ProviderCredentials
+from modelplane.controllers.helm.helm_program import Host, Program
 from modelplane.controllers.helm.release_control import Releases
 from modelplane.controllers.interests import Interests, OwnerKey
-from modelplane.controllers.local_copies import LocalCopies
-from modelplane.controllers.metrics.state_samples import Queue, State
-from modelplane.controllers.named_objects import NamedObjects
-from modelplane.controllers.process.open_files import allow_many
-from modelplane.controllers.process.python_gc import collect_seldom
-from modelplane.controllers.process.thread_turns import take_short_turns
-from modelplane.controllers.queue import WorkQueue
+from modelplane.controllers.local_copies import LocalCopies, NamedObjects
+from modelplane.controllers.process_settings import allow_many, collect_seldom, take_short_turns
+from modelplane.controllers.queue import Workers, WorkQueue
 from modelplane.controllers.reconciler import Reconciler
-from modelplane.controllers.runnable import Runnable, run_all
-from modelplane.controllers.workers import Workers
+from modelplane.controllers.runnable import Runnable, guarded, run_all
+from modelplane.controllers.state_samples import Queue, State
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.route_table import Front
 from modelplane.host.addresses import is_loopback
@@ -83,8 +72,6 @@ _CLUSTER = kind_name(InferenceCluster)
 _GATEWAY = kind_name(InferenceGateway)
 _KEY = kind_name(ModelKey)
 _SERVICE = kind_name(ModelService)
-_ENDPOINT = kind_name(ModelEndpoint)
-_STACK = kind_name(ServingStack)
 _namespace = attrgetter("namespace")
 _ANY_CLUSTER = "*"
 """The lane of owners that write to many clusters; no cluster has this name."""
@@ -151,20 +138,22 @@ class Manager:
             return self._gateway  # which is made later
 
         return (
-            gateway_sources.GatewaySource(gateway, is_local),
-            gateway_sources.ServiceSource(gateway, is_local, self._budgets),
-            gateway_sources.EndpointSource(gateway, is_local),
-            gateway_sources.KeySource(self._admission, self._budgets),
-            gateway_sources.AutoscalerSource(gateway, self._autoscaling),
-            cluster_sources.ClusterSource(self._clusters, self._answers, self._mutual_tls, self._failover),
-            cluster_sources.StackSource(self._mutual_tls),
-            cluster_sources.DeploymentSource(
+            fact_sources.GatewaySource(gateway, is_local),
+            fact_sources.ServiceSource(gateway, is_local, self._budgets),
+            fact_sources.EndpointSource(gateway, is_local),
+            fact_sources.KeySource(self._admission, self._budgets),
+            fact_sources.AutoscalerSource(gateway, self._autoscaling),
+            fact_sources.ClusterSource(self._clusters, self._answers, self._mutual_tls, self._failover),
+            fact_sources.StackSource(self._mutual_tls),
+            fact_sources.DeploymentSource(
                 self._canaries, self._failover, lambda: self._reconciler.watching_since
             ),
         )
 
     def _budgets_by(self, proxy: Proxy | None) -> Budgets:
-        tiers = Tiers(self._informers[_SERVICE], self._informers[_ENDPOINT], self._services_changed)
+        tiers = Tiers(
+            self._informers[_SERVICE], self._informers[kind_name(ModelEndpoint)], self._services_changed
+        )
         return Budgets(proxy, tiers=tiers, changed=self._keys_changed, touch=self._touch_gateway)
 
     def _mutual_tls_by(self, proxy: Proxy | None) -> MutualTls:
@@ -380,7 +369,7 @@ class Manager:
             self._gateway.touch()
             return
         self._enqueue(OwnerKey(_CLUSTER, "", cluster))
-        self._enqueue(OwnerKey(_STACK, SYSTEM_NAMESPACE, name_stack(cluster)))
+        self._enqueue(OwnerKey(kind_name(ServingStack), SYSTEM_NAMESPACE, name_stack(cluster)))
 
     def _touch_gateway(self) -> None:
         self._gateway.touch()

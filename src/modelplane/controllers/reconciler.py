@@ -18,7 +18,7 @@ from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose import guards
 from modelplane.compose.composition import Blocked, Composition, Request, Requirement, Unknown
 from modelplane.compose.kinds import COMPOSERS, Composer, Lane
-from modelplane.controllers.facts.fact_source import FactSource, FactSources
+from modelplane.controllers.fact_sources import FactSource, FactSources
 from modelplane.controllers.finalizer import Finalizer
 from modelplane.controllers.gateway.fleet_routes import Composed
 from modelplane.controllers.interests import Interests, OwnerKey

@@ -12,8 +12,7 @@ from modelplane.compose import guards, owner_status
 from modelplane.compose.composition import Composition
 from modelplane.compose.conditions import READY, SYNCED, Condition, false
 from modelplane.compose.kinds import COMPOSERS
-from modelplane.controllers.condition_events import Recorder
-from modelplane.controllers.decisions import decisions
+from modelplane.controllers.condition_events import Recorder, decisions
 from modelplane.kube import timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer

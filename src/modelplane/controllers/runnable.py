@@ -5,8 +5,9 @@ A control loop is a module with a ``Runnable``, and a row in ``Manager._control_
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Collection, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack
+from typing import Any
 
 from modelplane.kube.informer import Informer
 
@@ -67,3 +68,28 @@ async def _always(runnable: Runnable) -> None:
             await asyncio.sleep(_RETRY_S)
         else:
             return
+
+
+async def cancel_all(tasks: Collection[asyncio.Task[None]]) -> None:
+    """Cancel tasks, and return once they have ended."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def guarded(work: Awaitable[None], guard: Coroutine[Any, Any, None]) -> None:
+    """Work until it is done, or until the guard raises; then the work has been stopped.
+
+    The guard watches until the work has ended, also while it is being stopped.
+    """
+    working = asyncio.ensure_future(work)
+    guarding = asyncio.create_task(guard)
+    try:
+        await asyncio.wait((working, guarding), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (working, guarding):
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+    for task in (guarding, working):
+        if not task.cancelled():
+            task.result()

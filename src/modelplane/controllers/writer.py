@@ -2,6 +2,10 @@
 
 Pruning comes last, and only after every write succeeded: the replacement of a child exists before the child
 is deleted.
+
+A server may normalize a value (the quantity ``0.5`` to ``500m``), and admission may change one. Compared with
+its manifest, such an object would differ for ever and be applied in every reconcile. The server's spelling is
+therefore remembered, and the object is compared with it.
 """
 
 import asyncio
@@ -20,9 +24,8 @@ from modelplane.compose.guards import recorded
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.workload_kinds import has_pods, is_release
 from modelplane.controllers.children import adoption, ownership
-from modelplane.controllers.children.child_index import ChildIndex, Identity, identity
 from modelplane.controllers.children.control_plane_children import ControlPlaneChildren
-from modelplane.controllers.children.settled import Settled
+from modelplane.controllers.children.ownership import ChildIndex, Identity, identity
 from modelplane.controllers.clusters.cluster_connection import Connection
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.fleet_resources import resource_of
@@ -37,6 +40,45 @@ _log = logging.getLogger(__name__)
 
 _AT_ONCE = 8
 """Children of one kind that are written to the control plane at the same time."""
+
+
+class Settled:
+    """The server's spelling of manifests that it stored otherwise, by the object's uid."""
+
+    def __init__(self) -> None:
+        self._spellings: dict[str, Object] = {}
+
+    def remember(self, manifest: Mapping[str, Any], written: Mapping[str, Any]) -> None:
+        """Record the object with which the server answered an applied manifest."""
+        uid = written["metadata"]["uid"]
+        if ownership.is_current(manifest, written):
+            self._spellings.pop(uid, None)
+        else:
+            self._spellings[uid] = _spelling(manifest, written)
+
+    def forget(self, item: Mapping[str, Any]) -> None:
+        """Forget an object that is being deleted."""
+        self._spellings.pop(item["metadata"]["uid"], None)
+
+    def is_current(self, manifest: Mapping[str, Any], observed: Mapping[str, Any]) -> bool:
+        """Return True if applying the manifest would not change the object."""
+        if ownership.is_current(manifest, observed):
+            return True
+        spelling = self._spellings.get(observed["metadata"]["uid"])
+        return (
+            spelling is not None
+            and ownership.applied(spelling) == ownership.applied(manifest)
+            and ownership.is_current(spelling, observed)
+        )
+
+
+def _spelling(part: Any, whole: Any) -> Any:
+    """Return what ``whole`` has in the places of ``part``."""
+    if isinstance(part, Mapping) and isinstance(whole, Mapping):
+        return {key: _spelling(value, whole[key]) for key, value in part.items() if key in whole}
+    if isinstance(part, list | tuple) and isinstance(whole, list | tuple) and len(part) == len(whole):
+        return [_spelling(p, w) for p, w in zip(part, whole, strict=True)]
+    return whole
 
 
 class Writer:

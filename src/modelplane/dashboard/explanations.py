@@ -7,7 +7,7 @@ from typing import Final
 
 from modelplane.api.columns import Explained
 from modelplane.api.conditions.reasons import ModelDeploymentCondition, ModelDeploymentReason
-from modelplane.api.fields.deployment.canary_settings import CanaryPhase
+from modelplane.api.fields.deployment.rollout_settings import CanaryPhase
 from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
@@ -19,7 +19,7 @@ from modelplane.offline.explain import explanation_tables
 from modelplane.offline.explain.replica_explanation import explain_replica
 from modelplane.offline.explain.service_explanation import explain_service
 from modelplane.offline.files import store
-from modelplane.offline.files.edits import get_identity
+from modelplane.offline.files.identities import get_identity
 from modelplane.offline.files.sources import Source
 from modelplane.offline.plan import placement_tables, placements
 from modelplane.offline.plan.fleet_of_files import Files, assemble
@@ -151,8 +151,7 @@ def _files(snapshot: Snapshot) -> Files:
 
 
 def _deployment(files: Files, item: Object) -> Explained:
-    result = placements.explain_briefly(files, item, _MOST_ROWS)
-    return placement_tables.report_deployment(result, _MOST_ROWS)
+    return placement_tables.report_deployment(placements.explain_briefly(files, item, _MOST_ROWS), _MOST_ROWS)
 
 
 def _service(files: Files, item: Object) -> Explained:

@@ -19,8 +19,8 @@ from modelplane.api.model_endpoint import CredentialHeader, ModelEndpoint
 from modelplane.api.rejected import Rejected
 from modelplane.api.schema.untyped import get_map
 from modelplane.gateway.destinations import Destinations
-from modelplane.gateway.module_files.credential_file import SecretHeader
-from modelplane.gateway.route_table import Backend, CredentialReference, Route
+from modelplane.gateway.module_files.route_files import SecretHeader
+from modelplane.gateway.route_table import CredentialReference, Route
 
 SECRET_TYPE = "modelplane.ai/provider-credential"  # noqa: S105  the type of a Secret, not a secret
 """Type of the Secrets that may be sent to providers."""
@@ -113,7 +113,12 @@ def select_usable(
 
 
 def _usable(route: Route, known: Mapping[str, SecretHeader], has_module: bool) -> Route:
-    left = tuple(backend for backend in route.backends if _is_usable(backend, known, has_module))
+    left = tuple(
+        backend
+        for backend in route.backends
+        if not backend.needs_module
+        or (has_module and (backend.credential is None or backend.credential.name in known))
+    )
     if len(left) == len(route.backends):
         return route
     if left:
@@ -126,12 +131,6 @@ def _usable(route: Route, known: Mapping[str, SecretHeader], has_module: bool) -
     # A replica that starts changes nothing, so no request waits for one.
     settings = msgspec.structs.replace(route.settings, hold=None)
     return replace(route, backends=(), unavailable=why, settings=settings)
-
-
-def _is_usable(backend: Backend, known: Mapping[str, SecretHeader], has_module: bool) -> bool:
-    if not backend.needs_module:
-        return True
-    return has_module and (backend.credential is None or backend.credential.name in known)
 
 
 def _hosts(secret: str, encoded: str | None) -> frozenset[str] | Rejected:

@@ -9,9 +9,6 @@ from modelplane.api.schema.untyped import get_list
 HTTP_PORT = 80
 HTTPS_PORT = 443
 
-_HTTP = "http"
-_HTTPS = "https"
-
 
 def format_authority(host: str, port: int = HTTP_PORT, usual: int = HTTP_PORT) -> str:
     """Return the authority of a URL: host, and port unless it is the scheme's (RFC 3986, section 3.2)."""
@@ -34,7 +31,7 @@ def find_address(service: Mapping[str, Any], *, tls: bool = False) -> str | Reje
                 remedy="where nothing provides load balancers, make its type ClusterIP or NodePort",
             )
     # Both ports lead to the same one of Envoy.
-    scheme, usual = (_HTTPS, HTTPS_PORT) if tls else (_HTTP, HTTP_PORT)
+    scheme, usual = ("https", HTTPS_PORT) if tls else ("http", HTTP_PORT)
     ports = sorted(get_list(spec, "ports"), key=lambda entry: entry.get("name") != scheme)
     port = ports[0]["port"] if ports else usual
     return format_authority(host, port, usual)

@@ -10,14 +10,34 @@ from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import Any
 
-from modelplane.api.fields.requests.rate_limit_service import RateLimitService
+from modelplane.api.fields.requests.key_limits import RateLimitService
+from modelplane.api.inference_gateway import TLSVersion
 from modelplane.gateway.destinations import Destinations
-from modelplane.gateway.module_files.credential_file import CredentialFile
 from modelplane.gateway.module_files.keys import KeyFile
 from modelplane.gateway.module_files.models import ModelFile
-from modelplane.gateway.module_files.service_file import ServiceEntry
+from modelplane.gateway.module_files.route_files import CredentialFile, ServiceEntry
 from modelplane.gateway.mutual_tls import Identity
-from modelplane.gateway.tls import Tls
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """A certificate with its private key."""
+
+    name: str
+    """Unique in a listener; the name of its Secret."""
+    chain: str
+    """The certificate and those of its issuers, in PEM."""
+    key: str = field(repr=False)
+    """The private key, in PEM."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """TLS of a listener, which then serves nothing else."""
+
+    certificates: tuple[Certificate, ...]
+    """The first is for clients that ask for a host of none. Without any, no connection is served."""
+    minimum_version: TLSVersion = TLSVersion.V1_2
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +121,8 @@ class Backend:
         return bool(self.model) or self.credential is not None
 
 
-_OF_ROUTE = ("weight", "priority")
-
 shared: Callable[[Backend], tuple[Any, ...]] = attrgetter(
-    *(part.name for part in fields(Backend) if part.name not in _OF_ROUTE)
+    *(part.name for part in fields(Backend) if part.name not in ("weight", "priority"))
 )
 """Returns what routes that share a backend agree on: everything but what is the matter of one route."""
 

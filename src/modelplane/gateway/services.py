@@ -1,13 +1,15 @@
 """Routes of the gateway, from services and endpoints.
 
-A service routes only to endpoints of its own namespace. An endpoint gets requests
-while its URL is valid and it is neither drained nor deleted. Its health is the
-matter of its writer, and of the proxy's retries.
+A service routes only to endpoints of its own namespace. An endpoint gets requests while its URL is valid and
+it is neither drained nor deleted. Its health is the matter of its writer, and of the proxy's retries.
+
+A route costs the controllers and the gateway work for each of its endpoints. The sum over the services of a
+namespace is therefore bounded, so that one team's services take nothing from another's.
 """
 
 import ipaddress
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain, groupby
@@ -22,9 +24,23 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import EndpointEntry, ModelService
 from modelplane.api.rejected import Rejected
 from modelplane.gateway import balancing, credentials
+from modelplane.gateway.balancing import divide_for_canary, spread
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.route_table import Backend, Route
-from modelplane.gateway.weights import divide_for_canary, spread
+
+MOST_IN_NAMESPACE = 10_000
+"""Maximum of endpoints to which the services of a namespace route, summed over its services."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointShare:
+    """The endpoints that a service may route to."""
+
+    most: int
+    """Number of endpoints: those that the route has, and those that nobody in the namespace has."""
+    is_beyond: bool = False
+    """True if the service keeps endpoints that its namespace's maximum leaves to older services."""
+
 
 MOST_ENDPOINTS = 1024
 """Maximum of endpoints that the route of one service leads to."""
@@ -226,6 +242,7 @@ def build_service_route(
 def _backend(selected: Selected) -> Backend:
     endpoint, target = selected.endpoint, selected.target
     prefix, overlap = find_rewriting(endpoint)
+    served = endpoint.metadata.annotations.get(labels.SERVED_MODEL, "")
     return Backend(
         name=f"{endpoint.metadata.namespace}/{endpoint.metadata.name}",
         hosts=((target.host, target.port),),
@@ -236,17 +253,12 @@ def _backend(selected: Selected) -> Backend:
         server_name=endpoint.spec.mutual_tls.server_name if endpoint.spec.mutual_tls else "",
         host=target.authority,
         model=endpoint.spec.model or "",
-        served=_served(endpoint),
+        served=served if _MODEL.fullmatch(served) else "",
         credential=credentials.find_reference(endpoint, target.authority),
         region=endpoint.spec.region or "",
         priority=selected.priority,
         tokens=() if target.is_of_replica else None,
     )
-
-
-def _served(endpoint: ModelEndpoint) -> str:
-    named = endpoint.metadata.annotations.get(labels.SERVED_MODEL, "")
-    return named if _MODEL.fullmatch(named) else ""
 
 
 def find_rewriting(endpoint: ModelEndpoint) -> tuple[str, str]:
@@ -255,9 +267,10 @@ def find_rewriting(endpoint: ModelEndpoint) -> tuple[str, str]:
     The overlap is its last segment, if that is an API version: a provider's base path usually ends in one,
     and clients begin their path with it.
     """
-    if not endpoint.spec.rewrite_path:
+    path = endpoint.spec.rewrite_path
+    if not path:
         return "", ""
-    prefix = _with_slash(endpoint.spec.rewrite_path)
+    prefix = path if path.endswith("/") else f"{path}/"
     last = prefix.rstrip("/").rpartition("/")[2]
     return prefix, last if _VERSION.fullmatch(last) else ""
 
@@ -288,14 +301,9 @@ def _candidates(service: ModelService, endpoints: Iterable[ModelEndpoint]) -> li
 
 def find_entry(service: ModelService, endpoint: ModelEndpoint) -> int | None:
     """Return the index of the first entry that an endpoint matches; None if none does."""
-    for index, entry in enumerate(service.spec.endpoints):
-        if _carries(endpoint.metadata.labels, entry.selector.match_labels):
-            return index
-    return None
-
-
-def _carries(labels: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
-    return all(labels.get(key) == value for key, value in wanted.items())
+    own = endpoint.metadata.labels.items()
+    entries = enumerate(service.spec.endpoints)
+    return next((index for index, entry in entries if entry.selector.match_labels.items() <= own), None)
 
 
 def _weighed(tier: Sequence[tuple[EndpointEntry, _Group]]) -> Iterator[Selected]:
@@ -310,10 +318,6 @@ def _weighed(tier: Sequence[tuple[EndpointEntry, _Group]]) -> Iterator[Selected]
         limits = balancing.Limits.read(entry)
         for endpoint, target in group:
             yield Selected(endpoint, target, next(divided), entry.priority, limits)
-
-
-def _with_slash(path: str) -> str:
-    return path if path.endswith("/") else f"{path}/"
 
 
 @lru_cache(maxsize=1 << 14)

@@ -7,10 +7,8 @@ of the control plane.
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.compose import copy_access
 from modelplane.compose.cluster.cluster_kubeconfig import INSTALLER
-from modelplane.install.admission.policies import LABELS, build_policies
-from modelplane.install.installation_names import build_namespace
-from modelplane.install.installation_options import CREDENTIAL_LIFETIME
-from modelplane.install.permissions.identity_permissions import (
+from modelplane.install.admission_policies import LABELS, build_policies
+from modelplane.install.identity_permissions import (
     BIND_COPIES,
     INFERENCE_CLUSTER,
     OWN_TOKEN,
@@ -18,7 +16,8 @@ from modelplane.install.permissions.identity_permissions import (
     list_copy_rules,
     list_crossplane_rules,
 )
-from modelplane.install.permissions.roles import RBAC, Role, build_account
+from modelplane.install.installation_options import CREDENTIAL_LIFETIME, build_namespace
+from modelplane.install.roles import RBAC, Role, build_account
 from modelplane.kube.resources import Object
 
 

@@ -10,11 +10,16 @@ from typing import Any, Final
 
 from modelplane.api.meta import GATEWAY_NAMESPACE, GROUP, SYSTEM_NAMESPACE
 from modelplane.compose.gateway import envoy_pods
-from modelplane.install import controller_deployment, deployment_pods, gateway_deployment, network_policies
-from modelplane.install.installation_names import CONTROLLER, GATEWAY, PART_OF, build_labels, build_namespace
-from modelplane.install.installation_options import Options
-from modelplane.install.permissions import gateway_permissions
-from modelplane.install.permissions.roles import Role, Rule, build_account
+from modelplane.install import deployments, network_policies, roles
+from modelplane.install.installation_options import (
+    CONTROLLER,
+    GATEWAY,
+    PART_OF,
+    Options,
+    build_labels,
+    build_namespace,
+)
+from modelplane.install.roles import Role, Rule, build_account
 from modelplane.kube.resources import Object
 
 PUBLISHER: Final = "modelplane-gateway-controller"
@@ -67,7 +72,7 @@ SYSTEM = (
         "The holder of the Lease publishes. It is the controllers', so that only one of the two does.",
         names=(CONTROLLER,),
     ),
-    *gateway_permissions.PODS,
+    *roles.PODS,
     Rule(
         "",
         ("configmaps",),
@@ -82,12 +87,12 @@ SYSTEM = (
 def build_children(options: Options) -> dict[str, Object]:
     """Return the objects that the InferenceGateway composes, by key."""
     written = [
-        deployment_pods.build_service_account(GATEWAY, gateway_deployment.COMPONENT),
-        deployment_pods.build_service_account(PUBLISHER, COMPONENT),
+        deployments.build_service_account(GATEWAY, deployments.GATEWAY_COMPONENT),
+        deployments.build_service_account(PUBLISHER, COMPONENT),
         *network_policies.build_manifests(options),
-        *gateway_deployment.build_manifests(options),
-        deployment_pods.build_metrics_service(PUBLISHER, COMPONENT, controller_deployment.PORT),
-        deployment_pods.build_disruption_budget(PUBLISHER, COMPONENT),
+        *deployments.build_gateway(options),
+        deployments.build_metrics_service(PUBLISHER, COMPONENT, deployments.CONTROLLER_PORT),
+        deployments.build_disruption_budget(PUBLISHER, COMPONENT),
         _publisher(options),
     ]
     return {_key(manifest): _of_crossplane(manifest) for manifest in written}
@@ -106,20 +111,20 @@ def _key(manifest: Object) -> str:
 
 def _publisher(options: Options) -> Object:
     arguments = ("controller", "--only=gateway", "--leader-elect", f"--gateway-service={GATEWAY}")
-    return controller_deployment.build_deployment(PUBLISHER, COMPONENT, options, arguments)
+    return deployments.build_controller_deployment(PUBLISHER, COMPONENT, options, arguments)
 
 
 def build_permissions() -> list[Object]:
     """Return what an operator applies: the namespace of the gateway's Secrets, and the roles, bound."""
     publisher, own = build_account(PUBLISHER), build_labels(COMPONENT)
-    private = Role("Role", f"{PUBLISHER}-private", gateway_permissions.PUBLISHER, own)
+    private = Role("Role", f"{PUBLISHER}-private", roles.PUBLISHER, own)
     written = [
         build_namespace(GATEWAY_NAMESPACE),
         *Role("ClusterRole", PUBLISHER, FLEET, own).bound_to(publisher),
         *Role("ClusterRole", SECRETS, NAMED, own).bound_to(publisher),
         *Role("Role", PUBLISHER, SYSTEM, own).bound_to(publisher, SYSTEM_NAMESPACE),
         *private.bound_to(publisher, GATEWAY_NAMESPACE),
-        *gateway_permissions.build_gateway_roles(),
+        *roles.build_gateway_roles(),
     ]
     return [_of_crossplane(manifest) for manifest in written]
 

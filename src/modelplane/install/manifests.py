@@ -1,21 +1,45 @@
-"""Manifests of an installation, in an order in which nothing needs later objects."""
+"""Manifests of an installation, in an order in which nothing needs later objects, and quotas of teams.
 
-from modelplane.api.meta import GATEWAY_NAMESPACE
+The numbers of quotas are those of ``examples/quotas``, which has the reason of each.
+"""
+
+from modelplane.api.meta import GATEWAY_NAMESPACE, GROUP
 from modelplane.api.schema.crd import crd
 from modelplane.compose.kinds import COMPOSED
-from modelplane.install import controller_deployment, deployment_pods, gateway_deployment, network_policies
-from modelplane.install.installation_names import (
+from modelplane.install import deployments, identity_permissions, network_policies
+from modelplane.install.installation_options import (
     CONTROLLER,
     GATEWAY,
     INSTALLATION,
     PART_OF,
+    Options,
     build_labels,
     build_metadata,
     build_namespace,
 )
-from modelplane.install.installation_options import Options
-from modelplane.install.permissions import identity_permissions
 from modelplane.kube.resources import Object
+
+_MOST = {
+    "modeldeployments": 20,
+    "modelreplicas": 60,
+    "modelendpoints": 80,
+    "modelservices": 20,
+    "inferenceautoscalers": 20,
+    "modelcaches": 5,
+    "modelkeys": 100,
+}
+
+
+def build_quota(namespace: str) -> Object:
+    """Return the ResourceQuota of a team's namespace."""
+    hard = {f"count/{kind}.{GROUP}": f"{most}" for kind, most in _MOST.items()}
+    return {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "modelplane", "namespace": namespace},
+        "spec": {"hard": {**hard, "count/secrets": "100", "count/configmaps": "100"}},
+    }
+
 
 KEPT = {"helm.sh/resource-policy": "keep"}
 """Makes Helm keep an object: deleting a definition would delete every object of its kind."""
@@ -27,14 +51,14 @@ def build_manifests(options: Options) -> list[Object]:
         *build_definitions(),
         build_namespace(),
         build_namespace(GATEWAY_NAMESPACE),
-        deployment_pods.build_service_account(CONTROLLER, controller_deployment.COMPONENT),
-        deployment_pods.build_service_account(GATEWAY, gateway_deployment.COMPONENT),
+        deployments.build_service_account(CONTROLLER, deployments.CONTROLLER_COMPONENT),
+        deployments.build_service_account(GATEWAY, deployments.GATEWAY_COMPONENT),
         *identity_permissions.build_roles(options.team_namespaces),
         *network_policies.build_manifests(options),
         *build_service_monitors(options),
         # The gateway first: the controllers announce its address.
-        *gateway_deployment.build_manifests(options),
-        *controller_deployment.build_manifests(options),
+        *deployments.build_gateway(options),
+        *deployments.build_controllers(options),
     ]
 
 
@@ -49,7 +73,7 @@ def build_service_monitors(options: Options) -> list[Object]:
             "metadata": build_metadata("modelplane"),
             "spec": {
                 "selector": {"matchLabels": {PART_OF: INSTALLATION}},
-                "endpoints": [{"port": deployment_pods.METRICS}],
+                "endpoints": [{"port": deployments.METRICS}],
             },
         }
     ]

@@ -10,9 +10,14 @@ is on a node of the cluster, which some networks do not count among the addresse
 """
 
 from modelplane.gateway.destinations import MACHINE_SERVICES
-from modelplane.install import deployment_pods, gateway_deployment
-from modelplane.install.installation_names import INSTALLATION, PART_OF, build_metadata, build_selector
-from modelplane.install.installation_options import Options
+from modelplane.install import deployments
+from modelplane.install.installation_options import (
+    INSTALLATION,
+    PART_OF,
+    Options,
+    build_metadata,
+    build_selector,
+)
 from modelplane.kube.resources import Object
 
 _DNS = (53, 5353)
@@ -48,15 +53,15 @@ def build_manifests(options: Options) -> list[Object]:
             {
                 "policyTypes": ["Ingress"],
                 "ingress": [
-                    {"from": [monitoring], "ports": [{"port": deployment_pods.METRICS, "protocol": "TCP"}]}
+                    {"from": [monitoring], "ports": [{"port": deployments.METRICS, "protocol": "TCP"}]}
                 ],
             },
         ),
         _policy(
             "modelplane-gateway",
-            gateway_deployment.COMPONENT,
-            {"matchLabels": build_selector(gateway_deployment.COMPONENT)},
-            {"policyTypes": ["Ingress"], "ingress": [{"ports": [_tcp(gateway_deployment.PORT)]}]},
+            deployments.GATEWAY_COMPONENT,
+            {"matchLabels": build_selector(deployments.GATEWAY_COMPONENT)},
+            {"policyTypes": ["Ingress"], "ingress": [{"ports": [_tcp(deployments.GATEWAY_PORT)]}]},
         ),
     ]
 

@@ -14,12 +14,10 @@ import msgspec
 from lightkube.config.client_adapter import BearerAuth
 from lightkube.config.kubeconfig import SERVICE_ACCOUNT
 
-from modelplane.kube import connection, errors, list_watch, resources, responses
-from modelplane.kube.discovery import Discovery, Known
+from modelplane.kube import connection, errors, http_messages, resources
 from modelplane.kube.fence import Fence, build_trace
-from modelplane.kube.list_watch import ObjectList, WatchEvent
-from modelplane.kube.requests import Requests
-from modelplane.kube.resources import Object, Resource
+from modelplane.kube.http_messages import ObjectList, Requests, WatchEvent
+from modelplane.kube.resources import Discovery, Known, Object, Resource
 
 _CONTENT_TYPES = {
     "apply": "application/apply-patch+yaml",
@@ -123,10 +121,10 @@ class Client:
         response = await self._send(
             "GET",
             resource.build_path(namespace),
-            list_watch.build_selectors(labels, fields),
-            accept=list_watch.choose_media_type(metadata_only, "List"),
+            http_messages.build_selectors(labels, fields),
+            accept=http_messages.choose_media_type(metadata_only, "List"),
         )
-        return list_watch.decode_list(responses.decode_object(*response), resource)
+        return http_messages.decode_list(http_messages.decode_object(*response), resource)
 
     async def list_pages(
         self,
@@ -143,11 +141,11 @@ class Client:
         """
         rest = ""
         while True:
-            params = list_watch.build_selectors(labels, "") | list_watch.build_page_parameters(
+            params = http_messages.build_selectors(labels, "") | http_messages.build_page_parameters(
                 limit, resource_version, rest
             )
             response = await self._send("GET", resource.build_path(namespace), params)
-            page = list_watch.decode_list(responses.decode_object(*response), resource)
+            page = http_messages.decode_list(http_messages.decode_object(*response), resource)
             yield page
             rest = page.rest
             if not rest:
@@ -167,25 +165,25 @@ class Client:
 
         Raises ``Gone`` when the version is too old to continue from.
         """
-        params = list_watch.build_selectors(labels, fields) | list_watch.build_watch_parameters(
+        params = http_messages.build_selectors(labels, fields) | http_messages.build_watch_parameters(
             resource_version
         )
         request = self._requests.build(
             "GET",
             resource.build_path(namespace),
             params,
-            httpx2.Timeout(self._timeout_s, read=list_watch.SILENCE_S),
-            accept=list_watch.choose_media_type(metadata_only, ""),
+            httpx2.Timeout(self._timeout_s, read=http_messages.SILENCE_S),
+            accept=http_messages.choose_media_type(metadata_only, ""),
         )
-        async with responses.raise_unreachable():
+        async with http_messages.raise_unreachable():
             async with asyncio.timeout(self._timeout_s * _DEADLINE):
                 response = await self._http.send(request, stream=True)
             try:
                 if response.is_error:
                     await response.aread()
-                    responses.raise_for_status(response)
-                async for line in responses.read_lines(response):
-                    yield list_watch.decode_event(line, resource)
+                    http_messages.raise_for_status(response)
+                async for line in http_messages.read_lines(response):
+                    yield http_messages.decode_event(line, resource)
             except httpx2.ReadTimeout:
                 return
             finally:
@@ -302,13 +300,13 @@ class Client:
         A server may say nothing at all, not even that it has begun to answer, until there is a line.
         """
         request = self._requests.build("GET", path, params, httpx2.Timeout(self._timeout_s, read=None))
-        async with responses.raise_unreachable():
+        async with http_messages.raise_unreachable():
             response = await self._http.send(request, stream=True)
             try:
                 if response.is_error:
                     await response.aread()
-                    responses.raise_for_status(response)
-                async for line in responses.read_lines(response, unfinished=True):
+                    http_messages.raise_for_status(response)
+                async for line in http_messages.read_lines(response, unfinished=True):
                     yield line
             finally:
                 await response.aclose()
@@ -321,12 +319,12 @@ class Client:
         """Return the body of any path; ``ApiError`` if it has more than ``most`` bytes."""
         async with (
             self._turn,
-            responses.raise_unreachable(),
+            http_messages.raise_unreachable(),
             asyncio.timeout(self._timeout_s * _DEADLINE),
             self._http.stream("GET", path, params=params) as response,
         ):
-            read = await responses.read_bounded(response, most)
-            responses.raise_for_status(read)
+            read = await http_messages.read_bounded(response, most)
+            http_messages.raise_for_status(read)
             return read.content
 
     async def _request(
@@ -337,7 +335,7 @@ class Client:
         body: Mapping[str, Any] | None = None,
         content_type: str = "application/json",
     ) -> Object:
-        return responses.decode_object(*await self._send(method, path, params, body, content_type))
+        return http_messages.decode_object(*await self._send(method, path, params, body, content_type))
 
     async def _send(
         self,
@@ -358,8 +356,12 @@ class Client:
             content_type=content_type,
             extensions=None if method == "GET" else self._extensions,
         )
-        async with self._turn, responses.raise_unreachable(), asyncio.timeout(self._timeout_s * _DEADLINE):
+        async with (
+            self._turn,
+            http_messages.raise_unreachable(),
+            asyncio.timeout(self._timeout_s * _DEADLINE),
+        ):
             response = await self._http.send(request, stream=True)
-            content = await responses.read_body(response)
-        responses.raise_for_status(response)
+            content = await http_messages.read_body(response)
+        http_messages.raise_for_status(response)
         return response, content

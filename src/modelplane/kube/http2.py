@@ -18,7 +18,7 @@ import h2.exceptions
 import h2.settings
 import httpx2
 
-from modelplane.kube.requests import build_http2_headers
+from modelplane.kube.http_messages import build_http2_headers
 
 _STREAM_WINDOW = 1 << 20
 """Bytes of one response that the server may send before the reader takes them."""

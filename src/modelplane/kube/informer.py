@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from modelplane.kube import errors
 from modelplane.kube.client import Client
-from modelplane.kube.list_watch import ObjectList
+from modelplane.kube.http_messages import ObjectList
 from modelplane.kube.resources import Object, Resource
 
 _log = logging.getLogger(__name__)

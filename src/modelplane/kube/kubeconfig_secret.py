@@ -5,37 +5,43 @@ of an allow-list: the address of an API server, how to verify it, and a credenti
 kubeconfig in a file of the user's own is not read here, and may have any field.
 
 One rule: errors name the Secret, its key and the field, never their content.
+
+The claims of a token are its account and its lifetime, as the token itself states them. Nothing is verified:
+the claims tell only when to replace a token.
 """
 
 import base64
 import binascii
 from collections.abc import Mapping
-from typing import Any, Final, NoReturn
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, NoReturn
 from urllib.parse import urlsplit
 
+import msgspec
 import yaml
+
+_LONGEST = 16 * 1024
+"""Longest token that is read, in characters; one of an API server has about 1,000."""
+
+_Time = Annotated[float, msgspec.Meta(ge=0, lt=253_402_300_800)]
+"""Seconds since 1970, before the year 10000."""
+
 
 # The one in C is ten times as fast, and not in every build of the library.
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The loader of every kubeconfig from a Secret."""
-
 _DEEPEST = 20
 """Deepest nesting of a kubeconfig; an ordinary one has six levels."""
-
 LARGEST: Final = 256 * 1024
 """Largest size of a kubeconfig, in bytes; an ordinary one has 10 KiB."""
-
 ACCEPTED: Final[Mapping[str, frozenset[str]]] = {
     "context": frozenset({"cluster", "user", "namespace"}),
     "cluster": frozenset({"server", "certificate-authority-data"}),
     "user": frozenset({"token", "client-certificate-data", "client-key-data", "username", "password"}),
 }
 """The fields that have an effect; each is a text."""
-
 _WITHOUT_EFFECT: Final = frozenset({"extensions", "disable-compression"})
-
 _CREDENTIAL: Final = "use a token, or client-certificate-data and client-key-data"
-
 REFUSED: Final[Mapping[str, str]] = {
     "exec": f"it would run a program in the controllers: {_CREDENTIAL}",
     "auth-provider": f"it would run code of a cloud in the controllers: {_CREDENTIAL}",
@@ -52,6 +58,64 @@ REFUSED: Final[Mapping[str, str]] = {
     ),
 }
 """Reasons against known fields, with the remedy. Any other field that is not accepted is refused too."""
+
+
+class _Payload(msgspec.Struct):
+    sub: str
+    iat: _Time | None = None
+    exp: _Time | None = None
+
+
+_decode = msgspec.json.Decoder(_Payload).decode
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetime:
+    """The time for which a token is valid, in seconds since 1970."""
+
+    issued: float
+    expires: float
+
+    def choose_renewal(self, share: float) -> float:
+        """Return the time to renew the token: at half of its life, five percent earlier or later.
+
+        ``share``, from 0 to 1, distributes the tokens of a fleet.
+        """
+        return self.find_time_after(0.45 + 0.1 * share)
+
+    @property
+    def last_quarter(self) -> float:
+        """The time from which less than a quarter of the life is left."""
+        return self.find_time_after(0.75)
+
+    def find_time_after(self, part: float) -> float:
+        """Return the time at which a part of the life is over."""
+        return self.issued + part * (self.expires - self.issued)
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """The claims of a token that matter for its renewal."""
+
+    subject: str
+    lifetime: Lifetime | None
+    """None if the token does not expire."""
+
+
+def decode_claims(token: str) -> Claims | None:
+    """Return the claims of a token; None if it has none, or contradictory ones."""
+    parts = token.split(".", 3)
+    if len(token) > _LONGEST or len(parts) != 3:
+        return None
+    try:
+        payload = _decode(base64.urlsafe_b64decode(f"{parts[1]}==="))
+    except (ValueError, RecursionError, msgspec.DecodeError):
+        return None
+    if payload.exp is None:
+        return Claims(payload.sub, None)
+    if payload.iat is None or payload.iat >= payload.exp:
+        return None
+    return Claims(payload.sub, Lifetime(payload.iat, payload.exp))
 
 
 def read_content(
@@ -132,7 +196,11 @@ def _current(kubeconfig: Mapping[str, Any], named: str) -> dict[str, Any]:
 def _entry(kubeconfig: Mapping[str, Any], part: str, name: str, named: str) -> dict[str, str]:
     """Return the fields of a named context, cluster or user that have an effect."""
     listed = kubeconfig.get(f"{part}s")
-    entries = [entry for entry in listed if _is_named(entry, name)] if isinstance(listed, list) else []
+    entries = (
+        [entry for entry in listed if (isinstance(entry, Mapping) and entry.get("name") == name)]
+        if isinstance(listed, list)
+        else []
+    )
     if len(entries) != 1 or not isinstance(entries[0].get(part), Mapping):
         raise ValueError(f"{named} does not have one {part} of the name that its current context uses")
     fields = {field: value for field, value in entries[0][part].items() if value}
@@ -143,10 +211,6 @@ def _entry(kubeconfig: Mapping[str, Any], part: str, name: str, named: str) -> d
         if field in ACCEPTED[part] and not isinstance(value, str):
             _refuse(path, "it is not text: put the value in quotes", named)
     return {field: value for field, value in fields.items() if field in ACCEPTED[part]}
-
-
-def _is_named(entry: object, name: str) -> bool:
-    return isinstance(entry, Mapping) and entry.get("name") == name
 
 
 def _is_https(server: str) -> bool:

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from modelplane.kube.client import Client
-from modelplane.kubelet.devices.local_device import DiscoveredDevice
+from modelplane.kubelet.local_devices import DiscoveredDevice
 from modelplane.kubelet.pod_events import Recorder
 from modelplane.kubelet.records import AgentDirectory
-from modelplane.kubelet.runtime.containers.cli import ContainerRuntimes
-from modelplane.kubelet.volumes import mount_paths
+from modelplane.kubelet.runtime.container_cli import ContainerRuntimes
+from modelplane.kubelet.volumes import mounts
 from modelplane.kubelet.volumes.service_account import ApiServer
 
 
@@ -38,7 +38,7 @@ class Machine:
     @property
     def programs(self) -> frozenset[Path]:
         """The directories of the programs that the agent and its pods run, which no pod may write to."""
-        return mount_paths.list_programs(os.environ)
+        return mounts.list_programs(os.environ)
 
     @property
     def closed(self) -> frozenset[Path]:

@@ -11,22 +11,20 @@ from functools import partial
 from ipaddress import IPv4Network
 from pathlib import Path
 
-from modelplane.host import descriptors
+from modelplane.host import file_system
 from modelplane.host.errors import LocalError
 from modelplane.host.signals import run_until_signalled
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.kubelet import node
-from modelplane.kubelet.devices import device_discovery, resource_slices
-from modelplane.kubelet.devices.device_discovery import Share
-from modelplane.kubelet.devices.local_device import DiscoveredDevice
-from modelplane.kubelet.logs.server import LogServer, ServerSettings
+from modelplane.kubelet.local_devices import DiscoveredDevice, Share, discover, publish_devices
+from modelplane.kubelet.log_server import LogServer, ServerSettings
 from modelplane.kubelet.machine import Machine
 from modelplane.kubelet.node import NodeSettings
 from modelplane.kubelet.pod_events import Recorder
 from modelplane.kubelet.pods.pods import Pods
 from modelplane.kubelet.records import AgentDirectory
-from modelplane.kubelet.runtime.containers.cli import Choice, ContainerRuntimes
+from modelplane.kubelet.runtime.container_cli import Choice, ContainerRuntimes
 from modelplane.kubelet.volumes.provisioner import Provisioner
 from modelplane.kubelet.volumes.service_account import ApiServer
 
@@ -59,7 +57,7 @@ def run(settings: Settings) -> None:
     Raises ``LocalError`` where another agent uses the directory, or the port is taken.
     """
     # Engines must not inherit the lock that the supervisor gave this process.
-    descriptors.keep_private()
+    file_system.keep_private()
     settings.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     with (settings.directory / "agent.lock").open("w") as lock:
         try:
@@ -69,16 +67,12 @@ def run(settings: Settings) -> None:
                 f'cannot run the node agent: another one uses the directory "{settings.directory}": '
                 "stop that one, or choose another --dir"
             ) from error
-        asyncio.run(_run(settings))
-
-
-async def _run(settings: Settings) -> None:
-    if await run_until_signalled(_serve(settings)):
-        _log.info("the agent ends; its pods run on")
+        if asyncio.run(run_until_signalled(_serve(settings))):
+            _log.info("the agent ends; its pods run on")
 
 
 async def _serve(settings: Settings) -> None:
-    devices = await asyncio.to_thread(device_discovery.discover, settings.share)
+    devices = await asyncio.to_thread(discover, settings.share)
     async with Client.from_kubeconfig(
         str(settings.kubeconfig), field_manager="modelplane-agent", timeout_s=_REQUEST_S
     ) as client:
@@ -115,6 +109,6 @@ async def _serve(settings: Settings) -> None:
 async def _register(client: Client, about: NodeSettings, devices: tuple[DiscoveredDevice, ...]) -> Object:
     """Make the API server know this machine and its devices."""
     registered = await node.register(client, about)
-    await resource_slices.publish(client, registered, devices)
+    await publish_devices(client, registered, devices)
     _log.info('node "%s" is registered with %d device(s)', about.name, len(devices))
     return registered

@@ -17,17 +17,13 @@ from modelplane.api import labels
 from modelplane.kube import errors, resources, timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.kubelet.devices import device_discovery
-from modelplane.kubelet.devices.local_device import format_mebibytes
+from modelplane.kubelet import local_devices
+from modelplane.kubelet.local_devices import format_mebibytes
 
 LEASE_NAMESPACE = "kube-node-lease"
 ADDRESS = "127.0.0.1"
 """The one address of the Node; the API server dials it for logs."""
 
-_RENEW_S = 10.0
-_LEASE_S = 40
-_RETRY_S = 0.5
-_PODS = 110
 
 _log = logging.getLogger(__name__)
 
@@ -40,7 +36,7 @@ class NodeSettings:
     pool: str
     port: int
     """Port of the log server."""
-    share: device_discovery.Share = device_discovery.WHOLE
+    share: local_devices.Share = local_devices.WHOLE
     """Its part of the machine."""
 
 
@@ -52,7 +48,7 @@ def build_node(settings: NodeSettings) -> Object:
         "metadata": {
             "name": settings.name,
             "labels": {
-                "kubernetes.io/arch": device_discovery.find_architecture(),
+                "kubernetes.io/arch": local_devices.find_architecture(),
                 "kubernetes.io/hostname": settings.name,
                 "kubernetes.io/os": "linux",
                 labels.POOL: settings.pool,
@@ -64,9 +60,9 @@ def build_node(settings: NodeSettings) -> Object:
 def build_status(settings: NodeSettings, now: str, former: Mapping[str, Any]) -> Object:
     """Return the Node's status; a condition that is known to hold keeps its time of transition."""
     room = {
-        "cpu": f"{device_discovery.count_cores() * 1000 // settings.share.parts}m",
-        "memory": format_mebibytes(device_discovery.measure_memory() // settings.share.parts),
-        "pods": str(_PODS),
+        "cpu": f"{local_devices.count_cores() * 1000 // settings.share.parts}m",
+        "memory": format_mebibytes(local_devices.measure_memory() // settings.share.parts),
+        "pods": "110",
     }
     before = {condition["type"]: condition for condition in former.get("conditions", ())}
     conditions = [
@@ -83,7 +79,7 @@ def build_status(settings: NodeSettings, now: str, former: Mapping[str, Any]) ->
         "conditions": conditions,
         "daemonEndpoints": {"kubeletEndpoint": {"Port": settings.port}},
         "nodeInfo": {
-            "architecture": device_discovery.find_architecture(),
+            "architecture": local_devices.find_architecture(),
             "bootID": _first_line("/proc/sys/kernel/random/boot_id"),
             "containerRuntimeVersion": f"process://{__version__}",
             "kernelVersion": platform.release(),
@@ -103,8 +99,9 @@ async def register(client: Client, settings: NodeSettings) -> Object:
     node = await client.get(resources.NODES, settings.name)
     if node is None:
         node = await client.create(desired)
-    elif any(node["metadata"].get("labels", {}).get(key) != value for key, value in _labels(desired).items()):
-        node = await client.patch(resources.NODES, settings.name, {"metadata": {"labels": _labels(desired)}})
+    elif not desired["metadata"]["labels"].items() <= node["metadata"].get("labels", {}).items():
+        labels_of_ours = {"metadata": {"labels": desired["metadata"]["labels"]}}
+        node = await client.patch(resources.NODES, settings.name, labels_of_ours)
     body = {"status": build_status(settings, timestamps.format_now(), node.get("status", {}))}
     return await client.patch(resources.NODES, settings.name, body, kind="strategic", subresource="status")
 
@@ -129,12 +126,12 @@ async def keep_alive(
             if str(error) != problem:
                 problem = str(error)
                 _log.warning('cannot keep node "%s" alive: %s', settings.name, problem)
-            await asyncio.sleep(_RETRY_S)
+            await asyncio.sleep(0.5)
         else:
             if problem:
                 problem = ""
                 _log.info('node "%s" is alive again', settings.name)
-            await asyncio.sleep(_RENEW_S)
+            await asyncio.sleep(10.0)
 
 
 def is_registered(node: Mapping[str, Any], settings: NodeSettings) -> bool:
@@ -152,7 +149,7 @@ async def _renew(client: Client, name: str, uid: str) -> None:
     """Renew the Lease of a Node, or create it."""
     spec = {
         "holderIdentity": name,
-        "leaseDurationSeconds": _LEASE_S,
+        "leaseDurationSeconds": 40,
         "renewTime": timestamps.format_now_micro(),
     }
     owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}
@@ -163,11 +160,6 @@ async def _renew(client: Client, name: str, uid: str) -> None:
         metadata = {"name": name, "namespace": LEASE_NAMESPACE, "ownerReferences": [owner]}
         lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
         await client.create(lease)
-
-
-def _labels(desired: Object) -> dict[str, str]:
-    labels: dict[str, str] = desired["metadata"]["labels"]
-    return labels
 
 
 def _condition(

@@ -20,7 +20,6 @@ AGENT = "modelplane.ai/agent"
 
 _WAITING = 256
 _REMEMBERED = 512
-_RETRY_S = 2.0
 
 _log = logging.getLogger(__name__)
 
@@ -94,7 +93,7 @@ class Recorder:
         while True:
             happening = await self._waiting.get()
             while not await self._written_down(happening):
-                await asyncio.sleep(_RETRY_S)
+                await asyncio.sleep(2.0)
 
     async def _written_down(self, happening: _Happening) -> bool:
         """Write one event; return False if the server does not answer and it must be tried again."""

@@ -1,7 +1,8 @@
-"""Pod features that a process of the host cannot have, with the message for each.
+"""Pod features that a process of the host or a container here cannot have, with the message for each.
 
 No field of a pod is ignored silently. Either it takes effect, or the pod does not start and its status has
-the reason and the remedy.
+the reason and the remedy. A container gets no access to the machine itself, because the creator of a pod is
+not always the machine's owner.
 """
 
 import posixpath
@@ -13,22 +14,34 @@ from modelplane.kubelet.cannot_start import WaitingReason
 from modelplane.kubelet.pods import probes
 from modelplane.kubelet.volumes import volume_files
 
-SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
-"""Path in a container of the files of its pod's service account."""
-
-_ELSEWHERE = "or run it on a cluster whose nodes have a container runtime"
-
-
 Cause: TypeAlias = tuple[str, str]
 """A fault of a pod, and its remedy."""
 
+ADDED_CAPABILITIES = frozenset(
+    {
+        *("AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE"),
+        *("SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"),
+        # These lock memory for RDMA, pin threads to processors, and let a profiler look at its own pod.
+        *("IPC_LOCK", "SYS_NICE", "SYS_PTRACE"),
+    }
+)
+"""The defaults of container runtimes, and those that reach nothing outside the container."""
 
-def find_refusals(pod: Mapping[str, Any]) -> tuple[Rejected, ...]:
+_OF_THE_MACHINE = ("hostNetwork", "hostPID", "hostIPC")
+_DEFAULT_PROFILE = "RuntimeDefault"
+SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+"""Path in a container of the files of its pod's service account."""
+
+_VOLUMES = frozenset({"emptyDir", "hostPath", "persistentVolumeClaim"}) | volume_files.KINDS
+
+
+def find_host_refusals(pod: Mapping[str, Any]) -> tuple[Rejected, ...]:
     """Return everything that keeps a pod from running as a process of the host."""
     spec = pod["spec"]
     containers = (*(spec.get("initContainers") or ()), *spec["containers"])
     return build_rejections(
-        (cause for container in containers for cause in _causes(spec, container)), _ELSEWHERE
+        (cause for container in containers for cause in _causes(spec, container)),
+        "or run it on a cluster whose nodes have a container runtime",
     )
 
 
@@ -52,9 +65,6 @@ def _causes(spec: Mapping[str, Any], container: Mapping[str, Any]) -> Iterator[C
         yield "a host process has no postStart hook", "remove it"
     if "exec" in lifecycle.get("preStop", {}):
         yield "the preStop hook uses exec, which a host process has not", "use sleep or httpGet"
-
-
-_VOLUMES = frozenset({"emptyDir", "hostPath", "persistentVolumeClaim"}) | volume_files.KINDS
 
 
 def list_volume_mounts(container: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -90,3 +100,60 @@ def find_volume_causes(spec: Mapping[str, Any], container: Mapping[str, Any], ru
             yield f"{what}: what is mounted below it stays as it is", "remove recursiveReadOnly"
     if container.get("volumeDevices"):
         yield f"{runs} has no block devices as volumes", "remove volumeDevices"
+
+
+def find_container_refusals(pod: Mapping[str, Any]) -> tuple[Rejected, ...]:
+    """Return everything that keeps a pod from running as a container here."""
+    return build_rejections(_container_causes(pod["spec"]), "or run it on a cluster of its own nodes")
+
+
+def _container_causes(spec: Mapping[str, Any]) -> Iterator[Cause]:
+    for field in _OF_THE_MACHINE:
+        if spec.get(field):
+            yield f"{field} would give the pod a part of this machine", "remove it"
+    every = (*(spec.get("initContainers") or ()), *spec["containers"])
+    if spec.get("shareProcessNamespace") and len(every) > 1:
+        yield (
+            "shareProcessNamespace would show each container the others' processes, which is not set up here",
+            "remove it",
+        )
+    yield from _security(spec.get("securityContext", {}), "the pod's securityContext")
+    for container in every:
+        yield from _causes_of(spec, container)
+
+
+def _causes_of(spec: Mapping[str, Any], container: Mapping[str, Any]) -> Iterator[Cause]:
+    yield from _security(container.get("securityContext", {}), "the securityContext")
+    yield from find_volume_causes(spec, container, "a pod here")
+    yield from _ports(container.get("ports", ()))
+    for kind in probes.FIELDS:
+        if "grpc" in container.get(kind, {}):
+            yield f"the {kind} uses grpc, which is not asked here", "use httpGet, tcpSocket or exec"
+    if "postStart" in container.get("lifecycle", {}):
+        yield "the local node agent runs no postStart hook", "remove it"
+
+
+def _security(context: Mapping[str, Any], where: str) -> Iterator[Cause]:
+    if context.get("privileged"):
+        yield f"{where} is privileged, which would give the pod this machine", "remove it"
+    added = context.get("capabilities", {}).get("add", ())
+    for capability in sorted({name.upper().removeprefix("CAP_") for name in added} - ADDED_CAPABILITIES):
+        yield f"{where} adds the capability {capability}, which reaches beyond the pod", "remove it"
+    for field in ("seccompProfile", "appArmorProfile"):
+        kind = context.get(field, {}).get("type", _DEFAULT_PROFILE)
+        if kind != _DEFAULT_PROFILE:
+            yield f"{where} has {field} {kind}, and here every container has the default one", "remove it"
+    for field in ("seLinuxOptions", "sysctls"):
+        if context.get(field):
+            yield f"{where} has {field}, which are not set here", "remove it"
+    if context.get("procMount", "Default") != "Default":
+        yield f"{where} has procMount {context['procMount']}, which uncovers this machine", "remove it"
+
+
+def _ports(ports: Iterable[Mapping[str, Any]]) -> Iterator[Cause]:
+    for port in ports:
+        number = port["containerPort"]
+        if port.get("hostPort"):
+            yield f"port {number} has a hostPort, and a pod is reached at its own address", "remove it"
+        if port.get("protocol") == "SCTP":
+            yield f"port {number} is one of SCTP, which is not forwarded here", "use TCP or UDP"

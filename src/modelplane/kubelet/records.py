@@ -22,8 +22,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from modelplane.host import folders
-from modelplane.host.private_files import write_private
+import msgspec
+
+from modelplane.api.schema.decode import convert
+from modelplane.host import file_system
+from modelplane.host.file_system import write_private
 from modelplane.kubelet.runtime.other_processes import Process
 from modelplane.kubelet.runtime.shim import write_record
 
@@ -45,14 +48,13 @@ class PodRecord:
     address: str
 
 
-@dataclass(frozen=True, slots=True)
-class Exit:
+class Exit(msgspec.Struct, frozen=True, rename="camel"):
     """The exit of an attempt's process or container."""
 
-    code: int
+    code: int = msgspec.field(name="exitCode")
     signal: int
     finished_at: str
-    supervised: bool
+    supervised: bool = True
     """True if its supervisor saw the exit; otherwise code and time are assumed, as of a kill just now."""
     reason: str = ""
     """CamelCase reason, such as OOMKilled; empty if the code says it all."""
@@ -99,8 +101,7 @@ class Attempt:
     @property
     def shim(self) -> Process | None:
         """Its supervisor; None if it was never released."""
-        record = _read(self.directory / "shim.json")
-        return Process(record["pid"], record["identity"]) if record else None
+        return self._process("shim.json")
 
     @property
     def image(self) -> str:
@@ -143,7 +144,10 @@ class Attempt:
     @property
     def engine(self) -> Process | None:
         """Its engine; None until it starts."""
-        record = _read(self.directory / "engine.json")
+        return self._process("engine.json")
+
+    def _process(self, file: str) -> Process | None:
+        record = _read(self.directory / file)
         return Process(record["pid"], record["identity"]) if record else None
 
     @property
@@ -158,28 +162,11 @@ class Attempt:
     def exit(self) -> Exit | None:
         """The exit of its engine; None until it is known."""
         record = _read(self.directory / "exit.json")
-        if not record:
-            return None
-        return Exit(
-            record["exitCode"],
-            record["signal"],
-            record["finishedAt"],
-            record.get("supervised", True),
-            record.get("reason", ""),
-            record.get("message", ""),
-        )
+        return convert(record, Exit) if record else None
 
     def record_exit(self, ended: Exit) -> None:
         """Record an end that no supervisor saw."""
-        record: dict[str, object] = {
-            "exitCode": ended.code,
-            "signal": ended.signal,
-            "finishedAt": ended.finished_at,
-            "supervised": ended.supervised,
-            "reason": ended.reason,
-            "message": ended.message,
-        }
-        write_record(self.directory / "exit.json", record)
+        write_record(self.directory / "exit.json", msgspec.to_builtins(ended))
 
     @property
     def settled(self) -> bool:
@@ -284,7 +271,7 @@ class PodDirectory:
     def remove(self) -> None:
         """Forget the pod."""
         try:
-            folders.remove(self.path)
+            file_system.remove_folder(self.path)
         except OSError as error:
             # A container that ran as root may have left files of root's to an agent that is not root.
             _log.warning(

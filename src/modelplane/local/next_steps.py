@@ -15,8 +15,6 @@ from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.local.home import ENVIRONMENT_VARIABLE, Home, choose_home
 from modelplane.local.settings import Settings
 
-_EXAMPLE = "first-answer"
-_TOUR = "build-the-platform"
 _TOUR_GOES_ON = (
     "The tour goes on in examples/03-deploying-a-model/README.md. `modelplane example --dir examples` "
     "writes its pages and manifests to this directory."
@@ -44,7 +42,7 @@ def describe_next_steps(home: Home, settings: Settings, *, elsewhere: bool = Fal
 
 def _deploy(kubectl: str) -> list[str]:
     return [
-        _apply(kubectl, _EXAMPLE),
+        _apply(kubectl, "first-answer"),
         f"{kubectl} wait --for=condition=Ready ms/first-answer -n ml-team --timeout=2m",
         'modelplane chat first-answer -n ml-team "What is the capital of France?"',
     ]
@@ -53,7 +51,7 @@ def _deploy(kubectl: str) -> list[str]:
 def _register(kubectl: str) -> list[str]:
     return [
         f"{kubectl} get secrets -n {SYSTEM_NAMESPACE}",
-        _apply(kubectl, _TOUR),
+        _apply(kubectl, "build-the-platform"),
         f"{kubectl} wait --for=condition=Ready ic --all --timeout=1m",
     ]
 

@@ -24,13 +24,12 @@ Services = dict[Key, str]
 """The address of each."""
 
 _POLL_S = 0.1
-_STARTING_S = 10.0
 _ANSWER_S = 5.0
 
 
 async def list_services(client: Client) -> Services:
     """Return the ModelServices whose status is Ready."""
-    deadline = asyncio.get_running_loop().time() + _STARTING_S
+    deadline = asyncio.get_running_loop().time() + 10.0
     while True:
         try:
             items = (await client.list(fleet_resources.MODEL_SERVICES)).items

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from modelplane.host.errors import LocalError
-from modelplane.host.private_files import write_private
+from modelplane.host.file_system import write_private
 from modelplane.local.home import Home
 from modelplane.local.kubernetes import ports
 from modelplane.local.kubernetes.ports import Ports
@@ -66,26 +66,18 @@ class Choice:
 AS_BEFORE = Choice()
 
 
-def name_cluster(number: int) -> str:
-    """Return the name of one of several clusters, counted from 1."""
-    return f"local-{number}"
-
-
 def load(home: Home) -> Settings:
     """Return the saved settings; raise ``LocalError`` if there are none, or they cannot be read."""
     try:
-        return _decode(json.loads(home.settings.read_text()))
+        document = json.loads(home.settings.read_text())
+        clusters = {name: _ports(entry) for name, entry in document.pop("clusters", {}).items()}
+        return Settings(_ports(document.pop("ports")), clusters, **document)
     except FileNotFoundError:
         raise LocalError(f"nothing was ever started in {home.root}: run `modelplane up`") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise LocalError(
             f"cannot read {home.settings}: {error}: delete the file to have ports chosen again"
         ) from error
-
-
-def _decode(document: dict[str, Any]) -> Settings:
-    clusters = {name: _ports(entry) for name, entry in document.pop("clusters", {}).items()}
-    return Settings(_ports(document.pop("ports")), clusters, **document)
 
 
 def _ports(chosen: Mapping[str, int]) -> Ports:
@@ -164,7 +156,7 @@ def _grown(home: Home, before: Settings, choice: Choice, is_free: Callable[[int]
 
 def _clusters(settings: Settings, count: int, is_free: Callable[[int], bool]) -> dict[str, Ports]:
     clusters = dict(settings.clusters)
-    for name in map(name_cluster, range(len(clusters) + 1, count + 1)):
+    for name in (f"local-{number}" for number in range(len(clusters) + 1, count + 1)):
         used = dataclasses.replace(settings, clusters=clusters).list_ports()
         clusters[name] = ports.choose(ports.BEHIND, used, is_free)
     return clusters

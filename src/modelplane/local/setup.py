@@ -1,21 +1,39 @@
 """Everything a local fleet needs on disk before its first process starts.
 
 Each step keeps what exists and is valid, so it runs before every start.
+
+A kubeconfig contains the certificates of its identity. The file alone grants the identity, and can be moved
+(Kubernetes, "Organizing Cluster Access Using kubeconfig Files").
 """
 
+import base64
 import json
 import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
 
 from modelplane.host.errors import LocalError
-from modelplane.host.private_files import write_private
+from modelplane.host.file_system import write_private
 from modelplane.local import settings
 from modelplane.local.home import Home, find_space_problem
-from modelplane.local.kubernetes import identity_kubeconfigs, pki, ports
-from modelplane.local.kubernetes.control_plane import HEALTH_PATHS, ControlPlane, list_control_planes
-from modelplane.local.kubernetes.identity_kubeconfigs import Access
+from modelplane.local.kubernetes import pki, ports
+from modelplane.local.kubernetes.control_plane import HEALTH_PATHS, ControlPlane, Pki, list_control_planes
 from modelplane.local.settings import AS_BEFORE, Choice, Settings
 from modelplane.local.supervision import locks
 from modelplane.local.supervision.processes import LEADER
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One identity at the API server on a port of 127.0.0.1."""
+
+    context: str
+    """Its name in the kubeconfig, and its API server."""
+    pki: Pki
+    identity: str
+    port: int
 
 
 def make_home(home: Home) -> None:
@@ -56,15 +74,13 @@ def set_up(home: Home, choice: Choice = AS_BEFORE) -> Settings:
             (plane.find_kubeconfig("kube-controller-manager"), "kube-controller-manager"),
             (plane.find_kubeconfig("kube-scheduler"), "kube-scheduler"),
         ):
-            identity_kubeconfigs.ensure(path, identity_kubeconfigs.build_kubeconfig(_access(plane, identity)))
+            ensure_kubeconfig(path, build_kubeconfig(_access(plane, identity)))
     # The user is an administrator of every cluster, with a context for each in one file.
     for path, reachable in (
         (home.kubeconfig, planes),
         *((further.home.kubeconfig, [further]) for further in planes[1:]),
     ):
-        identity_kubeconfigs.ensure(
-            path, identity_kubeconfigs.build_kubeconfig(*(_access(cluster, "admin") for cluster in reachable))
-        )
+        ensure_kubeconfig(path, build_kubeconfig(*(_access(cluster, "admin") for cluster in reachable)))
     return chosen
 
 
@@ -82,3 +98,43 @@ def _authentication() -> str:
         },
         indent=2,
     )
+
+
+def build_kubeconfig(*accesses: Access) -> str:
+    """Return a kubeconfig with a context for each access; the first one is current."""
+    contexts = [{"cluster": access.context, "user": access.context} for access in accesses]
+    return yaml.safe_dump(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": access.context, "cluster": _cluster(access)} for access in accesses],
+            "users": [{"name": access.context, "user": _user(access)} for access in accesses],
+            "contexts": [{"name": context["user"], "context": context} for context in contexts],
+            "current-context": accesses[0].context,
+        },
+        sort_keys=False,
+    )
+
+
+def _cluster(access: Access) -> dict[str, str]:
+    return {
+        "server": f"https://127.0.0.1:{access.port}",
+        "certificate-authority-data": _embedded(access.pki.authority),
+    }
+
+
+def _user(access: Access) -> dict[str, str]:
+    return {
+        "client-certificate-data": _embedded(access.pki.find_certificate(access.identity)),
+        "client-key-data": _embedded(access.pki.find_key(access.identity)),
+    }
+
+
+def ensure_kubeconfig(path: Path, content: str) -> None:
+    """Write a kubeconfig if its content differs, so its modification time is that of a change."""
+    if not path.exists() or path.read_text() != content:
+        write_private(path, content)
+
+
+def _embedded(path: Path) -> str:
+    return base64.b64encode(path.read_bytes()).decode()

@@ -9,9 +9,7 @@ from typing import Final
 
 import modelplane
 from modelplane.host.errors import LocalError
-from modelplane.mcp.documentation import llms_txt
-from modelplane.mcp.documentation.markdown import Page, Section, parse
-from modelplane.mcp.documentation.search import Hit, Index
+from modelplane.mcp.documentation import OPTIONAL, Hit, Index, Page, Section, build_index, parse
 from modelplane.user_error import UserError
 
 INDEX: Final = "llms.txt"
@@ -26,7 +24,7 @@ GROUPS: Final = {
     "docs/explanation/": "Explanation",
     "docs/reference/": "Reference",
     "examples/": "Examples",
-    "docs/decisions/": llms_txt.OPTIONAL,
+    "docs/decisions/": OPTIONAL,
 }
 """Sections of the index by the beginnings of paths."""
 
@@ -78,7 +76,7 @@ class DocumentationTools:
         """Return a page, or the section that an anchor names. Raises ``UserError``."""
         path, _, anchor = name.strip().partition("#")
         if path.strip("/") in (INDEX, ""):
-            return llms_txt.build_index(TITLE, SUMMARY, self._pages.values(), GROUPS)
+            return build_index(TITLE, SUMMARY, self._pages.values(), GROUPS)
         page = self._find(path)
         if anchor:
             return _section(page, anchor)
@@ -107,7 +105,13 @@ def _section(page: Page, anchor: str) -> str:
     """Return a section with those below it. Raises ``UserError``."""
     for start, section in enumerate(page.sections):
         if section.anchor == anchor:
-            return "\n\n".join(_markdown(section) for section in _with_those_below(page, start)) + "\n"
+            return (
+                "\n\n".join(
+                    f"{'#' * len(section.trail)} {section.heading}\n\n{section.text}"
+                    for section in _with_those_below(page, start)
+                )
+                + "\n"
+            )
     raise UserError(f'{page.path} has no section "{anchor[:100]}": name one of {_anchors(page)}')
 
 
@@ -119,10 +123,6 @@ def _with_those_below(page: Page, start: int) -> list[Section]:
             break
         sections.append(section)
     return sections
-
-
-def _markdown(section: Section) -> str:
-    return f"{'#' * len(section.trail)} {section.heading}\n\n{section.text}"
 
 
 def _anchors(page: Page) -> str:

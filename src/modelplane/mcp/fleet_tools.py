@@ -1,9 +1,11 @@
-"""Tools of a fleet: list, explain, plan and events, as text.
+"""Tools of a fleet: list, explain, plan and events, and the size of a model, as text.
 
-The facts and the sentences are those of ``modelplane explain``, ``modelplane plan`` and the dashboard.
+The facts and the sentences are those of ``modelplane explain``, ``modelplane plan``, ``modelplane size`` and
+the dashboard.
 """
 
 import asyncio
+import re
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -18,29 +20,112 @@ from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
+from modelplane.api.schema.decode import InvalidObject
+from modelplane.checkpoints import checkpoint
+from modelplane.checkpoints.hub import Hub
 from modelplane.controllers import fleet_resources
 from modelplane.dashboard import explanations
 from modelplane.dashboard.explanations import MOST_BYTES
-from modelplane.dashboard.snapshot import Cluster, Devices, Pool, Snapshot
-from modelplane.dashboard.timeline import Entry, build_timeline, list_object_events
-from modelplane.mcp.fleet import EVENTS, Fleet
-from modelplane.mcp.quoting import clean, format_table, quote
+from modelplane.dashboard.snapshot import (
+    Cluster,
+    Devices,
+    Entry,
+    Pool,
+    Snapshot,
+    build_timeline,
+    list_object_events,
+)
+from modelplane.mcp.fleet import EVENTS, Fleet, clean, format_table, quote
 from modelplane.offline.explain.explanation_tables import CONDITIONS
 from modelplane.offline.explain.statuses import Said, explain_not_ready, read_conditions
+from modelplane.offline.models import size_rows
+from modelplane.offline.models.size_report import Size
+from modelplane.operations.model_sizes import size_model
 from modelplane.user_error import UserError
 
-T = TypeVar("T")
+_MOST: Final = 20
+"""Rows of hardware."""
+_PATIENCE_S: Final = 60.0
+_MODEL: Final = re.compile(r"[\w-][\w.-]{0,95}/[\w-][\w.-]{0,95}", re.ASCII)
 
+T = TypeVar("T")
 KIND_NAMES: Final = tuple(kind.name for kind in KINDS)
 EXPLAINED: Final = (kind_name(ModelDeployment), kind_name(ModelService), kind_name(ModelReplica))
 """The kinds that can be explained."""
-
 _BY_NAME: Final = {kind.name: kind for kind in KINDS}
 _COMPUTING_S: Final = 60.0
 """Maximum time for an explanation or a plan. What is too late still ends before the next one begins."""
 _MOST_LISTED: Final = 10
 _MOST_OF_A_SENTENCE: Final = 2_000
 """Characters of a diagnosis, which names clusters and remedies."""
+_EVENTS: Final = Columns[Entry](
+    ("TIME", lambda event: event.at[:19]),
+    ("TYPE", lambda event: "Warning" if event.warning else "Normal"),
+    ("KIND", lambda event: event.kind),
+    ("OBJECT", lambda event: f"{event.namespace}/{event.name}" if event.namespace else event.name),
+    ("REASON", lambda event: event.reason),
+    ("NOTE", lambda event: event.note),
+    ("TIMES", lambda event: str(event.count)),
+)
+
+
+class SizeTool:
+    """The tool; it compares with the catalogue, or with the pools of a fleet."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+
+    async def size(
+        self,
+        model: str,
+        *,
+        context: int,
+        concurrency: int,
+        quantization: str,
+        kv_cache_dtype: str,
+        in_fleet: bool,
+    ) -> str:
+        """Return the memory of a model, and the hardware that can serve it. Raises ``UserError``."""
+        if not _MODEL.fullmatch(model):
+            raise UserError(f'"{clean(model, 100)}" is not OWNER/NAME of the hub: correct it')
+        pools = None
+        if in_fleet:
+            resources = (fleet_resources.INFERENCE_CLASSES, fleet_resources.INFERENCE_CLUSTERS)
+            snapshot = await self._fleet.take_snapshot(resources)
+            pools = [item for kind in resources for item in snapshot.list_objects(kind.kind)]
+
+        def compute() -> Size:
+            return size_model(
+                checkpoint.read(Hub(model)),
+                quantization=quantization or None,
+                tokens=context or None,
+                concurrency=concurrency,
+                kv_cache_dtype=kv_cache_dtype,
+                fleet=pools,
+                option="context",
+            )
+
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                return quote(_list_sizes(await asyncio.to_thread(compute)))
+        except TimeoutError:
+            raise UserError(f"the hub gave no answer within {_PATIENCE_S:.0f} seconds: try again") from None
+        except (UserError, InvalidObject) as error:
+            raise UserError(clean(str(error))) from error
+        except ModuleNotFoundError as error:
+            raise UserError(f"{error.name} is not installed: run `pip install 'modelplane[mcp]'`") from error
+
+
+def _list_sizes(size: Size) -> Iterator[str]:
+    yield clean(size_rows.describe_model(size))
+    yield from format_table(size_rows.WEIGHTS.tabulate("Weights", size_rows.list_weights(size)))
+    yield ""
+    yield f"KV cache: {size_rows.describe_cache(size)}"
+    yield from format_table(size_rows.SPLITS.tabulate(size_rows.SPLITS_TITLE, size_rows.list_splits(size)))
+    served = size_rows.tabulate_served(size.hardware, _MOST)
+    yield from format_table(served)
+    if not served.rows:
+        yield from format_table(size_rows.tabulate_refused(size.hardware))
 
 
 class FleetTools:
@@ -99,8 +184,7 @@ class FleetTools:
     async def _find(self, kind: Kind, name: str, namespace: str) -> Object:
         if kind.namespaced and not namespace:
             raise UserError(f"a {kind.name} is in a namespace: give it")
-        resource = fleet_resources.resource_of_kind(kind.type)
-        item = await self._fleet.find(resource, namespace, name)
+        item = await self._fleet.find(fleet_resources.resource_of_kind(kind.type), namespace, name)
         if item is None:
             raise UserError(f'there is no {kind.name} "{clean(name)}": list {kind.plural} to see their names')
         return item
@@ -111,10 +195,9 @@ class FleetTools:
             replicas = await self._fleet.take_snapshot([fleet_resources.MODEL_REPLICAS])
         except UserError as refused:
             return ("", f"The devices of pools are not counted: {refused}")
-        snapshot = Snapshot({**clusters.objects, **replicas.objects})
         rows = [
             _PoolDevices(cluster, pool, devices)
-            for cluster in snapshot.clusters
+            for cluster in Snapshot({**clusters.objects, **replicas.objects}).clusters
             for pool in cluster.pools
             for devices in pool.devices or (None,)
         ]
@@ -214,13 +297,4 @@ _POOLS: Final = Columns[_PoolDevices](
     ("TOTAL", lambda row: str(row.devices.total) if row.devices else "-"),
     ("USED", lambda row: str(row.devices.used) if row.devices else "-"),
     ("FREE", lambda row: str(row.devices.free) if row.devices else "-"),
-)
-_EVENTS: Final = Columns[Entry](
-    ("TIME", lambda event: event.at[:19]),
-    ("TYPE", lambda event: "Warning" if event.warning else "Normal"),
-    ("KIND", lambda event: event.kind),
-    ("OBJECT", lambda event: f"{event.namespace}/{event.name}" if event.namespace else event.name),
-    ("REASON", lambda event: event.reason),
-    ("NOTE", lambda event: event.note),
-    ("TIMES", lambda event: str(event.count)),
 )

@@ -167,8 +167,7 @@ class Turns:
 
 def build_application(made: MCPServer, port: int, hosts: Iterable[str], token: str | None) -> Application:
     """Return the server as an ASGI application; ``hosts`` are names beside those of loopback."""
-    names = (*_LOOPBACK_NAMES, *hosts)
-    with_port = [f"{name}:{port}" for name in names]
+    with_port = [f"{name}:{port}" for name in (*_LOOPBACK_NAMES, *hosts)]
     security = TransportSecuritySettings(
         allowed_hosts=[*with_port, *hosts],
         allowed_origins=[f"http://{host}" for host in with_port] + [f"https://{name}" for name in hosts],

@@ -12,10 +12,9 @@ from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field
 
 from modelplane import __version__
-from modelplane.mcp.documentation.markdown import split_front_matter
+from modelplane.mcp.documentation import split_front_matter
 from modelplane.mcp.documentation_tools import INDEX, DocumentationTools
-from modelplane.mcp.fleet_tools import EXPLAINED, KIND_NAMES, FleetTools
-from modelplane.mcp.size_tool import SizeTool
+from modelplane.mcp.fleet_tools import EXPLAINED, KIND_NAMES, FleetTools, SizeTool
 from modelplane.user_error import UserError
 
 _DOCUMENTATION: Final = f"""\

@@ -18,13 +18,13 @@ from modelplane.compose.workload_kinds import has_pods
 from modelplane.controllers import fleet_resources
 from modelplane.controllers.fleet_resources import resource_of
 from modelplane.crossplane.function import remote
+from modelplane.crossplane.function.applied_fields import PROVIDERS_FINALIZER
 from modelplane.crossplane.function.companions import provider_config_name
-from modelplane.crossplane.function.economy import PROVIDERS_FINALIZER
-from modelplane.install.steps.waiting import Deadline
+from modelplane.install.waiting import Deadline
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource
-from modelplane.operations.inference_clusters import ClusterUnreachable, InferenceClusters
+from modelplane.operations.pod_logs import ClusterUnreachable, InferenceClusters
 from modelplane.user_error import UserError
 
 _GROUP, _, _VERSION = remote.API_VERSION.partition("/")
@@ -79,7 +79,10 @@ class Cleaner:
                 f'namespace "{self._namespace}" is not being deleted: delete it, or the ModelDeployments and '
                 "ModelCaches in it, and nothing is left"
             )
-        namespaces = await self._names()
+        # The InferenceClusters by the name of their ClusterProviderConfig.
+        clusters = await self._client.list(fleet_resources.INFERENCE_CLUSTERS)
+        names = [item["metadata"]["name"] for item in clusters.items]
+        namespaces = {provider_config_name(name): name for name in names}
         if unknown := sorted(set(only) - set(namespaces.values())):
             raise UserError(f"there is no InferenceCluster {listing(unknown)}")
         items, doubts = [], []
@@ -93,12 +96,6 @@ class Cleaner:
             except (ClusterUnreachable, errors.KubernetesError, _Doubt) as error:
                 doubts.append(f'Object "{held["metadata"]["name"]}" stays: {error}')
         return Leftovers(tuple(items), tuple(doubts))
-
-    async def _names(self) -> dict[str, str]:
-        """Return the InferenceClusters by the name of their ClusterProviderConfig."""
-        clusters = await self._client.list(fleet_resources.INFERENCE_CLUSTERS)
-        names = [item["metadata"]["name"] for item in clusters.items]
-        return {provider_config_name(name): name for name in names}
 
     async def _held(self) -> list[Object]:
         """Return Modelplane's Objects that are being deleted."""

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.gateway.usage.usage_sums import Usage, record_of
-from modelplane.install import gateway_deployment, installation_names
+from modelplane.install import deployments, installation_options
 from modelplane.kube.client import Client
 from modelplane.operations import pod_logs
 from modelplane.operations.pod_logs import Container, LogOptions
-from modelplane.proxy import usage_files
+from modelplane.proxy import envoy_directory
 
 
 @dataclass(slots=True)
@@ -26,7 +26,7 @@ class Read:
 def read_files(directory: Path, sums: Usage) -> Read:
     """Add the records of an Envoy on this machine. Raises ``FileNotFoundError`` if it has never had any."""
     outcome = Read()
-    for line in usage_files.read_lines(directory):
+    for line in envoy_directory.read_lines(directory):
         record = record_of(line)
         if record is None:
             outcome.damaged += 1
@@ -46,9 +46,9 @@ async def read_pods(client: Client, sums: Usage, since_s: int | None) -> Read:
         if record := record_of(line):
             sums.add(record)
 
-    labels = installation_names.build_selector(gateway_deployment.COMPONENT)
+    labels = installation_options.build_selector(deployments.GATEWAY_COMPONENT)
     pods = await pod_logs.list_containers("", client, SYSTEM_NAMESPACE, labels)
-    containers = [container for container in pods if container.name == gateway_deployment.ENVOY]
+    containers = [container for container in pods if container.name == deployments.ENVOY]
     if not containers:
         outcome.problems.append(
             f'there is no pod of the gateway in namespace "{SYSTEM_NAMESPACE}": install one, or name the '

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
 
-from modelplane.gateway.envoy.file_names import CLUSTERS, MUTUAL_TLS, ROUTES, TLS
-from modelplane.host import unix_sockets
+from modelplane.gateway.envoy.envoy_names import CLUSTERS, MUTUAL_TLS, ROUTES, TLS
+from modelplane.host import sockets
 from modelplane.host.errors import LocalError
 from modelplane.proxy import module
 
@@ -102,4 +102,4 @@ class _AdminConnection(http.client.HTTPConnection):
         """Open the socket file instead of a TCP connection."""
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(_ADMIN_TIMEOUT_S)
-        unix_sockets.connect(self.sock, self._path)
+        sockets.connect(self.sock, self._path)

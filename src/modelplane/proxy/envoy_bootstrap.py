@@ -9,7 +9,6 @@ import errno
 import json
 import os
 import resource
-import socket
 import ssl
 from contextlib import suppress
 from pathlib import Path
@@ -17,17 +16,15 @@ from typing import Any
 
 from modelplane.gateway.envoy.clusters import CA_BUNDLE
 from modelplane.gateway.envoy.envoy_files import render_files, select_listeners
-from modelplane.gateway.envoy.file_names import CLUSTERS
+from modelplane.gateway.envoy.envoy_names import CLUSTERS, RESOURCE_MONITORS
 from modelplane.gateway.envoy.listeners import MOST_STREAMS
-from modelplane.gateway.envoy.type_urls import RESOURCE_MONITORS
 from modelplane.gateway.route_table import Listener, Table
 from modelplane.host.errors import LocalError
-from modelplane.host.private_files import write_private
-from modelplane.proxy import module, usage_files
+from modelplane.host.file_system import write_private
+from modelplane.host.sockets import find_listen_problem
+from modelplane.proxy import envoy_directory, module
 from modelplane.proxy.admin import ADMIN_SOCKET
 from modelplane.proxy.module import BOOTSTRAP
-
-_CONCURRENCY = 2
 
 # Time limit for connections of a replaced listener: longer than any answer. They end with their next answer,
 # because what a listener admits may have changed.
@@ -36,7 +33,6 @@ _DRAIN_S = 6 * 3600
 # Maximum age of usage records that are lost if Envoy is killed.
 _FLUSH_MS = 1000
 
-_WATCHES_LIMIT = "fs.inotify.max_user_instances"
 
 _CA_BUNDLES = (
     "/etc/ssl/certs/ca-certificates.crt",
@@ -74,12 +70,12 @@ def prepare(
     bundle = ca_bundle or find_ca_bundle()
     if bundle:
         _bring(directory / CA_BUNDLE, bundle.read_bytes())
-    has_log = any(listener.usage_log == usage_files.USAGE_LOG for listener in listeners)
-    if has_log or (directory / usage_files.USAGE_LOG).exists():
+    has_log = any(listener.usage_log == envoy_directory.USAGE_LOG for listener in listeners)
+    if has_log or (directory / envoy_directory.USAGE_LOG).exists():
         # Envoy must be able to start on a full disk; without the file it refuses only a listener that logs.
         with suppress(OSError):
-            usage_files.prepare(directory)
-            usage_files.end_line(directory)
+            envoy_directory.prepare(directory)
+            envoy_directory.end_line(directory)
     problem = module.place(directory, library, find_binary() if library else None)
     listeners_file = module.choose_listeners_file(directory, has_module=not problem)
     if not (directory / listeners_file).exists():
@@ -115,20 +111,10 @@ def find_taken_port(directory: Path) -> str:
     for listener in json.loads((directory / module.find_listeners_file(directory)).read_text())["resources"]:
         address = listener["address"]["socket_address"]
         host, port = address["address"], address["port_value"]
-        if not _can_listen(host, port):
+        error = find_listen_problem(host, port)
+        if error is not None and error.errno == errno.EADDRINUSE:
             return f"port {port} of {host} is taken by another program: stop that program"
     return ""
-
-
-def _can_listen(host: str, port: int) -> bool:
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-        # As servers do: a connection in TIME_WAIT does not matter.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError as error:
-            return error.errno != errno.EADDRINUSE
-    return True
 
 
 def find_missing_watches(directory: Path) -> str:
@@ -146,7 +132,8 @@ def find_missing_watches(directory: Path) -> str:
         return ""
     return (
         f"envoy needs {needed} inotify instances to watch its files, and user {os.getuid()} has {len(free)} "
-        f"left: raise the limit with sysctl {_WATCHES_LIMIT}=1024, or stop programs that watch files"
+        "left: raise the limit with sysctl fs.inotify.max_user_instances=1024, or stop programs that watch "
+        "files"
     )
 
 
@@ -158,7 +145,7 @@ def build_argv(directory: Path) -> tuple[str, ...]:
     return (
         str(find_binary()),
         *("--config-path", str(directory / BOOTSTRAP)),
-        *("--concurrency", str(_CONCURRENCY)),
+        *("--concurrency", str(2)),
         *("--drain-time-s", str(_DRAIN_S)),
         *("--drain-strategy", "immediate"),
         *("--file-flush-interval-msec", str(_FLUSH_MS)),

@@ -11,17 +11,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from modelplane.api.meta import GATEWAY_NAMESPACE, Object
-from modelplane.gateway.envoy.file_names import LISTENERS, WITH_MODULE, WITH_NEW_MODULE
+from modelplane.gateway.envoy.envoy_names import LISTENERS, WITH_MODULE, WITH_NEW_MODULE
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
-from modelplane.proxy.directory import Write
+from modelplane.proxy.interface import Write
 from modelplane.proxy.publication import SELECTOR, Channel, Incomplete, Read, read
 
 _log = logging.getLogger(__name__)
 
-_SETTLE_S = 0.05
 _CLEAN_UP_S = 5.0
-_RETRY_S = 5.0
 
 _WRITTEN = "published"
 """File that marks the content of the directory as published, for a restart after a crash."""
@@ -70,7 +68,7 @@ class GatewayFollower:
             while True:
                 await self._bring()
                 await self._touched.wait()
-                await asyncio.sleep(_SETTLE_S)
+                await asyncio.sleep(0.05)
                 self._touched.clear()
 
     async def _bring(self) -> None:
@@ -91,7 +89,7 @@ class GatewayFollower:
         except Exception as error:  # noqa: BLE001 - Envoy keeps its configuration, and the next attempt may succeed
             # Not its representation, which may have the content of a file.
             self._say(f"cannot write the configuration: {type(error).__name__}: {error}")
-            asyncio.get_running_loop().call_later(_RETRY_S, self._touched.set)
+            asyncio.get_running_loop().call_later(5.0, self._touched.set)
             return
         self._say("")
         self._written = True

@@ -1,7 +1,8 @@
 """Interface of the gateway's Envoy: its configuration and its address."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from modelplane.gateway.usage.ledger import Ledger
@@ -10,6 +11,10 @@ from modelplane.kube.informer import Informer
 
 FLEET_LISTENER = "front-door"
 """Name of the listener of the services."""
+
+
+Write = Callable[[Path, Mapping[str, str]], bool]
+"""Writes files to a directory; returns True if any of them changed."""
 
 
 def cluster_listener(cluster: str) -> str:

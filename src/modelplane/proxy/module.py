@@ -10,8 +10,8 @@ import re
 import subprocess
 from pathlib import Path
 
-from modelplane.gateway.envoy.file_names import LISTENERS, WITH_MODULE
-from modelplane.host.private_files import write_private
+from modelplane.gateway.envoy.envoy_names import LISTENERS, WITH_MODULE
+from modelplane.host.file_system import write_private
 
 BOOTSTRAP = "bootstrap.json"
 """Envoy's first configuration, which names the file of the listeners."""
@@ -20,7 +20,6 @@ STATE = {"modelplane": {"module": 2}}
 """Metadata of an Envoy's node that say which module it runs; that of release 0.9 has none."""
 
 _FOLDER = "modules"
-_SEARCH_PATH = "ENVOY_DYNAMIC_MODULES_SEARCH_PATH"
 _TRIAL = (
     *("--mode", "validate"),
     *("--service-node", "trial", "--service-cluster", "trial"),
@@ -35,7 +34,7 @@ def place(directory: Path, library: Path | None, envoy: Path | None) -> str:
 
     ``library`` is None if there is none. One that ``envoy`` cannot load is not kept.
     """
-    from modelplane.gateway.envoy.filters import module_filters  # noqa: PLC0415 - heavy, and only to start an Envoy
+    from modelplane.gateway.envoy import module_filters  # noqa: PLC0415 - heavy, and only to start an Envoy
 
     ours = directory / _FOLDER / f"lib{module_filters.NAME}.so"
     if library is None or envoy is None:
@@ -53,7 +52,7 @@ def place(directory: Path, library: Path | None, envoy: Path | None) -> str:
 
 def build_environment(directory: Path) -> dict[str, str]:
     """Return the environment in which Envoy finds the module."""
-    return {_SEARCH_PATH: str(directory / _FOLDER)}
+    return {"ENVOY_DYNAMIC_MODULES_SEARCH_PATH": str(directory / _FOLDER)}
 
 
 def choose_listeners_file(directory: Path, *, has_module: bool) -> str:
@@ -98,8 +97,8 @@ def find_missing(directory: Path) -> str:
 
 def _refused(directory: Path, envoy: Path) -> str:
     """Return why an Envoy cannot load the module of a directory; empty if it can."""
-    from modelplane.gateway.envoy import listeners  # noqa: PLC0415 - heavy, and only to start an Envoy
-    from modelplane.gateway.envoy.filters import module_filters  # noqa: PLC0415 - as above
+    # Heavy, and only to start an Envoy.
+    from modelplane.gateway.envoy import listeners, module_filters  # noqa: PLC0415 - as above
     from modelplane.gateway.route_table import Listener  # noqa: PLC0415 - as above
 
     tried = Listener("trial", "127.0.0.1", 0)

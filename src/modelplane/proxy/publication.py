@@ -24,9 +24,9 @@ import msgspec
 
 from modelplane.api import labels
 from modelplane.api.inference_gateway import DEFAULT_NAME
-from modelplane.gateway.envoy.file_names import CLUSTERS, MUTUAL_TLS, TLS
-from modelplane.gateway.envoy.filters.module_filters import PRIVATE
-from modelplane.gateway.envoy.filters.token_filters import TOKENS
+from modelplane.gateway.envoy.envoy_names import CLUSTERS, MUTUAL_TLS, TLS
+from modelplane.gateway.envoy.module_filters import PRIVATE
+from modelplane.gateway.envoy.token_filters import TOKENS
 from modelplane.kube import resources
 from modelplane.kube.resources import Object, Resource
 

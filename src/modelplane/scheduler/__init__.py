@@ -9,21 +9,20 @@ from modelplane.api.fields.cluster.node_pools import Accounting
 from modelplane.api.fields.deployment.placement_settings import PlacementPolicy
 from modelplane.api.fields.pods.engines import Role
 from modelplane.api.model_deployment import TolerationOperator as Operator
-from modelplane.cel.device import AttributeValue, Version
-from modelplane.scheduler.capacity.pool_usage import Amount, Usage, list_overcommitted, measure_usage
+from modelplane.cel.bindings import AttributeValue, Version
 from modelplane.scheduler.departures import Cause, Departure
 from modelplane.scheduler.departures import Role as ReplicaRole
 from modelplane.scheduler.diagnosis import Block, Diagnosis, Exclusion, Remedy
 from modelplane.scheduler.existing.drain import describe_drain, list_moving
 from modelplane.scheduler.filters.accepted_pods import check_pod_keys
-from modelplane.scheduler.placement.alternatives import Alternatives, list_alternatives
 from modelplane.scheduler.placement.cost import Cost
 from modelplane.scheduler.placement.market import Market, Spot
 from modelplane.scheduler.placement.placement import Assignment, Dropped, Placement
 from modelplane.scheduler.placement.spot import find_spot_pools
-from modelplane.scheduler.quotas.quota_ledger import QuotaUse, measure_quota_usage
-from modelplane.scheduler.quotas.quotas import Limit, Quota, index_by_namespace
-from modelplane.scheduler.schedule import schedule
+from modelplane.scheduler.pool_usage import Amount, Usage, list_overcommitted, measure_usage
+from modelplane.scheduler.quota_ledger import QuotaUse, measure_quota_usage
+from modelplane.scheduler.quotas import Limit, Quota, index_by_namespace
+from modelplane.scheduler.schedule import Alternatives, list_alternatives, schedule
 from modelplane.scheduler.types import (
     CacheFootprint,
     Capabilities,

@@ -6,15 +6,14 @@ import msgspec
 from msgspec.structs import replace
 
 from modelplane.api.rejected import Rejected
-from modelplane.scheduler.capacity.capacity_ledger import Ledger
+from modelplane.scheduler.capacity_ledger import Ledger
 from modelplane.scheduler.filters import admit
 from modelplane.scheduler.placement.cost import choose_currency
 from modelplane.scheduler.placement.market import Market
 from modelplane.scheduler.placement.placer import Offer, Placer
 from modelplane.scheduler.placement.pool_rejections import PoolRejections
 from modelplane.scheduler.placement.selection import Selection
-from modelplane.scheduler.preemption.reservation import Reservation
-from modelplane.scheduler.quotas.quota_ledger import QuotaLedger
+from modelplane.scheduler.quota_ledger import QuotaLedger, Reservation
 from modelplane.scheduler.search.search_budget import SearchBudget
 from modelplane.scheduler.types import Cluster, Deployment, Fleet, Template
 
@@ -42,12 +41,10 @@ class CycleState(msgspec.Struct, frozen=True):
         """Return the same cycle, in which new replicas have another template. Raises SelectorError."""
         if template is None:
             return self
-        deployment = self.deployment.with_template(template)
+        deployment = replace(self.deployment, **msgspec.structs.asdict(template))
         selection = Selection(self.budget, deployment)
         return replace(
-            self,
-            deployment=deployment,
-            placer=Placer(deployment, selection, self.budget, self.currency),
+            self, deployment=deployment, placer=Placer(deployment, selection, self.budget, self.currency)
         )
 
     def limit_to(self, market: Market) -> "CycleState":

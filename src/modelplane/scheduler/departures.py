@@ -69,10 +69,7 @@ class Cause(Enum):
         replacement_first=True,
     )
     MISFIT = Departure(
-        "Does not fit",
-        "A replica whose template no longer fits where it is",
-        "All",
-        replacement_first=True,
+        "Does not fit", "A replica whose template no longer fits where it is", "All", replacement_first=True
     )
     YIELDS = Departure(
         "Gives way",
@@ -81,10 +78,7 @@ class Cause(Enum):
         replacement_first=True,
     )
     NODE_GOES = Departure(
-        "Node taken back",
-        "A replica on a node with a notice",
-        "All",
-        replacement_first=True,
+        "Node taken back", "A replica on a node with a notice", "All", replacement_first=True
     )
     DRAINED = Departure(
         "Drained",

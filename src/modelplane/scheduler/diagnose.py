@@ -9,15 +9,14 @@ from msgspec.structs import replace
 
 from modelplane.api.listing import listing, number_of
 from modelplane.api.rejected import Rejected
-from modelplane.scheduler.capacity.capacity import FreeCapacity, NodeCapacity
+from modelplane.scheduler.capacity import FreeCapacity, NodeCapacity
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.diagnosis import Block, Diagnosis, Exclusion
 from modelplane.scheduler.existing.retention import Kept, Leaving
 from modelplane.scheduler.placement.fill import Filled
 from modelplane.scheduler.placement.pool_rejections import Excluded
 from modelplane.scheduler.placement.unmet import Details, find_unmet
-from modelplane.scheduler.preemption.displacement import Displacement
-from modelplane.scheduler.preemption.turns import Turns
+from modelplane.scheduler.preemption import Displacement, Turns
 from modelplane.scheduler.remedies import find_remedies
 from modelplane.scheduler.types import Pool
 
@@ -40,7 +39,13 @@ def diagnose(
         block=cause if placed < deployment.replicas else Block.NONE,
         causes=find_unmet(excluded, selection),
         remedies=find_remedies(state.limit_to(filled.market), excluded, leaving) if excluded else (),
-        notes=(*_notes(leaving), *_overcommitted(state, kept)),
+        notes=(
+            *(
+                f'replica "{decision.replica.name}" stays until {decision.until}: {decision.reason}'
+                for decision in leaving
+            ),
+            *_overcommitted(state, kept),
+        ),
     )
 
 
@@ -78,13 +83,6 @@ def _list_exclusions(excluded: Excluded, details: Details) -> Iterable[Exclusion
     return (
         Exclusion(cluster.name, pool, why.engine, details.complete(rejected, cluster, pool))
         for pool, rejected in why.pools
-    )
-
-
-def _notes(leaving: Iterable[Leaving]) -> Iterable[str]:
-    return (
-        f'replica "{decision.replica.name}" stays until {decision.until}: {decision.reason}'
-        for decision in leaving
     )
 
 

@@ -148,7 +148,8 @@ class Diagnosis(msgspec.Struct, frozen=True):
             if exclusion.cluster in names
             and (exclusion.why.reason, exclusion.why.subject) == (reason, subject)
         ]
-        detail = self._cause(reason, subject, _offered(same), _shared(members))
+        details = {member.why.detail for member in members}
+        detail = self._cause(reason, subject, _offered(same), details.pop() if len(details) == 1 else "")
         if not detail:
             return phrase
         place = f"{members[0].cluster}: " if len(members) == 1 else ""
@@ -170,12 +171,6 @@ def _closest(excluded: Iterable[Exclusion]) -> list[Exclusion]:
         if closest is None or RANKS[exclusion.why.reason] > RANKS[closest.why.reason]:
             best[exclusion.cluster] = exclusion
     return list(best.values())
-
-
-def _shared(members: Sequence[Exclusion]) -> str:
-    """Return the detail that all have, or an empty text."""
-    details = {member.why.detail for member in members}
-    return details.pop() if len(details) == 1 else ""
 
 
 def _offered(excluded: Iterable[Exclusion]) -> str:

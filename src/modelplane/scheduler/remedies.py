@@ -16,7 +16,8 @@ from msgspec.structs import replace
 from modelplane.api.model_deployment import TolerationOperator
 from modelplane.api.rejected import Rejected
 from modelplane.cel import ObservedValue, SelectorError
-from modelplane.scheduler.capacity.capacity import FreeCapacity
+from modelplane.scheduler import verdict
+from modelplane.scheduler.capacity import FreeCapacity
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.diagnosis import Remedy
 from modelplane.scheduler.existing.drain import describe_drain
@@ -24,7 +25,6 @@ from modelplane.scheduler.existing.retention import Leaving, find_pins
 from modelplane.scheduler.filters import admit
 from modelplane.scheduler.filters.region_rule import check_known_region
 from modelplane.scheduler.filters.taints import list_untolerated
-from modelplane.scheduler.placement import amounts
 from modelplane.scheduler.placement.market import Market
 from modelplane.scheduler.placement.placer import Pins, Placer
 from modelplane.scheduler.placement.pool_rejections import Excluded, PoolRejections
@@ -114,7 +114,7 @@ def _more_nodes(
                 break
             nodes = _least(partial(_fits_with, state, cluster, capacities, pins, position), most)
             if nodes:
-                more = amounts.format_nodes(nodes)
+                more = verdict.format_nodes(nodes)
                 change = f'add {more} to pool {pool.name} of InferenceCluster "{cluster.name}"'
                 most, best = nodes - 1, Remedy(change, (cluster.name,))
     return best
@@ -232,7 +232,7 @@ def _relaxed_to(
     for text in asked:
         if text != read.text:
             edited = _edited(deployment, request, text, read)
-            asked_for = amounts.describe_request(text, read.text)
+            asked_for = verdict.describe_request(text, read.text)
             what = f'relax {read.name} from {asked_for} to {read.text} in request "{request}"'
             yield _Edit(what, edited, clusters)
 

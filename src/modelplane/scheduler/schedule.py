@@ -3,11 +3,11 @@
 Existing replicas are inputs: none is moved to improve a placement.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
+import msgspec
 from msgspec.structs import replace
 
-from modelplane.scheduler.capacity.indices import Indices
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.departures import Cause, Role
 from modelplane.scheduler.diagnose import add_turns, diagnose, find_block
@@ -15,14 +15,49 @@ from modelplane.scheduler.diagnosis import Block, Diagnosis
 from modelplane.scheduler.existing.drain import drain
 from modelplane.scheduler.existing.eviction import evict_noticed
 from modelplane.scheduler.existing.retention import Kept, Leaving, depart, give_way, hold, retain, unpin
-from modelplane.scheduler.existing.roster import Roster, list_pinned
-from modelplane.scheduler.existing.surge import count_surge, find_added, may_stand_in
+from modelplane.scheduler.existing.roster import Roster, count_surge, find_added, list_pinned, may_stand_in
+from modelplane.scheduler.placement.cost import Cost, rank_cluster
+from modelplane.scheduler.placement.fill import Indices
 from modelplane.scheduler.placement.filling import Filling, Short
 from modelplane.scheduler.placement.placement import Assignment, Dropped, Placement
+from modelplane.scheduler.placement.placer import Offer
 from modelplane.scheduler.placement.spot import find_spot_pools
-from modelplane.scheduler.preemption.displacement import Displacement
-from modelplane.scheduler.preemption.turns import find_displacement, find_turns, list_displaced
-from modelplane.scheduler.types import Demand, Deployment, Fleet, Surge
+from modelplane.scheduler.preemption import Displacement, find_displacement, find_turns, list_displaced
+from modelplane.scheduler.types import Demand, Deployment, Fleet, PlacedEngine, Surge
+
+
+class Alternative(msgspec.Struct, frozen=True):
+    """A place for one more replica."""
+
+    cluster: str
+    engines: tuple[PlacedEngine, ...]
+    cost: Cost
+    spot: bool = False
+    """True if any of its pods would be in a spot pool."""
+
+
+class Alternatives(msgspec.Struct, frozen=True):
+    """The places, in the order of the deployment's policy without regard to spread, and the currency."""
+
+    places: tuple[Alternative, ...]
+    currency: str
+
+
+def list_alternatives(fleet: Fleet, deployment: Deployment) -> Alternatives:
+    """Return every place that a fleet has for one more replica, beside those of deployments that come first.
+
+    Raises SelectorError.
+    """
+    state = CycleState.begin(fleet, deployment, find_turns(fleet, deployment).reservations)
+    places = []
+    for name, cluster in state.clusters.items():
+        offer = state.find_offer(cluster)
+        if isinstance(offer, Offer) and not state.quotas.check(cluster, offer.engines):
+            places.append(
+                Alternative(name, offer.engines, offer.cost, bool(find_spot_pools(cluster, offer.engines)))
+            )
+    places.sort(key=lambda place: (rank_cluster(deployment.policy, 0, place.cost), place.cluster))
+    return Alternatives(tuple(places), state.currency)
 
 
 def schedule(
@@ -135,7 +170,7 @@ class _Cycle:
         roster, filling, wanted = self.roster, self.filling, self.deployment.replicas
         beyond = len(roster.kept) + len(filling.placed) - wanted if self.extra else 0
         added = find_added(roster.kept, self.base, filling.placed[self.regular_new :], beyond)
-        regular = [kept for kept in roster.kept if _key(kept) not in added]
+        regular = [kept for kept in roster.kept if (kept.replica.cluster, kept.replica.index) not in added]
         roster.relieve(self.state, regular)
         new = tuple(place for place, _ in filling.placed if (place.cluster, place.index) not in added)
         is_short = len(regular) + len(new) < wanted
@@ -150,16 +185,13 @@ class _Cycle:
         ):
             absent = min(wanted - len(regular), wanted - sum(not replica.deleting for replica in self.ours))
             displacement = find_displacement(short.state, self.fleet, short.filled, absent)
+        existing: tuple[Kept | Leaving, ...] = (*roster.leaving, *roster.kept)
         assignments = (
-            *(_leave(leaving, self.index) for leaving in roster.leaving),
-            *(_stay(kept, self.index) for kept in roster.kept),
+            *(_assign(decision, self.index[decision.replica.name]) for decision in existing),
             *(Assignment(new.cluster, new.index, new.engines, demand=at) for new, at in filling.placed),
         )
         marked = (
-            replace(
-                assignment,
-                surge=assignment.key in added and assignment.role is not Role.LEAVES,
-            )
+            replace(assignment, surge=assignment.key in added and assignment.role is not Role.LEAVES)
             for assignment in assignments
         )
         return Placement(
@@ -169,7 +201,10 @@ class _Cycle:
                     key=lambda assignment: (assignment.cluster, assignment.index, assignment.replica),
                 )
             ),
-            self._list_dropped(),
+            tuple(
+                Dropped(gone.replica.name, gone.replica.cluster, gone.replica.index, gone.reason, gone.cause)
+                for gone in sorted(roster.gone, key=lambda gone: gone.replica.name)
+            ),
             self._explain(short, regular, displacement),
             self.state.currency,
             displaces=displacement.present if displacement else (),
@@ -205,12 +240,6 @@ class _Cycle:
         cost = state.ledger.measure_cost(cluster, assignment.engines, state.currency)
         return replace(assignment, cost=cost)
 
-    def _list_dropped(self) -> tuple[Dropped, ...]:
-        return tuple(
-            Dropped(gone.replica.name, gone.replica.cluster, gone.replica.index, gone.reason, gone.cause)
-            for gone in sorted(self.roster.gone, key=lambda gone: gone.replica.name)
-        )
-
 
 def _find_excess(kept: Sequence[Kept], demands: Sequence[Demand]) -> frozenset[str]:
     """Return the replicas of a canary beyond those that its step needs: those that serve are not among them.
@@ -220,35 +249,14 @@ def _find_excess(kept: Sequence[Kept], demands: Sequence[Demand]) -> frozenset[s
     if len(demands) < 2:
         return frozenset()
     new = [decision.replica for decision in kept if decision.replica.name in demands[0].replicas]
-    new.sort(key=lambda replica: (not replica.answers, replica.name))
+    new.sort(key=lambda replica: (not replica.serves, not replica.answers, replica.name))
     return frozenset(replica.name for replica in new[demands[0].count :])
 
 
-def _key(kept: Kept) -> tuple[str, int]:
-    return kept.replica.cluster, kept.replica.index
-
-
-def _stay(kept: Kept, index: Mapping[str, int]) -> Assignment:
-    replica = kept.replica
-    return Assignment(
-        replica.cluster,
-        index[replica.name],
-        kept.engines,
-        kept.role,
-        replica.name,
-        reason=kept.reason,
-        cause=kept.waits_for,
-    )
-
-
-def _leave(leaving: Leaving, index: Mapping[str, int]) -> Assignment:
-    replica = leaving.replica
-    return Assignment(
-        replica.cluster,
-        index[replica.name],
-        replica.engines,
-        Role.LEAVES,
-        replica.name,
-        reason=leaving.reason,
-        cause=leaving.cause,
-    )
+def _assign(decision: Kept | Leaving, index: int) -> Assignment:
+    replica = decision.replica
+    if isinstance(decision, Kept):
+        engines, role, cause = decision.engines, decision.role, decision.waits_for
+    else:
+        engines, role, cause = replica.engines, Role.LEAVES, decision.cause
+    return Assignment(replica.cluster, index, engines, role, replica.name, decision.reason, cause)

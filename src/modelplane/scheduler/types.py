@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 import msgspec
-from msgspec.structs import replace
 
 from modelplane.api.fields.cluster.devices import Claim
 from modelplane.api.fields.cluster.drain_settings import Cordon, TaintEffect
@@ -21,9 +20,9 @@ from modelplane.api.fields.deployment.placement_settings import PlacementPolicy
 from modelplane.api.fields.pods.engines import Role
 from modelplane.api.fields.pods.pod_keys import DEFAULT_RULES, KeyRules, PodPart
 from modelplane.api.model_deployment import TolerationOperator
-from modelplane.cel.device import AttributeValue
+from modelplane.cel.bindings import AttributeValue
 from modelplane.scheduler.placement.market import Market, Spot
-from modelplane.scheduler.quotas.quotas import Quota
+from modelplane.scheduler.quotas import Quota
 
 
 class Device(msgspec.Struct, frozen=True, gc=False):
@@ -265,10 +264,6 @@ class Deployment(msgspec.Struct, frozen=True):
     def order(self) -> tuple[str, str, str]:
         """Its turn among deployments of equal priority: the oldest first, and those without a time last."""
         return self.created or "~", self.namespace, self.name
-
-    def with_template(self, template: "Template | None") -> "Deployment":
-        """Return the deployment as a template asks for it; without one, as it is."""
-        return self if template is None else replace(self, **msgspec.structs.asdict(template))
 
 
 class Template(msgspec.Struct, frozen=True):

@@ -104,7 +104,7 @@ _DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
         "max_position_embeddings": 131072,
         "sliding_window_pattern": 6,
         "tie_word_embeddings": True,
-    },
+    }
 }
 """Values that configurations of a type leave out, as transformers has them."""
 
@@ -182,7 +182,17 @@ def parse_architecture(content: bytes) -> Architecture:
         config = convert(_complete(text), _Config)
         quantization = whole.get("quantization_config") or text.get("quantization_config")
         read = convert(quantization, _Quantization) if quantization else None
-        return _architecture(config, _quantization(read) if read else None)
+        return _architecture(
+            config,
+            Quantization(
+                read.quant_method,
+                read.bits or 4,
+                max(read.group_size or 0, 0),
+                read.weight_block_size[0] if read.weight_block_size else 0,
+            )
+            if read
+            else None,
+        )
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise UserError(
             f'cannot size "config.json": {error}: only decoders whose configuration follows transformers can '
@@ -197,15 +207,6 @@ def _complete(text: dict[str, Any]) -> dict[str, Any]:
     if "_sliding_window_pattern" in text:
         text["sliding_window_pattern"] = text["_sliding_window_pattern"]
     return {**defaults, **{key: value for key, value in text.items() if value is not None}}
-
-
-def _quantization(read: _Quantization) -> Quantization:
-    return Quantization(
-        read.quant_method,
-        read.bits or 4,
-        max(read.group_size or 0, 0),
-        read.weight_block_size[0] if read.weight_block_size else 0,
-    )
 
 
 def _architecture(config: _Config, quantization: Quantization | None) -> Architecture:
@@ -254,12 +255,7 @@ _TYPES: Final = {
     "linear_attention": LayerKind.STATE,
     "mamba": LayerKind.STATE,
 }
-_LETTERS: Final = {
-    "M": LayerKind.STATE,
-    "*": LayerKind.FULL,
-    "-": LayerKind.NOTHING,
-    "E": LayerKind.NOTHING,
-}
+_LETTERS: Final = {"M": LayerKind.STATE, "*": LayerKind.FULL, "-": LayerKind.NOTHING, "E": LayerKind.NOTHING}
 
 
 def _layers(config: _Config) -> tuple[LayerKind, ...]:
@@ -272,7 +268,9 @@ def _layers(config: _Config) -> tuple[LayerKind, ...]:
     elif every := config.full_attention_interval:
         layers = [LayerKind.STATE if (layer + 1) % every else LayerKind.FULL for layer in range(count)]
     elif config.sliding_window and config.use_sliding_window:
-        layers = [_windowed(config, layer) for layer in range(count)]
+        period, first = config.sliding_window_pattern, config.max_window_layers
+        slides = [(layer + 1) % period != 0 if period else layer >= first for layer in range(count)]
+        layers = [LayerKind.SLIDING if sliding else LayerKind.FULL for sliding in slides]
     else:
         layers = [LayerKind.FULL] * count
     if len(layers) != count:
@@ -282,12 +280,6 @@ def _layers(config: _Config) -> tuple[LayerKind, ...]:
     if not config.sliding_window:
         layers = [LayerKind.FULL if kind is LayerKind.SLIDING else kind for kind in layers]
     return tuple(layers)
-
-
-def _windowed(config: _Config, layer: int) -> LayerKind:
-    every = config.sliding_window_pattern
-    slides = (layer + 1) % every != 0 if every else layer >= config.max_window_layers
-    return LayerKind.SLIDING if slides else LayerKind.FULL
 
 
 _BYTES: Final[Mapping[str, Literal[2, 4]]] = {"float32": 4, "bfloat16": 2, "float16": 2}

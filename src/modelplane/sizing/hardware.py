@@ -1,10 +1,10 @@
 """Hardware: the nodes of InferenceClasses that can serve a model, with how many devices, at what cost."""
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from modelplane.api.fields.cluster.device_prices import DevicePricing
-from modelplane.api.fields.cluster.devices import Claim, Device
+from modelplane.api.fields.cluster.devices import Claim, Device, DevicePricing
 from modelplane.api.inference_class import InferenceClass
 from modelplane.api.rejected import Rejected
 from modelplane.api.values import quantity
@@ -79,14 +79,15 @@ def describe_node(
         size = _memory(device)
         if not size:
             continue
-        version = device.attributes.get("cudaComputeCapability")
+        capability = device.attributes.get("cudaComputeCapability")
+        text = capability.version if capability else None
         type_, product = device.attributes.get("type"), device.attributes.get("productName")
         return Node(
             name,
             (product.string if product else None) or device.name,
             device.count,
             size,
-            _version(version.version if version else None),
+            tuple(map(int, re.split("[-+]", text)[0].split(".")[:2])) if text else (),
             type_ is not None and type_.string == _MIG,
             pricing.find_price_per_hour(device.name, spot=spot) if pricing else None,
             pricing.currency if pricing else "",
@@ -105,10 +106,6 @@ def _memory(device: Device) -> int:
         return quantity.parse(declared.value).nano // _NANO
     except QuantityError:
         return 0
-
-
-def _version(text: str | None) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split("-")[0].split("+")[0].split(".")[:2]) if text else ()
 
 
 def plan_service(

@@ -16,9 +16,8 @@ from fractions import Fraction
 from typing import Final, NamedTuple
 
 from modelplane.sizing.architecture import Architecture, LayerKind, Quantization
-from modelplane.sizing.loaded_weights import Weights
+from modelplane.sizing.loaded_weights import DIVIDED, Role, Weights
 from modelplane.sizing.splits import Split, split_stages
-from modelplane.sizing.tensors import DIVIDED, Role
 
 MIB: Final = 2**20
 GIB: Final = 2**30

@@ -55,7 +55,7 @@ def find_best_split(
 
 def find_rejections(model: Architecture, quantization: Quantization | None, split: Split) -> tuple[str, ...]:
     """Return why engines refuse a split; empty if it is legal."""
-    rejections = (*_divisions(model, split), *_stages(model, split), *_units(model, quantization, split))
+    rejections = (*_divisions(model, split), *_units(model, quantization, split))
     return tuple(dict.fromkeys(rejections))
 
 
@@ -70,6 +70,10 @@ def _divisions(model: Architecture, split: Split) -> Iterator[str]:
             yield f"{what} width {width} is not divisible by {tensor}"
     if model.experts and tensor > model.experts and model.model_type not in _ANY_NUMBER_OF_EXPERTS:
         yield f"TP {tensor} is greater than the number of experts, {model.experts}"
+    if split.pipeline > len(model.layers):
+        yield f"{len(model.layers)} layers are fewer than the {split.pipeline} stages"
+    if split.expert and not model.experts:
+        yield "the model has no experts"
 
 
 def _widths(model: Architecture, split: Split) -> Iterator[tuple[str, int]]:
@@ -78,13 +82,6 @@ def _widths(model: Architecture, split: Split) -> Iterator[tuple[str, int]]:
         yield "MLP", model.width
     if model.expert_width and not split.expert:
         yield "expert", model.expert_width
-
-
-def _stages(model: Architecture, split: Split) -> Iterator[str]:
-    if split.pipeline > len(model.layers):
-        yield f"{len(model.layers)} layers are fewer than the {split.pipeline} stages"
-    if split.expert and not model.experts:
-        yield "the model has no experts"
 
 
 def _units(model: Architecture, quantization: Quantization | None, split: Split) -> Iterator[str]:
@@ -98,26 +95,19 @@ def _units(model: Architecture, quantization: Quantization | None, split: Split)
         if quantization.block and part % quantization.block:
             unit = f"the FP8 block {quantization.block}"
             yield f"{what} width {width} / {tensor} = {part} is no multiple of {unit}"
-        if quantization.method in _INT4 and _is_experts_only(quantization, what):
+        # Of compressed tensors, only the experts are quantized.
+        if quantization.method == "compressed-tensors" and what != "expert":
             continue
         if quantization.method in _INT4 and quantization.bits == 4:
-            yield from _int4(what, width, tensor, quantization.group)
+            if quantization.group and part % quantization.group:
+                group = f"a group of {quantization.group} INT4 weights"
+                yield f"{what} width {width} / {tensor} = {part} cuts {group}"
+            if part % _MARLIN_OUT:
+                yield f"{what} width {width} / {tensor} = {part} is no multiple of {_MARLIN_OUT}, for INT4"
         if quantization.method == "mxfp4" and what == "expert":
             blocks = -(-width // MXFP4_BLOCK)
             if -(-blocks // tensor) * (tensor - 1) >= blocks:
                 yield f"{blocks} MXFP4 blocks of an expert leave a GPU of {tensor} with none"
-
-
-def _is_experts_only(quantization: Quantization, what: str) -> bool:
-    return quantization.method == "compressed-tensors" and what != "expert"
-
-
-def _int4(what: str, width: int, tensor: int, group: int) -> Iterator[str]:
-    part = width // tensor
-    if group and part % group:
-        yield f"{what} width {width} / {tensor} = {part} cuts a group of {group} INT4 weights"
-    if part % _MARLIN_OUT:
-        yield f"{what} width {width} / {tensor} = {part} is no multiple of {_MARLIN_OUT}, for INT4"
 
 
 def split_stages(layers: int, pipeline: int) -> tuple[range, ...]:

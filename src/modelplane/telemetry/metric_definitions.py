@@ -82,7 +82,6 @@ class Sample(NamedTuple):
 
 SUM = "sum"
 
-
 LABELS = {
     "autoscaler": "Name of an InferenceAutoscaler: one value per autoscaler",
     "class": "`1xx` to `5xx`: the first digit of the answer's status",
@@ -115,6 +114,7 @@ LABELS = {
 BUILD_INFO = Metric(
     "modelplane_build_info", Type.GAUGE, "1, with the version that runs.", ("version",), EVERYONE
 )
+LEADER = Metric("modelplane_leader", Type.GAUGE, "1 while this process reconciles, 0 while it stands by.")
 RECONCILES = Metric(
     "modelplane_reconcile_total",
     Type.COUNTER,
@@ -156,37 +156,6 @@ QUEUE_LATENCY = Metric(
     ("queue",),
     buckets=_QUICK,
 )
-LEADER = Metric("modelplane_leader", Type.GAUGE, "1 while this process reconciles, 0 while it stands by.")
-OBJECTS = Metric(
-    "modelplane_objects",
-    Type.GAUGE,
-    "Objects on the control plane, by whether they are ready.",
-    ("kind", "ready"),
-    observed=True,
-)
-REPLICAS = Metric(
-    "modelplane_replicas",
-    Type.GAUGE,
-    "Replicas of a deployment: `desired` by its spec, `placed` on a cluster, `ready`, and `updated` to the "
-    "present template. The states overlap, so do not add them up.",
-    ("namespace", "deployment", "state"),
-    observed=True,
-)
-UNSCHEDULABLE = Metric(
-    "modelplane_unschedulable_replicas",
-    Type.GAUGE,
-    "Desired replicas that have no place, with the reason; absent while all have one.",
-    ("namespace", "deployment", "reason"),
-    observed=True,
-)
-STANDBY_ACTIVE = Metric(
-    "modelplane_standby_active",
-    Type.GAUGE,
-    "1 while a standby runs its replicas in place of the deployment that it stands by for, else 0; absent "
-    "for other deployments.",
-    ("namespace", "deployment"),
-    observed=True,
-)
 CLUSTER_REACHABLE = Metric(
     "modelplane_cluster_reachable",
     Type.GAUGE,
@@ -216,6 +185,28 @@ CERTIFICATE_EXPIRY = Metric(
     ("secret",),
     observed=True,
 )
+OBJECTS = Metric(
+    "modelplane_objects",
+    Type.GAUGE,
+    "Objects on the control plane, by whether they are ready.",
+    ("kind", "ready"),
+    observed=True,
+)
+REPLICAS = Metric(
+    "modelplane_replicas",
+    Type.GAUGE,
+    "Replicas of a deployment: `desired` by its spec, `placed` on a cluster, `ready`, and `updated` to the "
+    "present template. The states overlap, so do not add them up.",
+    ("namespace", "deployment", "state"),
+    observed=True,
+)
+UNSCHEDULABLE = Metric(
+    "modelplane_unschedulable_replicas",
+    Type.GAUGE,
+    "Desired replicas that have no place, with the reason; absent while all have one.",
+    ("namespace", "deployment", "reason"),
+    observed=True,
+)
 CANARY_STOPPED = Metric(
     "modelplane_canary_stopped",
     Type.GAUGE,
@@ -237,6 +228,14 @@ AUTOSCALER_LIMITED = Metric(
     "1 for an InferenceAutoscaler whose load needs more replicas than it can get, with the reason of its "
     "ScalingLimited condition.",
     ("namespace", "autoscaler", "reason"),
+    observed=True,
+)
+STANDBY_ACTIVE = Metric(
+    "modelplane_standby_active",
+    Type.GAUGE,
+    "1 while a standby runs its replicas in place of the deployment that it stands by for, else 0; absent "
+    "for other deployments.",
+    ("namespace", "deployment"),
     observed=True,
 )
 NODES = Metric(
@@ -500,58 +499,5 @@ GATEWAY_PANICS = Metric(
     observed=True,
 )
 
-METRICS = (
-    BUILD_INFO,
-    LEADER,
-    RECONCILES,
-    RECONCILE_ERRORS,
-    RECONCILE_DURATION,
-    QUEUE_DEPTH,
-    QUEUE_RUNNING,
-    QUEUE_LATENCY,
-    CLUSTER_REACHABLE,
-    CLUSTER_STATE,
-    FAILOVER_PAUSED,
-    CERTIFICATE_EXPIRY,
-    OBJECTS,
-    REPLICAS,
-    UNSCHEDULABLE,
-    CANARY_STOPPED,
-    AUTOSCALER_INERT,
-    AUTOSCALER_LIMITED,
-    STANDBY_ACTIVE,
-    NODES,
-    DEVICES,
-    CAPACITY_LOST,
-    CAPACITY_PROBLEM,
-    EVICTION_NOTICES,
-    POOL_BLOCKED,
-    SPOT_REPLICAS,
-    UNHEALTHY_DEVICES,
-    QUOTA_DEVICES,
-    QUOTA_WAITING,
-    UNREADABLE,
-    FUNCTION_REQUESTS,
-    FUNCTION_DURATION,
-    FUNCTION_DECODED,
-    FUNCTION_CACHED,
-    GATEWAY_REQUESTS,
-    GATEWAY_IN_PROGRESS,
-    GATEWAY_TOKENS,
-    GATEWAY_ESTIMATED,
-    GATEWAY_OVERFLOWED,
-    GATEWAY_REFUSED,
-    GATEWAY_HELD,
-    GATEWAY_HOLDS,
-    GATEWAY_ENDPOINT_IN_PROGRESS,
-    GATEWAY_ENDPOINT_REQUESTS,
-    GATEWAY_FIRST_TOKEN,
-    GATEWAY_ENDPOINT_ANSWERS,
-    GATEWAY_ENDPOINT_CUT_OFF,
-    GATEWAY_ENDPOINT_TIMED,
-    GATEWAY_ENDPOINT_SECONDS,
-    GATEWAY_UNPUBLISHED,
-    GATEWAY_RELOAD_FAILURES,
-    GATEWAY_PANICS,
-)
+METRICS = tuple(value for value in list(globals().values()) if isinstance(value, Metric))
 """Every metric, in the order of the reference page."""

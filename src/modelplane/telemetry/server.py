@@ -1,4 +1,4 @@
-"""Health and metrics over HTTP, for kubelets and Prometheus.
+"""Health and metrics over HTTP, for kubelets and Prometheus, and calls to the event loop from its threads.
 
 Clients never delay the reconciles. Each request has one of a few threads; slow clients are disconnected, and
 connections beyond the number of threads are closed.
@@ -6,8 +6,12 @@ connections beyond the number of threads are closed.
 ``/healthz`` is liveness and ``/readyz`` readiness; both answer 200, or 503 with a sentence. ``/metrics`` is
 in the text format of Prometheus. There is no authentication: every client that can reach the address can
 read the names of clusters and deployments.
+
+The controllers' state belongs to their event loop and is read there; HTTP is served by other threads.
 """
 
+import asyncio
+import concurrent.futures
 import gzip
 import logging
 import socket
@@ -18,19 +22,20 @@ from collections.abc import Callable, Mapping
 from email.message import Message
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 from urllib.parse import urlsplit
 
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import CollectorRegistry
 
-from modelplane.telemetry.event_loop import Unanswered
 from modelplane.user_error import UserError
 
 _log = logging.getLogger(__name__)
 
-Check = Callable[[], str | None]
-"""Returns as a sentence what is wrong, or None; called in any thread."""
+T = TypeVar("T")
+
+_PATIENCE_S = 5.0
+"""Time limit of a call. A loop that is busy for longer is stuck: no step of a reconcile takes as long."""
 
 _AT_ONCE = 8
 _SILENCE_S = 5.0
@@ -39,6 +44,51 @@ _LONGEST_S = 15.0
 """Time limit from the first byte of a request to the last of its answer."""
 _POLL_S = 0.25
 _TEXT = "text/plain; charset=utf-8"
+
+
+class Unanswered(Exception):
+    """An event loop did not answer; the message is a sentence."""
+
+
+def route_to_loop(
+    loop: asyncio.AbstractEventLoop, function: Callable[[], T], patience_s: float = _PATIENCE_S
+) -> Callable[[], T]:
+    """Return a function, to be called from any other thread, that calls one on the loop.
+
+    It raises what the function raises, and ``Unanswered``.
+    """
+
+    def ask() -> T:
+        answer: concurrent.futures.Future[T] = concurrent.futures.Future()
+
+        def call() -> None:
+            if not answer.set_running_or_notify_cancel():
+                return
+            try:
+                answer.set_result(function())
+            except Exception as error:  # noqa: BLE001 - it is the asker's
+                answer.set_exception(error)
+
+        try:
+            loop.call_soon_threadsafe(call)
+        except RuntimeError:
+            raise Unanswered("the event loop has ended") from None
+        try:
+            return answer.result(patience_s)
+        except concurrent.futures.TimeoutError:
+            answer.cancel()
+            raise Unanswered(f"the event loop has not answered for {patience_s:g} s") from None
+
+    return ask
+
+
+def watch_loop(loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
+    """Return a check that an event loop still runs."""
+    return route_to_loop(loop, lambda: None)
+
+
+Check = Callable[[], str | None]
+"""Returns as a sentence what is wrong, or None; called in any thread."""
 
 
 class _Answer(NamedTuple):

@@ -1,17 +1,25 @@
-"""Spans of Modelplane's work, for OpenTelemetry.
+"""Spans of Modelplane's work, for OpenTelemetry, and log lines as JSON objects that name their span.
 
 Unless an environment variable requests traces, OpenTelemetry is not imported, and a span costs next to
 nothing.
 
 ``OTEL_EXPORTER_OTLP_ENDPOINT`` or ``OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`` asks for traces; the rest of the
 standard variables define sampling and transport. Failures to send are logged and do not stop the work.
+
+Log lines are for log collectors:
+
+    log.info("...", extra=make_fields(kind="ModelReplica", namespace="a", name="b"))
+
+The logging package reserves ``name`` and others, so an object's fields are passed together, as one.
 """
 
+import json
 import logging
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Protocol
+from datetime import UTC, datetime
+from typing import Any, Protocol
 
 _log = logging.getLogger(__name__)
 
@@ -20,6 +28,8 @@ _PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL
 _SPOKEN = "http/protobuf"
 
 Value = str | bool | int | float
+
+_FIELDS = "fields"
 
 
 class Span(Protocol):
@@ -108,3 +118,27 @@ def _asked_for(environment: Mapping[str, str]) -> bool:
     if "otlp" not in exporters:
         return False
     return any(environment.get(name) for name in _ENDPOINTS)
+
+
+def make_fields(**values: object) -> dict[str, dict[str, object]]:
+    """Return the ``extra`` of a log call."""
+    return {_FIELDS: values}
+
+
+class JsonFormatter(logging.Formatter):
+    """Formats a record as one line: ``time``, ``level``, ``logger``, ``message``, and its fields."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        line: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        given = getattr(record, _FIELDS, {})
+        about: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
+        # The line's own fields come first, and override all others.
+        return json.dumps({**line, **about, **get_ids(), **line}, default=str)

@@ -5,8 +5,8 @@ from datetime import datetime
 
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
-from modelplane.crossplane.function.messages import RunFunctionRequest
 from modelplane.crossplane.function.runner import Runner
+from modelplane.crossplane.function.structs import RunFunctionRequest
 from support.crossplane.composite import Run
 from support.crossplane.fleet import Fleet
 

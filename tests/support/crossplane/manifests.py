@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -12,8 +11,8 @@ from modelplane.compose.clouds.table import RECIPES
 from support import manifests
 from support.crossplane.fields import copied
 from support.crossplane.objects import Object
+from support.goldens import GOLDENS
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "composition"
 TEAM = "ml-team"
 CLASS = "l4"
 DEPLOYMENT = f"{TEAM}/qwen"
@@ -43,17 +42,14 @@ def inference_cluster(name: str, *, nodes: int = 2, storage: str = "") -> Object
 def cloud_clusters() -> Iterator[Object]:
     """Yield a cluster of each cloud that is composed, as its golden case has it."""
     for recipe in RECIPES.values():
-        folder = GOLDEN / recipe.type.__module__.rpartition(".")[2]
-        owner: Object = yaml.safe_load((folder / "plain" / "input.yaml").read_text())["owner"]
+        owner: Object = GOLDENS.input(f"{recipe.type.__module__.rpartition('.')[2]}/plain")["owner"]
         del owner["metadata"]["uid"]
         yield owner
 
 
 def serving_stack() -> Object:
     """Return a serving stack of a cluster that need not exist."""
-    owner: Object = yaml.safe_load((GOLDEN / "serving_stack" / "standard" / "input.yaml").read_text())[
-        "owner"
-    ]
+    owner: Object = GOLDENS.input("serving_stack/standard")["owner"]
     del owner["metadata"]["uid"]
     return owner
 

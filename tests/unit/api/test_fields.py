@@ -3,7 +3,7 @@ import re
 import pytest
 from msgspec import inspect
 
-from modelplane.api.fields.caches.cache_sources import HuggingFace
+from modelplane.api.fields.cache_sources import HuggingFace
 from modelplane.api.model_endpoint import ModelEndpointSpec
 from modelplane.api.schema import fields
 

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from modelplane.api.fields.requests.first_token import BOUNDS_S, BUCKETS
-from modelplane.deciders.autoscaling.autoscaler_settings import Settings
-from modelplane.deciders.autoscaling.decision import Outcome, decide
+from modelplane.deciders.autoscaling.decision import Outcome, Settings, decide
 from modelplane.deciders.autoscaling.evidence import Evidence, Sample
 
 SETTINGS = Settings(0, 40, requests=10, down_s=600, idle_s=900)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from modelplane.api.fields.requests.first_token import BOUNDS_S, BUCKETS
-from modelplane.deciders.autoscaling import first_tokens
+from modelplane.deciders.autoscaling.evidence import count_late, find_percentile_s, is_missed, sum_counts
 from modelplane.telemetry import metric_definitions
 
 MODULE = Path(__file__).parents[3] / "gateway-module" / "src" / "endpoint.rs"
@@ -37,7 +37,7 @@ def test_the_buckets_are_those_of_the_gateway_module() -> None:
     ],
 )
 def test_streams_later_than_a_goal_are_counted(goal_s: float, expected: float) -> None:
-    assert first_tokens.count_late(counts(ms100=7, ms300=10, rest=4), goal_s) == pytest.approx(expected)
+    assert count_late(counts(ms100=7, ms300=10, rest=4), goal_s) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -51,16 +51,16 @@ def test_streams_later_than_a_goal_are_counted(goal_s: float, expected: float) -
     ],
 )
 def test_a_goal_is_missed_by_more_than_a_few_streams(found: dict[str, int], expected: bool) -> None:
-    assert first_tokens.is_missed(counts(**found), 1.0) is expected
+    assert is_missed(counts(**found), 1.0) is expected
 
 
 def test_the_percentile_is_the_bound_below_which_most_streams_are() -> None:
-    assert first_tokens.find_percentile_s(counts(ms100=95, ms300=5)) == 0.1
-    assert first_tokens.find_percentile_s(counts(ms100=94, ms300=6)) == 0.3
-    assert first_tokens.find_percentile_s(counts(rest=1)) is None
-    assert first_tokens.find_percentile_s(counts()) is None
+    assert find_percentile_s(counts(ms100=95, ms300=5)) == 0.1
+    assert find_percentile_s(counts(ms100=94, ms300=6)) == 0.3
+    assert find_percentile_s(counts(rest=1)) is None
+    assert find_percentile_s(counts()) is None
 
 
 def test_several_counts_are_summed() -> None:
-    assert first_tokens.sum_counts([counts(ms20=1), counts(ms20=2, rest=1)]) == counts(ms20=3, rest=1)
-    assert first_tokens.sum_counts([]) == (0,) * BUCKETS
+    assert sum_counts([counts(ms20=1), counts(ms20=2, rest=1)]) == counts(ms20=3, rest=1)
+    assert sum_counts([]) == (0,) * BUCKETS

@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelplane.backup import sealing
+from modelplane.backup import archive
 from support.stored_fleet import definitions, fleet
 from support.storing_server import StoringServer
 
@@ -10,7 +10,7 @@ from support.storing_server import StoringServer
 @pytest.fixture(autouse=True)
 def _cheap_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     """Derive keys in no time: what that costs is a matter of the passphrase only."""
-    monkeypatch.setitem(sealing._COST, "n", 2)
+    monkeypatch.setitem(archive._COST, "n", 2)
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from modelplane.api.schema.crd import crd
-from modelplane.backup import references
-from modelplane.backup.references import Named, find_named
+from modelplane.backup import contents
+from modelplane.backup.contents import Named, find_named
 from modelplane.compose.kinds import COMPOSED
 
 
@@ -74,5 +74,5 @@ def test_every_field_that_is_called_after_a_secret_is_followed() -> None:
         spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
         fields |= _fields(spec)
     called = {each for each in fields if re.search(r"(?i)secret|configMap|certificateRef", each)}
-    assert called == references._FIELDS.keys() & fields
-    assert references._FIELDS.keys() <= fields, "a field that is no more"
+    assert called == contents._FIELDS.keys() & fields
+    assert contents._FIELDS.keys() <= fields, "a field that is no more"

@@ -9,14 +9,13 @@ from typing import Any
 import pytest
 
 from modelplane.api import labels
-from modelplane.backup import comparing, fleet_hold, restoring
+from modelplane.backup import fleet_hold, restoring
 from modelplane.backup.archive import NAME, Damaged, Header, Reader, open_file, write_file
-from modelplane.backup.comparing import read_item
 from modelplane.backup.objects import Entry
-from modelplane.backup.restoring import Restored, Restorer
+from modelplane.backup.restoring import Restored, Restorer, read_item
 from modelplane.backup.saving import Saver
-from modelplane.controllers.election.leader import LEASE
-from modelplane.install.steps.waiting import Deadline
+from modelplane.controllers.leader import LEASE
+from modelplane.install.waiting import Deadline
 from modelplane.kube import errors
 from modelplane.user_error import UserError
 from support.stored_fleet import item
@@ -401,7 +400,7 @@ async def test_a_file_that_changes_before_the_first_write_leaves_the_lease_to_th
     class Changing(Slept):
         async def __call__(self, seconds: float) -> None:
             await super().__call__(seconds)
-            monkeypatch.setattr(comparing, "read_item", changed)
+            monkeypatch.setattr(restoring, "read_item", changed)
 
     said: list[str] = []
     with pytest.raises(Damaged, match="changed while it was read"):

@@ -2,8 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from modelplane.backup.archive import Reference
-from modelplane.backup.sealing import Seal, make_salt, read_passphrase
+from modelplane.backup.archive import Reference, Seal, make_salt, read_passphrase
 from modelplane.user_error import UserError
 
 PASSPHRASE = b"correct horse battery staple"

@@ -4,8 +4,16 @@ from fractions import Fraction
 
 import pytest
 
-from modelplane.deciders.canary.decision import Decision, Limits, Outcome, decide
-from modelplane.deciders.canary.evidence import WINDOW_S, Answers, Evidence, Sample
+from modelplane.deciders.canary import (
+    WINDOW_S,
+    Answers,
+    Decision,
+    Evidence,
+    Limits,
+    Outcome,
+    Sample,
+    decide,
+)
 
 RATIO = Limits(latency_ratio=Fraction("1.5"))
 NEW, OLD = Answers(200, 2, 200, 20_000), Answers(1000, 10, 1000, 100_000)

@@ -16,7 +16,7 @@ from modelplane.catalogue import descriptions
 from modelplane.catalogue.catalogue_files import load_catalogue, read
 from modelplane.catalogue.entries import UNVERIFIED, Cards, Figure, Machine, Machines
 from modelplane.catalogue.inference_classes import build_class
-from modelplane.offline.files.yaml_output import to_yaml
+from modelplane.offline.files.yaml_text import to_yaml
 from support.manifests import joined, said
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

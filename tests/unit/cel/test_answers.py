@@ -6,7 +6,6 @@ from typing import Any, Final
 
 import pytest
 
-from modelplane import cel
 from modelplane.api.values import quantity
 from oracle.asking import RECORD, recorded
 from oracle.comparison import Agreement, answers, compare
@@ -60,7 +59,7 @@ def test_enough_of_the_record_is_still_answered() -> None:
 def test_a_quantity_is_read_as_kubernetes_does(text: str, value: str | None, integer: bool | None) -> None:
     try:
         parsed = quantity.parse(text)
-    except cel.QuantityError:
+    except quantity.QuantityError:
         assert value is None
         return
     assert value is not None

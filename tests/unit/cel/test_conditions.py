@@ -1,6 +1,6 @@
 import pytest
 
-from modelplane.cel.operands import conditions, reads
+from modelplane.scheduler.placement.unmet import conditions, reads
 
 
 @pytest.mark.parametrize(

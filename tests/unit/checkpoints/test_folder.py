@@ -10,7 +10,7 @@ import pytest
 
 from modelplane.checkpoints.checkpoint import Checkpoint, read
 from modelplane.checkpoints.folder import Folder
-from modelplane.sizing.tensors import Tensor
+from modelplane.sizing.loaded_weights import Tensor
 from modelplane.user_error import UserError
 from support.checkpoint_shapes import safetensors
 

@@ -8,7 +8,7 @@ import pytest
 
 from modelplane.checkpoints.checkpoint import read
 from modelplane.checkpoints.hub import Hub
-from modelplane.sizing.tensors import Tensor
+from modelplane.sizing.loaded_weights import Tensor
 from modelplane.user_error import UserError
 from support import hub as loopback
 from support.checkpoint_shapes import safetensors

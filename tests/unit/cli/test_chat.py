@@ -12,8 +12,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from modelplane.cli.errors import UserError
 from modelplane.cli.main import main
+from modelplane.user_error import UserError
 from support.certificates import authority, server_context
 
 chat = importlib.import_module("modelplane.cli.models.chat")

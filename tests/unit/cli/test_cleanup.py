@@ -5,11 +5,11 @@ import copy
 import pytest
 
 from modelplane.crossplane.function.companions import provider_config_name
-from modelplane.install.steps.waiting import Deadline, NotInTime
+from modelplane.install.waiting import Deadline, NotInTime
 from modelplane.kube import errors
 from modelplane.kube.client import ObjectList
-from modelplane.operations.inference_clusters import ClusterUnreachable
 from modelplane.operations.leftovers import OBJECTS, Cleaner
+from modelplane.operations.pod_logs import ClusterUnreachable
 from modelplane.user_error import UserError
 
 WEST, EAST = provider_config_name("west"), provider_config_name("east")

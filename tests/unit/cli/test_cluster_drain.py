@@ -10,8 +10,8 @@ from click.testing import CliRunner, Result
 
 from modelplane.api import labels
 from modelplane.cli.main import main
-from modelplane.install.steps import api_server_choice
-from modelplane.kube.list_watch import ObjectList
+from modelplane.install import api_server_choice
+from modelplane.kube.http_messages import ObjectList
 from modelplane.operations import cordons
 from support.manifests import CLASS, DEPLOYMENT, cluster
 from support.output_schemas import parsed

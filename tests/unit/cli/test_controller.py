@@ -5,8 +5,8 @@ from click.testing import CliRunner
 
 from modelplane.cli.main import main
 from modelplane.cli.processes.controller import _helm
-from modelplane.controllers.helm.process import Program
-from modelplane.local.builds import binary
+from modelplane.controllers.helm.helm_program import Program
+from modelplane.local import binary
 
 
 @pytest.mark.parametrize(

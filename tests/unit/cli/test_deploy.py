@@ -11,10 +11,10 @@ from click.testing import CliRunner, Result
 
 from modelplane.checkpoints.checkpoint import Checkpoint
 from modelplane.cli.main import main
-from modelplane.cli.models import model_argument
-from modelplane.install.steps import api_server_choice
+from modelplane.cli.models import deploy_options
+from modelplane.install import api_server_choice
 from modelplane.kube.errors import Conflict, NotFound
-from modelplane.kube.list_watch import ObjectList
+from modelplane.kube.http_messages import ObjectList
 from modelplane.offline.plan.fleet_of_files import assemble
 from support.checkpoint_shapes import CHECKPOINTS, safetensors
 from support.deployed_models import as_text, fleet, pool
@@ -162,7 +162,7 @@ def test_a_gated_model_names_the_secret(
     name = "meta-llama/Llama-3.1-8B-Instruct"
     found = CHECKPOINTS[name]
     checkpoint = Checkpoint(name, json.dumps(found.config).encode(), tuple(found.tensors()), needs_token=True)
-    monkeypatch.setattr(model_argument, "read_checkpoint", lambda *_arguments: checkpoint)
+    monkeypatch.setattr(deploy_options, "read_checkpoint", lambda *_arguments: checkpoint)
     path = fleet_file(tmp_path, pool("h100", "h100-8x"))
     done = run(name, "--fleet", path, "-o", "yaml", option, "--context-length", 8192)
     assert done.exit_code == 0, done.output

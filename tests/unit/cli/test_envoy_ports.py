@@ -5,7 +5,7 @@ import socket
 from click.testing import CliRunner
 
 from modelplane.cli.main import main
-from modelplane.local.builds import gateway_module
+from modelplane.local import gateway_module
 
 
 def test_a_cluster_whose_port_another_program_has_is_an_error_at_once(tmp_path, monkeypatch):

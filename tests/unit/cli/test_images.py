@@ -12,9 +12,9 @@ from modelplane.compose.clouds.table import RECIPES
 from modelplane.compose.serving_stack.table import COMPONENTS
 from modelplane.install.installation_options import Options
 from modelplane.install.manifests import build_manifests
+from support.goldens import GOLDENS
 
 ROOT = Path(__file__).parents[3]
-GOLDENS = sorted((ROOT / "tests" / "golden" / "composition").glob("*/*/expected.yaml"))
 NAMES = {"image", "chart", "package"}
 """Keys whose values name something to pull."""
 
@@ -46,9 +46,8 @@ def documents(path: Path) -> list[Any]:
 
 def test_the_list_has_exactly_the_images_that_compositions_add_to_those_of_engines() -> None:
     added: set[str] = set()
-    for golden in GOLDENS:
-        given = set(named(documents(golden.with_name("input.yaml"))))
-        added |= set(named(documents(golden))) - given
+    for name in GOLDENS.names():
+        added |= {*named(GOLDENS.output(name))} - {*named(GOLDENS.input(name))}
     control_plane = set(named(build_manifests(Options())))
     assert control_plane
     assert listed("Image") == added | control_plane

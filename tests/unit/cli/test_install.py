@@ -11,8 +11,7 @@ from modelplane.cli.operate.install import _problems
 from modelplane.install import cluster_requirements
 from modelplane.install import installation_options as options
 from modelplane.install.installation_options import Options
-from modelplane.install.manifests import build_manifests
-from modelplane.install.object_quotas import build_quota
+from modelplane.install.manifests import build_manifests, build_quota
 
 
 def install(*arguments):

@@ -13,9 +13,9 @@ from click.testing import CliRunner, Result
 
 from modelplane.api.model_key import KeyHash
 from modelplane.cli.main import main
-from modelplane.install.steps import api_server_choice
+from modelplane.install import api_server_choice
 from modelplane.kube.errors import Conflict
-from modelplane.kube.list_watch import ObjectList
+from modelplane.kube.http_messages import ObjectList
 from modelplane.operations.api_keys import hash_key, is_valid, make_key, rotate_hashes
 from support.rejections import message_of
 from support.tokens import kubeconfig

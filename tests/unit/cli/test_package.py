@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from modelplane import __version__
 from modelplane.cli.main import main
 from modelplane.cli.operate.package import package
-from modelplane.crossplane.package.images.oci_layout import open_image
+from modelplane.crossplane.package.oci_layout import open_image
 from support.packages import small_runtime
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "commands.md").read_text()
@@ -18,7 +18,7 @@ PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "commands.md").read_t
 @pytest.fixture
 def run(monkeypatch, tmp_path):
     """Run a command of the group, with a small runtime in place of this Python."""
-    monkeypatch.setattr("modelplane.crossplane.package.python.runtime.from_this_python", small_runtime)
+    monkeypatch.setattr("modelplane.crossplane.package.runtime.from_this_python", small_runtime)
     monkeypatch.chdir(tmp_path)
     return lambda *arguments: CliRunner().invoke(main, ["package", *arguments])
 

@@ -10,10 +10,10 @@ from click.testing import CliRunner, Result
 
 from modelplane.api import labels
 from modelplane.cli.main import main
-from modelplane.install.steps import api_server_choice
+from modelplane.install import api_server_choice
 from modelplane.kube import timestamps
 from modelplane.kube.errors import Conflict
-from modelplane.kube.list_watch import ObjectList
+from modelplane.kube.http_messages import ObjectList
 from support.rollouts import BAD, BETTER, GOOD, SteppedRollout
 from support.tokens import kubeconfig
 

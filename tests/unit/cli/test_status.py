@@ -6,12 +6,12 @@ import pytest
 from click.testing import CliRunner
 
 from modelplane.cli.main import main
-from modelplane.gateway.envoy.file_names import WITH_MODULE
+from modelplane.gateway.envoy.envoy_names import WITH_MODULE
 from modelplane.host.errors import LocalError
 from modelplane.local import home as homes
 from modelplane.local import settings
-from modelplane.local.supervision import process_status
-from modelplane.local.supervision.process_status import ProcessStatus
+from modelplane.local.supervision import lifecycle
+from modelplane.local.supervision.lifecycle import ProcessStatus
 from modelplane.proxy import admin
 from modelplane.proxy.module import BOOTSTRAP
 
@@ -53,7 +53,7 @@ def test_a_gateway_with_its_module_has_one_url_for_all_models(home):
 
 def test_while_the_api_server_starts_its_objects_are_not_asked_for(monkeypatch, home):
     starting = ProcessStatus("control-plane", "Starting", 7, 0.0, 0, 0, "")
-    monkeypatch.setattr(process_status, "list_statuses", lambda _home: (starting,))
+    monkeypatch.setattr(lifecycle, "list_statuses", lambda _home: (starting,))
     result = status(home)
     assert result.exit_code == 1
     assert result.output.splitlines()[-1] == ("the fleet's objects cannot be read: control-plane is Starting")
@@ -75,7 +75,7 @@ def test_what_envoy_refused_is_a_problem(monkeypatch, home, answer, said):
 
     running = ProcessStatus("envoy", "Running", 7, 0.0, 0, 0, "")
     starting = ProcessStatus("control-plane", "Starting", 8, 0.0, 0, 0, "")
-    monkeypatch.setattr(process_status, "list_statuses", lambda _home: (running, starting))
+    monkeypatch.setattr(lifecycle, "list_statuses", lambda _home: (running, starting))
     monkeypatch.setattr(admin, "find_reload_problem", reload_problem)
     result = status(home, "-o", "json")
     assert result.exit_code == 1
@@ -108,7 +108,7 @@ def test_the_document_has_the_addresses_and_what_is_wrong(home):
 )
 def test_what_the_machine_lacks_is_told(monkeypatch, home, problem, said):
     starting = ProcessStatus("control-plane", "Starting", 7, 0.0, 0, 0, "")
-    monkeypatch.setattr(process_status, "list_statuses", lambda _home: (starting,))
+    monkeypatch.setattr(lifecycle, "list_statuses", lambda _home: (starting,))
     monkeypatch.setattr(*problem)
     result = status(home)
     assert (result.exit_code, result.output.splitlines()[-1]) == (1, said)
@@ -131,11 +131,11 @@ def test_what_counting_does_not_need_is_not_imported(home):
     )
     script = (
         "import sys, json\nfrom modelplane.cli.main import main\n"
-        "from modelplane.local.supervision import process_status\n"
-        "from modelplane.local.supervision.process_status import ProcessStatus\n"
+        "from modelplane.local.supervision import lifecycle\n"
+        "from modelplane.local.supervision.lifecycle import ProcessStatus\n"
         "names = ('control-plane', 'envoy')\n"
         "running = tuple(ProcessStatus(name, 'Running', 7, 0.0, 0, 0, '') for name in names)\n"
-        "process_status.list_statuses = lambda _home: running\n"
+        "lifecycle.list_statuses = lambda _home: running\n"
         "try:\n"
         f"    main(['status', '--home', {str(home)!r}], standalone_mode=False)\n"
         "except Exception:\n    pass\n"

@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from modelplane.cli.errors import UserError
 from modelplane.cli.target import Target, explain_error
-from modelplane.install.steps import api_server_choice
+from modelplane.install import api_server_choice
 from modelplane.kube import errors
+from modelplane.user_error import UserError
 
 
 @pytest.fixture

@@ -3,13 +3,13 @@ import importlib
 import pytest
 from click.testing import CliRunner
 
-from modelplane.cli.errors import UserError
 from modelplane.cli.machine.build_progress import WITHOUT_MODULE
 from modelplane.cli.main import main
 from modelplane.host.errors import LocalError
 from modelplane.kube.errors import Unreachable
-from modelplane.local.builds.build import Progress
+from modelplane.local.build import Progress
 from modelplane.local.home import Home
+from modelplane.user_error import UserError
 
 up = importlib.import_module("modelplane.cli.machine.up")
 

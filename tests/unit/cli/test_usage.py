@@ -12,11 +12,11 @@ from click.testing import CliRunner, Result
 
 from modelplane.cli.main import main
 from modelplane.cli.target import Target
-from modelplane.install.steps import api_server_choice
+from modelplane.install import api_server_choice
 from modelplane.kube.errors import Forbidden, NotFound
-from modelplane.kube.list_watch import ObjectList
+from modelplane.kube.http_messages import ObjectList
 from modelplane.local.home import Home
-from modelplane.proxy.usage_files import USAGE_LOG
+from modelplane.proxy.envoy_directory import USAGE_LOG
 
 NOW = dt.datetime.now(dt.UTC)
 HOUR = dt.timedelta(hours=1)

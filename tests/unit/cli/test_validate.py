@@ -6,8 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 from modelplane.cli.main import main
-from modelplane.install.steps import api_server_choice
-from modelplane.kube.list_watch import ObjectList
+from modelplane.install import api_server_choice
+from modelplane.kube.http_messages import ObjectList
 from support.manifests import API, CLASS, DEPLOYMENT
 from support.output_schemas import parsed
 

@@ -6,12 +6,11 @@ from typing import Any
 import pytest
 
 from modelplane.api import labels
-from modelplane.api.fields.deployment.canary_settings import CanaryPhase
+from modelplane.api.fields.deployment.rollout_settings import CanaryPhase
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import decode_as
-from modelplane.compose.deployment.rollout.rollout_order import revision
-from modelplane.deciders.canary.decision import Decision, Outcome
-from modelplane.deciders.canary.state import UNDECIDED, Observed
+from modelplane.compose.deployment.rollout_order import revision
+from modelplane.deciders.canary import UNDECIDED, Decision, Observed, Outcome
 from support.rollouts import BAD, BETTER, GOOD, SteppedRollout
 
 STEPS = [{"weight": 5, "durationSeconds": 60}, {"weight": 50, "durationSeconds": 60}]

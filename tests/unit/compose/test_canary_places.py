@@ -8,8 +8,8 @@ import pytest
 
 from modelplane.api import labels
 from modelplane.compose.composition import Requirement, Unknown
-from modelplane.compose.deployment.rollout.stable_template import CACHES
-from modelplane.deciders.canary.decision import Outcome
+from modelplane.compose.deployment.demands import CACHES
+from modelplane.deciders.canary import Outcome
 from support.manifests import CLASS, cluster
 from support.rollouts import BAD, BETTER, GOOD, SteppedRollout
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from modelplane.api import labels
-from modelplane.deciders.canary.decision import Outcome
+from modelplane.deciders.canary import Outcome
 from support.rollouts import BETTER, GOOD, SteppedRollout
 
 STEPS = [{"weight": 25, "durationSeconds": 60}, {"weight": 75, "durationSeconds": 60}]

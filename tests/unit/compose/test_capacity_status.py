@@ -18,9 +18,9 @@ from modelplane.api.fields.cluster.usable_capacity import (
 )
 from modelplane.api.inference_cluster import GPUPool
 from modelplane.api.schema.decode import convert
-from modelplane.compose.cluster.capacity import capacity_status
-from modelplane.compose.cluster.capacity.capacity_status import SETTLES_S, published, summary, vectors, why
-from modelplane.compose.cluster.capacity.observed_capacity import Observation
+from modelplane.compose.cluster import capacity_status
+from modelplane.compose.cluster.capacity_status import SETTLES_S, published, summary, vectors, why
+from modelplane.compose.cluster.observed_capacity import Observation
 
 GPU, NIC = (Device(name=name, driver=f"{name}.example.com", count=4) for name in ("gpu", "nic"))
 POOL = GPUPool(name="a", nodes=3, accounting=Accounting.DEVICES, devices=(GPU, NIC))

@@ -11,23 +11,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from modelplane.api.clouds.serving_stack import ServingStack
 from modelplane.api.fields.cluster.stack_components import ComponentName as Name
 from modelplane.api.inference_gateway import Backend, InferenceGateway
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Desired, Request
+from modelplane.compose.facts import GatewayFacts
 from modelplane.compose.gateway import installed_gateway
-from modelplane.compose.gateway.gateway_facts import GatewayFacts
 from modelplane.compose.serving_stack import stack_flow
-from modelplane.compose.serving_stack.component import Component
-from modelplane.compose.serving_stack.stack_facts import StackFacts
+from modelplane.compose.serving_stack.component import Component, StackFacts
 from modelplane.compose.serving_stack.table import COMPONENTS
 from modelplane.compose.workload_kinds import capabilities
+from support.goldens import GOLDENS
 
 CHARTS = Path(__file__).resolve().parents[4] / "shared" / "charts"
-GOLDEN = Path(__file__).parents[2] / "golden" / "composition"
 
 WITHOUT_FACTS = {Name.DYNAMO, Name.MOUNTED_FILE_SYSTEM}
 """Components whose charts nobody has looked into."""
@@ -216,13 +214,12 @@ def test_each_composed_value_is_one_of_its_chart(spec: dict[str, Any], seen: tup
 def _of_clouds() -> list[Any]:
     rows = {str(row.name): row for row in with_facts()}
     cases = []
-    for path in sorted((GOLDEN / "inference_cluster").glob("*/expected.yaml")):
-        children = yaml.safe_load(path.read_text()).get("children", ())
-        for child in children:
+    for name in GOLDENS.names("inference_cluster"):
+        for child in GOLDENS.output(name).get("children", ()):
             for each in child.get("manifest", {}).get("spec", {}).get("components", ()):
                 if each.get("values") and each["name"] in rows:
                     row = rows[each["name"]]
-                    cases.append(pytest.param(row, each["values"], id=f"{path.parent.name}: {row.name}"))
+                    cases.append(pytest.param(row, each["values"], id=f"{name}: {row.name}"))
     return cases
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.schema.decode import decode_as
-from modelplane.compose.cluster.capacity.capacity_facts import ClaimFacts
-from modelplane.compose.cluster.capacity.unhealthy_devices import unhealthy
-from modelplane.compose.replica import pod_device_health
+from modelplane.compose.cluster.capacity_facts import ClaimFacts
+from modelplane.compose.cluster.observed_capacity import unhealthy
+from modelplane.compose.replica import pod_problems
 from support.replicas import composed, engine, manifest, replica
 
 DRIVER = "gpu.nvidia.com"
@@ -69,9 +69,9 @@ REPORTED = [
 
 @pytest.mark.parametrize(("pods", "expected", "reason"), REPORTED)
 def test_only_unhealthy_counts(pods: list[Any], expected: list[tuple[str, str]], reason: str) -> None:
-    found = pod_device_health.status(pods).get("unhealthyDevices", ())
+    found = pod_problems.device_status(pods).get("unhealthyDevices", ())
     assert [(each["pod"], each["device"]) for each in found] == expected
-    assert [each.reason for each in pod_device_health.conditions(pods)] == ([reason] if reason else [])
+    assert [each.reason for each in pod_problems.device_conditions(pods)] == ([reason] if reason else [])
 
 
 def test_a_replica_serves_on_and_says_which_device_is_unhealthy() -> None:
@@ -89,8 +89,8 @@ def test_a_replica_serves_on_and_says_which_device_is_unhealthy() -> None:
 
 def test_many_devices_are_bounded() -> None:
     pods = [pod("p", *((f"n1/gpu-{at:02}", "Unhealthy") for at in range(40)))]
-    assert len(pod_device_health.status(pods)["unhealthyDevices"]) == 32
-    [condition] = pod_device_health.conditions(pods)
+    assert len(pod_problems.device_status(pods)["unhealthyDevices"]) == 32
+    [condition] = pod_problems.device_conditions(pods)
     assert "40 devices reported as unhealthy" in condition.message
     assert condition.message.count("gpu-") == 4
 

@@ -18,9 +18,8 @@ from modelplane.api.model_key import ModelKey
 from modelplane.api.model_service import ModelService
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Request
-from modelplane.compose.gateway.gateway_facts import GatewayFacts
+from modelplane.compose.facts import GatewayFacts, ServiceFacts
 from modelplane.compose.kinds import COMPOSERS
-from modelplane.compose.service.service_facts import ServiceFacts
 from modelplane.gateway.gateway_api.route_tree import ROUTE
 
 OTHERS = (Backend.TRAEFIK, Backend.ENVOY_GATEWAY, Backend.GATEWAY_API)

@@ -9,9 +9,9 @@ from modelplane.api.model_service import ModelService
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Request, Unknown
 from modelplane.compose.conditions import Condition, false, true
+from modelplane.compose.facts import ServiceFacts, ServiceRequest
 from modelplane.compose.service import hold
-from modelplane.compose.service.service_facts import ServiceFacts, ServiceRequest
-from modelplane.gateway.module_files.service_file import HoldEntry, ServiceEntry
+from modelplane.gateway.module_files.route_files import HoldEntry, ServiceEntry
 from modelplane.gateway.region_routing import Admitted, RegionRule
 
 API = "modelplane.ai/v1alpha1"

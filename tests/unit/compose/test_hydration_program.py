@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from modelplane.compose.cache.hydration_program import PROGRAM
-from modelplane.compose.cache.hydration_requirements import REQUIREMENTS
+from modelplane.compose.cache.hydration_program import PROGRAM, REQUIREMENTS
 
 HUB = """
 import fnmatch, hashlib, os, sys, time, types

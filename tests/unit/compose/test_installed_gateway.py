@@ -12,8 +12,8 @@ from modelplane.api.schema.decode import decode_as
 from modelplane.compose.gateway import inference_gateway, installed_gateway
 from modelplane.compose.gateway.installed_gateway import IMPLEMENTATIONS
 from modelplane.compose.serving_stack.table import COMPONENTS
-from modelplane.gateway.gateway_api import implementations
-from modelplane.install import installation_names
+from modelplane.gateway.gateway_api import route_tree
+from modelplane.install import installation_options
 from support.rejections import message_of
 from support.third_party_crds import problems, schemas
 
@@ -88,11 +88,11 @@ def test_the_chart_of_envoy_gateway_is_that_of_serving_stacks() -> None:
 
 
 def test_the_route_leads_to_the_envoy_of_an_installation() -> None:
-    assert inference_gateway._ENVOY_SERVICE == installation_names.GATEWAY
+    assert inference_gateway._ENVOY_SERVICE == installation_options.GATEWAY
 
 
 def test_the_routes_of_an_installed_gateway_are_made_for_its_controller() -> None:
-    of_routes = {key: implementations.find_implementation(key, ()).controller for key in IMPLEMENTATIONS}
+    of_routes = {key: route_tree.find_implementation(key, ()).controller for key in IMPLEMENTATIONS}
     assert of_routes == {key: row.controller for key, row in IMPLEMENTATIONS.items()}
 
 
@@ -115,9 +115,9 @@ def test_the_page_of_the_request_path_has_what_each_implementation_does() -> Non
     said = {
         name: [each.rewrites_per_backend, each.sets_headers_per_backend, each.has_timeouts]
         for name, each in (
-            ("Traefik", implementations.TRAEFIK),
-            ("Envoy Gateway", implementations.ENVOY_GATEWAY),
-            ("any other", implementations.OTHER),
+            ("Traefik", route_tree.TRAEFIK),
+            ("Envoy Gateway", route_tree.ENVOY_GATEWAY),
+            ("any other", route_tree.OTHER),
         )
     }
     assert {name: [cell == "yes" for cell in cells] for name, cells in rows.items()} == said

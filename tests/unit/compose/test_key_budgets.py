@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.fields.requests.budgets import Budget
+from modelplane.api.fields.requests.pricing import Budget
 from modelplane.api.model_key import BudgetLimit, BudgetScope, ModelKey
 from modelplane.api.schema.decode import decode_as
+from modelplane.compose import model_key
 from modelplane.compose.composition import Composition, Request
-from modelplane.compose.key import key_budgets, model_key
-from modelplane.compose.key.key_facts import KeyFacts
+from modelplane.compose.facts import KeyFacts
 from modelplane.gateway.usage.spent_budgets import KeyBudgets, State
 
 DAY, COST = BudgetLimit.TOKENS_PER_DAY, BudgetLimit.COST_PER_MONTH
@@ -64,15 +64,15 @@ SPENT = "is spent: requests are refused until"
 def test_a_condition_says_whether_a_budget_is_spent_and_until_when(
     found: KeyBudgets, reason: str, message: str
 ) -> None:
-    condition = key_budgets.within_budget(OWN, None, found)
+    condition = model_key.within_budget(OWN, None, found)
     assert condition is not None
     assert (condition.reason, condition.holds) == (reason, reason == "Available")
     assert message in condition.message
 
 
 def test_a_key_without_budgets_and_one_that_nothing_counts_say_nothing() -> None:
-    assert key_budgets.within_budget(None, None, KeyBudgets()) is None
-    assert key_budgets.within_budget(OWN, OWN, None) is None
+    assert model_key.within_budget(None, None, KeyBudgets()) is None
+    assert model_key.within_budget(OWN, OWN, None) is None
 
 
 def _composed(found: KeyBudgets | None, **budget: Any) -> Composition:

@@ -11,11 +11,10 @@ import pytest
 from modelplane import scheduler
 from modelplane.api import labels
 from modelplane.compose.composition import Composition, Requirement
-from modelplane.compose.deployment.deployment_facts import DeploymentRequest
 from modelplane.compose.deployment.replica_lifecycle import Action, Phase
-from modelplane.compose.deployment.rollout.rollout_order import is_surge
-from modelplane.deciders.canary.decision import Decision, Outcome
-from modelplane.deciders.canary.state import Observed
+from modelplane.compose.deployment.rollout_order import is_surge
+from modelplane.compose.facts import DeploymentRequest
+from modelplane.deciders.canary import Decision, Observed, Outcome
 from modelplane.scheduler import Cause
 from support.manifests import cluster
 from support.replica_worlds import ReplicaWorld, image_of, stays

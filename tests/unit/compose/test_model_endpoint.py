@@ -6,7 +6,8 @@ from modelplane.api import labels
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Request
-from modelplane.compose.model_endpoint import EndpointFacts, compose, requirements
+from modelplane.compose.facts import EndpointFacts
+from modelplane.compose.model_endpoint import compose, requirements
 
 WITHOUT = "the gateway's Envoy runs without its module: build it with `make gateway-module`"
 

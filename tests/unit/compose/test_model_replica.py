@@ -8,7 +8,7 @@ import pytest
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Desired, Keep, Unknown
-from modelplane.compose.gateway.gateway_keys import ReplicaLink
+from modelplane.compose.gateway.fleet_gateway import ReplicaLink
 from modelplane.compose.replica.backends.replica_routes import ingress_objects
 from modelplane.compose.replica.backends.workload import FORMER, Form, Workload
 from support.replicas import blocked, cluster, composed, engine, gang, manifest, member, replica
@@ -313,9 +313,7 @@ CHANGED: dict[Form, str] = {Form.V0_2: VLLM, Form.V0_3: VLLM, Form.V0_8: "lmsyso
 def test_what_an_earlier_version_wrote_is_replaced_only_for_an_edit(form: Form) -> None:
     owner, edited = (_written(f"{CHANGED[form]}:{tag}") for tag in ("v0.23.0", "v0.24.0"))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(
-            "modelplane.compose.replica.backends.replica_plan.Workload", partial(Workload, form=form)
-        )
+        patched.setattr("modelplane.compose.replica.backends.table.Workload", partial(Workload, form=form))
         earlier = _workload_of(owner, {})
     assert earlier != _workload_of(owner, {})
     assert _workload_of(owner, earlier) == earlier

@@ -6,9 +6,9 @@ from modelplane.api.inference_gateway import Backend
 from modelplane.api.model_service import ModelService
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Request
+from modelplane.compose.facts import ServiceFacts
 from modelplane.compose.service.model_service import compose, requirements
-from modelplane.compose.service.service_facts import ServiceFacts
-from modelplane.gateway.endpoint_share import EndpointShare
+from modelplane.gateway.services import EndpointShare
 
 API = "modelplane.ai/v1alpha1"
 

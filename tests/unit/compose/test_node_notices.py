@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.compose.cluster.capacity.capacity_facts import facts_of
-from modelplane.compose.cluster.node_notices import SIGNS, NodeNotice, Where, notice
+from modelplane.compose.cluster.capacity_facts import SIGNS, NodeNotice, Where, facts_of, notice
 
 
 def node(**parts: Any) -> dict[str, Any]:

@@ -8,8 +8,8 @@ import pytest
 from modelplane.api.fields.cluster.devices import Claim, Device, DeviceAttribute, DeviceCapacity
 from modelplane.api.fields.cluster.node_pools import NodePool, NodeTaint, NodeTaintEffect
 from modelplane.api.fields.cluster.usable_capacity import Loss
-from modelplane.compose.cluster.capacity.capacity_facts import ClaimFacts, facts_of
-from modelplane.compose.cluster.capacity.observed_capacity import Cluster, Observation, observe
+from modelplane.compose.cluster.capacity_facts import ClaimFacts, facts_of
+from modelplane.compose.cluster.observed_capacity import Cluster, Observation, observe
 from modelplane.compose.composition import Blocked
 
 DRIVER = "gpu.nvidia.com"

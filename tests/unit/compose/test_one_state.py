@@ -4,9 +4,8 @@ import copy
 from typing import Any
 
 import pytest
-import yaml
 
-from golden.test_composition import FOLDER, compose
+from golden.test_composition import compose
 from modelplane.api.kinds import KINDS
 from modelplane.cli.inspect import top
 from modelplane.compose import owner_status
@@ -14,14 +13,10 @@ from modelplane.compose.readiness import read_state
 from modelplane.dashboard.snapshot import find_readiness
 from modelplane.mcp import fleet_tools
 from modelplane.offline.explain.statuses import explain_not_ready
+from support.goldens import GOLDENS
 from support.object_states import with_status
 
 Object = dict[str, Any]
-
-
-def _case(name: str) -> Object:
-    case: Object = yaml.safe_load((FOLDER / name / "input.yaml").read_text())
-    return case
 
 
 def _composed(case: Object) -> tuple[Object, Any]:
@@ -32,7 +27,7 @@ def _composed(case: Object) -> tuple[Object, Any]:
 
 def _failing_replica(waiting: Object, last: Object | None = None) -> Object:
     """Return a case of a replica whose engine does not start."""
-    case = _case("model_replica/a-pod-that-ended-with-its-node")
+    case = GOLDENS.input("model_replica/a-pod-that-ended-with-its-node")
     workload = case["observed"]["model-serving-qwen"]
     workload["status"] = {"observedGeneration": 1, "unavailableReplicas": 1}
     container = {
@@ -49,7 +44,7 @@ def _failing_replica(waiting: Object, last: Object | None = None) -> Object:
 
 def _of_its_deployment(replica: Object) -> Object:
     """Return the case of a deployment that has the replica."""
-    case = _case("model_deployment/a-replica-knows-first-that-its-cluster-is-silent")
+    case = GOLDENS.input("model_deployment/a-replica-knows-first-that-its-cluster-is-silent")
     case["owner"]["spec"]["replicas"] = 1
     child = case["observed"]["replica-east-0"]
     child["status"] = copy.deepcopy(replica["status"])
@@ -73,31 +68,31 @@ _CASES = [
         for name, (case, word, cause) in _REPLICAS.items()
     ),
     pytest.param(
-        _case("model_deployment/shortfall-is-not-ready"),
+        GOLDENS.input("model_deployment/shortfall-is-not-ready"),
         "InsufficientCapacity",
         "replicas placed",
         id="a deployment that is not placed",
     ),
     pytest.param(
-        _case("model_deployment/unreachable-cluster-is-reported"),
+        GOLDENS.input("model_deployment/unreachable-cluster-is-reported"),
         "ClusterUnreachable",
         "cannot observe the replicas on cluster",
         id="a deployment whose cluster is lost",
     ),
     pytest.param(
-        _case("model_replica/silent-cluster-keeps-what-serves"),
+        GOLDENS.input("model_replica/silent-cluster-keeps-what-serves"),
         "ClusterUnreachable",
         'cluster "east" is unreachable',
         id="a replica whose cluster is lost",
     ),
     pytest.param(
-        _case("model_service/address-of-an-unknown-backend-waits"),
+        GOLDENS.input("model_service/address-of-an-unknown-backend-waits"),
         "WaitingForGateway",
         "",
         id="a service without a gateway",
     ),
     pytest.param(
-        _case("model_deployment/standby-runs-no-replicas-while-the-preferred-fits"),
+        GOLDENS.input("model_deployment/standby-runs-no-replicas-while-the-preferred-fits"),
         "Available",
         "",
         id="a standby that is not needed",
@@ -126,7 +121,7 @@ def test_every_view_says_the_same_word(case: Object, word: str, cause: str) -> N
 
 
 def test_the_column_of_a_deployment_counts_ready_and_desired_replicas() -> None:
-    item, _ = _composed(_case("model_deployment/shortfall-is-not-ready"))
+    item, _ = _composed(GOLDENS.input("model_deployment/shortfall-is-not-ready"))
     columns = {column.name: column.path for column in next(k for k in KINDS if k.short == "md").columns}
     assert list(columns) == ["READY", "REASON", "CLUSTERS", "SYNCED", "AGE"]
     assert columns["READY"] == ".status.summary.ready"

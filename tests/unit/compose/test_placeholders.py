@@ -8,9 +8,9 @@ from modelplane.api import labels
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Desired, Request
+from modelplane.compose.facts import ReplicaFacts
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.replica.model_replica import requirements
-from modelplane.compose.replica.replica_facts import ReplicaFacts
 from support.replicas import cluster, composed, manifest, replica
 
 WORKLOAD = "model-serving-qwen"

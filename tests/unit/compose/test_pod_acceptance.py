@@ -9,7 +9,7 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Desired, Request
 from modelplane.compose.deployment import model_deployment
-from modelplane.compose.deployment.deployment_facts import DeploymentFacts
+from modelplane.compose.facts import DeploymentFacts
 from modelplane.offline.plan.fleet_of_files import assemble
 from support.manifests import CLASS, DEPLOYMENT, cluster, joined, loaded
 

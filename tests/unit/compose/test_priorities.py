@@ -9,10 +9,9 @@ from modelplane.api.fields.deployment.standby_settings import StandbyFor
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Request, Requirement
-from modelplane.compose.deployment import preferred
-from modelplane.compose.deployment.deployment_facts import DeploymentFacts
+from modelplane.compose.deployment import preferred, scheduler_quotas
+from modelplane.compose.facts import DeploymentFacts
 from modelplane.compose.kinds import COMPOSERS
-from modelplane.compose.quota import priorities
 from support.variants import SteppedVariants
 
 
@@ -26,7 +25,7 @@ def named(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
 def kept_places(item: dict[str, Any], owner: dict[str, Any]) -> int:
     """Return the replicas that a deployment keeps places for, as another one sees it."""
     required = {"all-deployments": (item,), "caches": ()}
-    [other] = priorities.others(
+    [other] = scheduler_quotas.other_deployments(
         Request(decode_as(ModelDeployment, owner), {}, required, DeploymentFacts()), {}
     )
     return other.replicas
@@ -85,7 +84,10 @@ def test_a_standby_reads_no_deployment_of_another_namespace_where_priorities_are
     before = preferred.order(request, standby_for(owner))
     assert isinstance(before, tuple)
     assert {each.deployment.metadata.namespace for each in before} == {owner.metadata.namespace}
-    assert {each.namespace for each in priorities.others(request, {})} == {owner.metadata.namespace, "zzz"}
+    assert {each.namespace for each in scheduler_quotas.other_deployments(request, {})} == {
+        owner.metadata.namespace,
+        "zzz",
+    }
 
 
 def standby_for(owner: ModelDeployment) -> StandbyFor:

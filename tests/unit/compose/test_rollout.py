@@ -8,9 +8,8 @@ import pytest
 from modelplane.api import labels
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import decode_as
-from modelplane.compose.deployment.plan_slots import Policy, plan_slots
-from modelplane.compose.deployment.replica_lifecycle import Action, Phase, Runs, Slot
-from modelplane.compose.deployment.rollout.rollout_order import revision
+from modelplane.compose.deployment.replica_lifecycle import Action, Phase, Policy, Runs, Slot, plan_slots
+from modelplane.compose.deployment.rollout_order import revision
 from modelplane.scheduler import Cause, ReplicaRole
 
 OLD, NEW = Runs.STABLE, Runs.NEW

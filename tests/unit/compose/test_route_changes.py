@@ -8,9 +8,9 @@ from modelplane.api.model_service import ModelService
 from modelplane.api.names import name_front
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Desired, Keep, Request
+from modelplane.compose.facts import ServiceFacts
 from modelplane.compose.service.model_service import compose
-from modelplane.compose.service.service_facts import ServiceFacts
-from modelplane.gateway.gateway_api import implementations
+from modelplane.gateway.gateway_api import route_tree
 from modelplane.gateway.gateway_api.route_tree import ROUTE
 from support.http_route_semantics import NOT_FOUND, Gateway
 from support.http_route_semantics import Request as Asked
@@ -80,7 +80,7 @@ class Bench:
     def _check(self) -> None:
         if ROUTE in self.stored:
             routes = [item for key, item in self.stored.items() if key.startswith(ROUTE)]
-            implementation = implementations.find_implementation(self.backend, ())
+            implementation = route_tree.find_implementation(self.backend, ())
             gateway = Gateway(implementation, routes, name_front("qwen"))
             shares = gateway.shares(Asked("/ml-team/qwen/v1/models"))
             assert NOT_FOUND not in {name for name, _ in shares}, "a request is lost"

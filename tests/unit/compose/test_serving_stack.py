@@ -8,7 +8,7 @@ from modelplane.api.clouds.serving_stack import ServingStack
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Desired, Keep, Request, Unknown
 from modelplane.compose.serving_stack import stack_flow
-from modelplane.compose.serving_stack.stack_facts import StackFacts
+from modelplane.compose.serving_stack.component import StackFacts
 
 SECRET = {"type": "Kubeconfig", "name": "east", "key": "kubeconfig", "namespace": "modelplane-system"}
 DEFINITION = ({"kind": "CustomResourceDefinition", "metadata": {"name": "inferencepools"}},)

@@ -7,8 +7,8 @@ import pytest
 from modelplane.api.model_service import ModelService
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Request
+from modelplane.compose.facts import ServiceFacts
 from modelplane.compose.service import model_service
-from modelplane.compose.service.service_facts import ServiceFacts
 
 _ENGINE = {
     "name": "engine",

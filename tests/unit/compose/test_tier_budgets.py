@@ -8,10 +8,9 @@ from modelplane.api.model_key import BudgetLimit, BudgetScope
 from modelplane.api.model_service import ModelService
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Request
-from modelplane.compose.service import model_service, tier_budgets
-from modelplane.compose.service.service_facts import ServiceFacts
-from modelplane.gateway.usage.spent_budgets import State
-from modelplane.gateway.usage.spent_tiers import TierBudgets
+from modelplane.compose.facts import ServiceFacts
+from modelplane.compose.service import model_service, service_conditions
+from modelplane.gateway.usage.spent_budgets import State, TierBudgets
 
 TOMORROW = "2026-11-24T00:00:00Z"
 UNKNOWN = TierBudgets(problem="no answer")
@@ -57,13 +56,13 @@ def service(said: str = "", *, budget: bool = True) -> ModelService:
 def test_a_tier_is_closed_while_its_budget_is_spent(
     said: str, found: TierBudgets | None, closed: set[int], reason: str
 ) -> None:
-    condition = tier_budgets.within_budget(service(said), found, are_counted=False)
+    condition = service_conditions.within_budget(service(said), found, are_counted=False)
     assert condition is not None
-    assert (set(tier_budgets.closed(service(said), found)), condition.reason) == (closed, reason)
+    assert (set(service_conditions.closed(service(said), found)), condition.reason) == (closed, reason)
 
 
 def test_a_service_without_budgets_says_nothing() -> None:
-    assert tier_budgets.within_budget(service(budget=False), state(100), are_counted=True) is None
+    assert service_conditions.within_budget(service(budget=False), state(100), are_counted=True) is None
 
 
 def endpoint(name: str, tier: str) -> dict[str, Any]:

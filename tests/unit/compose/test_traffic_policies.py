@@ -1,12 +1,11 @@
 """Requests that Envoy Gateway refuses, redirects or cannot resolve by its defaults."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "composition"
+from support.goldens import GOLDENS
+
 GATEWAYS = [
     pytest.param("serving_stack/ready", None, id="of a cluster"),
     pytest.param("serving_stack/mutual-tls-is-required", "mutual-tls", id="of a cluster, by mutual TLS"),
@@ -16,7 +15,7 @@ GATEWAYS = [
 
 def policies(case: str, kind: str, listener: str | None = None) -> list[dict[str, Any]]:
     """Return the policies that are composed for a listener of a Gateway, or for the whole."""
-    children = yaml.safe_load((GOLDEN / case / "expected.yaml").read_text())["children"]
+    children = GOLDENS.output(case)["children"]
     of_kind = [each["manifest"]["spec"] for each in children if each.get("manifest", {}).get("kind") == kind]
     return [
         each for each in of_kind if [target.get("sectionName") for target in each["targetRefs"]] == [listener]

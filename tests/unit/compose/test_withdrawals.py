@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.fields.cluster.device_prices import DevicePrice, DevicePricing
+from modelplane.api.fields.cluster.devices import DevicePrice, DevicePricing
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Request
-from modelplane.compose.deployment.deployment_facts import DeploymentFacts, DeploymentRequest
-from modelplane.compose.deployment.withdrawals import soonest
+from modelplane.compose.deployment.model_deployment import soonest
+from modelplane.compose.facts import DeploymentFacts, DeploymentRequest
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 API = {"apiVersion": "modelplane.ai/v1alpha1"}

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.fields.requests.rate_limit_service import RateLimitService
+from modelplane.api.fields.requests.key_limits import RateLimitService
 from modelplane.api.inference_gateway import InferenceGateway
 from modelplane.api.model_key import ModelKey
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Blocked
 from modelplane.controllers.fleet_resources import resource_of_kind
 from modelplane.controllers.gateway.budget_enforcement import Budgets
-from modelplane.controllers.gateway.key_admission import Admission
+from modelplane.controllers.gateway.gateway_admission import Admission
 from modelplane.gateway.module_files.keys import KeyEntry, KeyFile
 from modelplane.gateway.route_table import Front
 from modelplane.kube.client import Client

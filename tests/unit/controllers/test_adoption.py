@@ -12,8 +12,8 @@ from modelplane.compose.composition import Composition, Desired
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.readiness import exists
 from modelplane.controllers.children import adoption, ownership
-from modelplane.controllers.children.child_index import ChildIndex
 from modelplane.controllers.children.control_plane_children import ControlPlaneChildren
+from modelplane.controllers.children.ownership import ChildIndex
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.finalizer import Finalizer
 from modelplane.controllers.fleet_resources import resource_for

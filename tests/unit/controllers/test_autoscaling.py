@@ -12,7 +12,7 @@ from modelplane.api.inference_autoscaler import InferenceAutoscaler
 from modelplane.api.schema.decode import decode_as
 from modelplane.controllers.deciders.autoscaling_loop import Autoscaling
 from modelplane.controllers.interests import OwnerKey
-from modelplane.deciders.autoscaling.state import Inert, State
+from modelplane.deciders.autoscaling.decision import Inert, State
 from modelplane.gateway.usage.load import Load, Reading
 from modelplane.kube import errors
 

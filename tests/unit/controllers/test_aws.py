@@ -16,8 +16,8 @@ from botocore.exceptions import ClientError
 from moto.server import ThreadedMotoServer
 
 from modelplane.api.clouds.cluster_origin import IdentityType
-from modelplane.controllers.clusters.tokens import aws
-from modelplane.controllers.clusters.tokens.cloud_identities import Credential, Token
+from modelplane.controllers.clusters import aws_tokens
+from modelplane.controllers.clusters.cloud_identities import Credential, Token
 
 ARN = "arn:aws:eks:eu-west-1:111122223333:cluster/east"
 ROLE = "arn:aws:iam::111122223333:role/fleet"
@@ -45,7 +45,7 @@ def _without_effect(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator
     monkeypatch.setenv("AWS_CONFIG_FILE", str(configured))
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
-    for name in (aws.WEB_IDENTITY, "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+    for name in (aws_tokens.WEB_IDENTITY, "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name, raising=False)
     yield
     assert not ran.exists()
@@ -89,7 +89,7 @@ def signature(url: str, secret: str, headers: dict[str, str]) -> str:
 
 
 def test_a_key_signs_a_request_for_its_identity_that_names_the_cluster() -> None:
-    token = aws.exchange(profile(KEYS))
+    token = aws_tokens.exchange(profile(KEYS))
     assert 13 * 60 < token.expires - time.time() <= 14 * 60
     url = request_of(token)
     parts, query = urlsplit(url), {name: value for name, [value] in parse_qs(urlsplit(url).query).items()}
@@ -103,17 +103,19 @@ def test_a_key_signs_a_request_for_its_identity_that_names_the_cluster() -> None
 
 
 def test_china_has_a_domain_of_its_own() -> None:
-    token = aws.exchange(profile(KEYS, ARN.replace("aws:", "aws-cn:", 1).replace("eu-west-1", "cn-north-1")))
+    token = aws_tokens.exchange(
+        profile(KEYS, ARN.replace("aws:", "aws-cn:", 1).replace("eu-west-1", "cn-north-1"))
+    )
     assert request_of(token).startswith("https://sts.cn-north-1.amazonaws.com.cn/?")
 
 
 def test_a_session_token_is_part_of_the_request() -> None:
-    url = request_of(aws.exchange(profile(f"{KEYS}aws_session_token = s3ss10n")))
+    url = request_of(aws_tokens.exchange(profile(f"{KEYS}aws_session_token = s3ss10n")))
     assert parse_qs(urlsplit(url).query)["X-Amz-Security-Token"] == ["s3ss10n"]
 
 
 def test_a_role_is_assumed_with_the_key(sts: str) -> None:
-    url = request_of(aws.exchange(profile(f"{KEYS}role_arn = {ROLE}"), sts))
+    url = request_of(aws_tokens.exchange(profile(f"{KEYS}role_arn = {ROLE}"), sts))
     query = parse_qs(urlsplit(url).query)
     assert query["X-Amz-Credential"][0].startswith("ASIA"), "a temporary key"
     assert query["X-Amz-Security-Token"]
@@ -124,8 +126,8 @@ def test_without_a_key_a_role_is_assumed_with_the_identity_of_the_controllers(
 ) -> None:
     projected = tmp_path / "token"
     projected.write_text("e30.e30.e30")
-    monkeypatch.setenv(aws.WEB_IDENTITY, str(projected))
-    url = request_of(aws.exchange(profile(f"role_arn = {ROLE}"), sts))
+    monkeypatch.setenv(aws_tokens.WEB_IDENTITY, str(projected))
+    url = request_of(aws_tokens.exchange(profile(f"role_arn = {ROLE}"), sts))
     assert parse_qs(urlsplit(url).query)["X-Amz-Credential"][0].startswith("ASIA")
 
 
@@ -134,7 +136,7 @@ def test_files_and_programs_of_a_profile_have_no_effect(sts: str, tmp_path: Path
     projected.write_text("e30.e30.e30")
     text = f"role_arn = {ROLE}\nweb_identity_token_file = {projected}\ncredential_process = touch {ran}\n"
     with pytest.raises(ValueError, match=r"^it has no access key, and the controllers no web identity"):
-        aws.exchange(profile(text), sts)
+        aws_tokens.exchange(profile(text), sts)
     assert not ran.exists()
 
 
@@ -150,7 +152,7 @@ def test_files_and_programs_of_a_profile_have_no_effect(sts: str, tmp_path: Path
 )
 def test_what_is_no_profile_is_refused_and_not_quoted(content: bytes) -> None:
     with pytest.raises(ValueError) as raised:  # noqa: PT011 - the whole message is compared
-        aws.exchange(Credential(IdentityType.AWS, content, "Secret", ARN))
+        aws_tokens.exchange(Credential(IdentityType.AWS, content, "Secret", ARN))
     assert str(raised.value) == NO_PROFILE
 
 
@@ -160,7 +162,7 @@ def test_what_is_no_profile_is_refused_and_not_quoted(content: bytes) -> None:
 )
 def test_a_cluster_that_is_not_named_by_its_arn_is_told(cluster: str) -> None:
     with pytest.raises(ValueError, match=r"^its kubeconfig does not name the cluster by its ARN"):
-        aws.exchange(profile(KEYS, cluster))
+        aws_tokens.exchange(profile(KEYS, cluster))
 
 
 @pytest.mark.parametrize(
@@ -183,19 +185,19 @@ def test_what_sts_says_is_the_cause(
         told = {"Error": {"Code": code, "Message": text}, "ResponseMetadata": {"HTTPStatusCode": status}}
         raise ClientError(told, "AssumeRole")
 
-    monkeypatch.setattr(aws, "_assumed", refuse)
+    monkeypatch.setattr(aws_tokens, "_assumed", refuse)
     with pytest.raises(ValueError) as raised:  # noqa: PT011 - the whole message is compared
-        aws.exchange(profile(f"{KEYS}role_arn = {ROLE}"))
+        aws_tokens.exchange(profile(f"{KEYS}role_arn = {ROLE}"))
     assert str(raised.value).startswith(message)
     assert len(str(raised.value)) < 300
 
 
 def test_a_server_that_does_not_answer_is_named() -> None:
     with pytest.raises(ValueError, match=r"^AWS STS does not answer: "):
-        aws.exchange(profile(f"{KEYS}role_arn = {ROLE}"), "http://127.0.0.1:1")
+        aws_tokens.exchange(profile(f"{KEYS}role_arn = {ROLE}"), "http://127.0.0.1:1")
 
 
 def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "botocore", None)
     with pytest.raises(ValueError, match=r"^botocore is not installed: install modelplane\[aws\]$"):
-        aws.exchange(profile(KEYS))
+        aws_tokens.exchange(profile(KEYS))

@@ -11,7 +11,7 @@ from modelplane.api.model_key import ModelKey
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Blocked
 from modelplane.controllers.gateway.budget_enforcement import Budgets
-from modelplane.gateway.envoy.filters.module_filters import KEYS
+from modelplane.gateway.envoy.module_filters import KEYS
 from modelplane.gateway.module_files.keys import KeyFile, KeyTable, build_key_table
 from modelplane.gateway.usage.ledger import Ledger
 from modelplane.gateway.usage.load import Load

@@ -8,8 +8,7 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import decode_as
 from modelplane.controllers.deciders.canary_loop import Canaries
 from modelplane.controllers.interests import OwnerKey
-from modelplane.deciders.canary.decision import Decision, Outcome
-from modelplane.deciders.canary.state import UNDECIDED, Observed
+from modelplane.deciders.canary import UNDECIDED, Decision, Observed, Outcome
 from modelplane.gateway.usage.load import Load, Reading
 
 START = dt.datetime(2026, 6, 1, tzinfo=dt.UTC)

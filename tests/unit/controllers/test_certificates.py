@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from modelplane.api.inference_gateway import TLSVersion
-from modelplane.controllers.gateway.listener_certificates import Certificates
+from modelplane.controllers.gateway.named_secrets import Certificates
 from modelplane.gateway.envoy.envoy_files import render_files
-from modelplane.gateway.route_table import Listener, Table
-from modelplane.gateway.tls import Certificate, Tls
+from modelplane.gateway.route_table import Certificate, Listener, Table, Tls
 from modelplane.proxy.interface import GatewayAddress
 from support.certificates import authority, server_pair
 

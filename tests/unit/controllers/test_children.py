@@ -4,8 +4,7 @@ from typing import Any
 import pytest
 
 from modelplane.controllers import fleet_resources
-from modelplane.controllers.children.child_index import ChildIndex
-from modelplane.controllers.children.ownership import controller_uid
+from modelplane.controllers.children.ownership import ChildIndex, controller_uid
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 

@@ -19,8 +19,7 @@ from modelplane.controllers.clusters.watches import child_kinds
 from modelplane.controllers.fleet_resources import of_row
 from modelplane.controllers.reporter import Reporter
 from modelplane.controllers.writer import Writer
-from modelplane.install import cluster_requirements
-from modelplane.install.permissions import identity_permissions
+from modelplane.install import cluster_requirements, identity_permissions
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer

@@ -10,14 +10,14 @@ import httpx2
 import pytest
 
 from modelplane.compose.cluster.cluster_facts import Credential
+from modelplane.controllers.clusters import token_renewal as module
 from modelplane.controllers.clusters.connections import Clusters
-from modelplane.controllers.clusters.tokens import token_renewal as module
-from modelplane.controllers.clusters.tokens.token_renewal import Credentials, pause_s, renewal_of, share_of
+from modelplane.controllers.clusters.token_renewal import Credentials, pause_s, renewal_of, share_of
 from modelplane.controllers.fleet_resources import known
 from modelplane.install.installation_options import CREDENTIAL_LIFETIME
 from modelplane.kube import timestamps
 from modelplane.kube.client import Client
-from modelplane.kube.token_claims import Claims, Lifetime
+from modelplane.kube.kubeconfig_secret import Claims, Lifetime
 from support.renewing import renewing
 from support.tokens import SUBJECT, kubeconfig, token
 from unit.conftest import Scripted

@@ -2,7 +2,7 @@
 
 from modelplane.compose.composition import Composition, Desired, Keep
 from modelplane.compose.readiness import exists
-from modelplane.controllers.decisions import Decision, decisions
+from modelplane.controllers.condition_events import Decision, decisions
 
 OWNER = {"kind": "ModelDeployment", "metadata": {"name": "qwen"}}
 

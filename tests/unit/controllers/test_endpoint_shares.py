@@ -7,7 +7,7 @@ import pytest
 
 from modelplane.api.meta import API_VERSION
 from modelplane.compose.composition import Blocked, Composition, Requirement
-from modelplane.controllers.gateway import endpoint_shares
+from modelplane.controllers.gateway import fleet_routes
 from modelplane.controllers.gateway.fleet_routes import Composed, Routes
 from modelplane.controllers.interests import OwnerKey
 from modelplane.gateway.route_table import Backend, Route
@@ -18,7 +18,7 @@ MOST = 10
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a namespace route to ten endpoints."""
-    monkeypatch.setattr(endpoint_shares, "MOST_IN_NAMESPACE", MOST)
+    monkeypatch.setattr(fleet_routes, "MOST_IN_NAMESPACE", MOST)
 
 
 class Bench:

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from modelplane.controllers.metrics import external_metrics_server
+from modelplane.controllers import external_metrics_server
 from modelplane.deciders.autoscaling.external_metrics import Answer
 from modelplane.local.kubernetes import pki
-from modelplane.local.kubernetes.certificate_files import Pki
+from modelplane.local.kubernetes.control_plane import Pki
 from support.patience import PATIENCE_S
 
 SERVING, CLIENT = "metrics", "front-proxy"

@@ -10,14 +10,11 @@ from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.model_service import ModelService
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Blocked, Unknown
-from modelplane.compose.replica.replica_facts import ReplicaFacts
-from modelplane.compose.service.service_facts import ServiceFacts
-from modelplane.compose.serving_stack.stack_facts import StackFacts
-from modelplane.controllers.facts.cluster_sources import ClusterSource, StackSource
-from modelplane.controllers.facts.fact_source import FactSources
-from modelplane.controllers.facts.gateway_sources import ServiceSource
-from modelplane.gateway.endpoint_share import EndpointShare
+from modelplane.compose.facts import ReplicaFacts, ServiceFacts
+from modelplane.compose.serving_stack.component import StackFacts
+from modelplane.controllers.fact_sources import ClusterSource, FactSources, ServiceSource, StackSource
 from modelplane.gateway.mutual_tls import Link
+from modelplane.gateway.services import EndpointShare
 from modelplane.proxy.interface import GatewayAddress
 from support.replicas import replica
 

@@ -11,7 +11,7 @@ import pytest
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import decode_as
-from modelplane.controllers.clusters.data_path import DataPath, gateway_addresses
+from modelplane.controllers.clusters.gateway_probes import DataPath, gateway_addresses
 from modelplane.controllers.deciders.failover_loop import Failover
 from modelplane.controllers.interests import OwnerKey
 from modelplane.deciders.cluster_health import Evidence, State, Watched, Witness

@@ -7,7 +7,7 @@ import pytest
 from modelplane.api import labels
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers.children import ownership
-from modelplane.controllers.children.child_index import ChildIndex
+from modelplane.controllers.children.ownership import ChildIndex
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.finalizer import Finalizer
 from modelplane.controllers.fleet_resources import resource_for

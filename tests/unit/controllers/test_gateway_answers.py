@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from modelplane.compose.composition import Requirement, Unknown
-from modelplane.controllers.clusters import gateway_answers
-from modelplane.controllers.clusters.gateway_answers import GatewayAnswers
+from modelplane.controllers.clusters import gateway_probes
+from modelplane.controllers.clusters.gateway_probes import GatewayAnswers
 from modelplane.controllers.interests import OwnerKey
 from modelplane.kube.informer import Informer
 
@@ -94,7 +94,7 @@ async def test_a_gateway_answers_once_its_proxy_has_the_route() -> None:
 async def test_another_answer_is_none(
     answer: bytes | None, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gateway_answers, "_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(gateway_probes, "_TIMEOUT_S", 0.2)
     async with proxy(answer) as (port, _):
         looking = answers((gateway(port, OURS),), [])
         await looking.look()

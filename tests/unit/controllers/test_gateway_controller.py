@@ -15,10 +15,9 @@ from modelplane.api import labels
 from modelplane.compose.composition import Blocked, Composition, Requirement, Unknown
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.gateway.fleet_routes import Composed
+from modelplane.controllers.gateway.gateway_admission import Keys
 from modelplane.controllers.gateway.gateway_controller import GatewayController, Settings
-from modelplane.controllers.gateway.gateway_key_secret import Keys
-from modelplane.controllers.gateway.listener_certificates import Certificates
-from modelplane.controllers.gateway.provider_credentials import ProviderCredentials
+from modelplane.controllers.gateway.named_secrets import Certificates, ProviderCredentials
 from modelplane.controllers.interests import OwnerKey
 from modelplane.gateway import tokens
 from modelplane.gateway.destinations import Destinations
@@ -28,8 +27,8 @@ from modelplane.gateway.tokens import GatewayKeys
 from modelplane.gateway.usage.ledger import Ledger
 from modelplane.gateway.usage.load import Load
 from modelplane.kube.resources import Object
-from modelplane.proxy.directory import GatewayDirectory
 from modelplane.proxy.interface import GatewayAddress, Proxy
+from modelplane.proxy.proxies import GatewayDirectory
 from support.certificates import authority, server_pair
 
 pytestmark = pytest.mark.virtual_time

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from modelplane.compose.composition import Unknown
-from modelplane.controllers.gateway.gateway_key_secret import KeyRing, NamedKeys
+from modelplane.controllers.gateway.gateway_admission import KeyRing, NamedKeys
 from modelplane.gateway import tokens
 from modelplane.gateway.tokens import NONE, REQUIRED, SETTLED, GatewayKeys
 from modelplane.gateway.usage.load import Load

@@ -13,8 +13,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from modelplane.api.clouds.cluster_origin import IdentityType
-from modelplane.controllers.clusters.tokens import google
-from modelplane.controllers.clusters.tokens.cloud_identities import Credential
+from modelplane.controllers.clusters import google_tokens
+from modelplane.controllers.clusters.cloud_identities import Credential
 from support.token_server import TokenServer
 
 SIGNING = rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -65,7 +65,7 @@ def key(**changed: Any) -> Credential:
 
 
 def test_a_key_is_exchanged_for_a_token_and_its_own_address_has_no_effect(server: GoogleServer) -> None:
-    token = google.exchange(key(), server.address)
+    token = google_tokens.exchange(key(), server.address)
     assert token.text == "ya29.first"
     assert 3500 < token.expires - time.time() < 3700
     [claims] = server.claims
@@ -92,7 +92,7 @@ def test_a_key_is_exchanged_for_a_token_and_its_own_address_has_no_effect(server
 )
 def test_what_is_no_key_is_refused_and_not_quoted(server: GoogleServer, content: Credential) -> None:
     with pytest.raises(ValueError) as raised:  # noqa: PT011 - the whole message is compared
-        google.exchange(content, server.address)
+        google_tokens.exchange(content, server.address)
     assert str(raised.value) == (
         'it is not a key of a service account, which is JSON of type "service_account"'
     )
@@ -117,11 +117,11 @@ def test_what_the_server_says_is_the_cause(
 ) -> None:
     server.status, server.answer = status, answer
     with pytest.raises(ValueError) as raised:  # noqa: PT011 - the whole message is compared
-        google.exchange(key(), server.address)
+        google_tokens.exchange(key(), server.address)
     assert str(raised.value).startswith(message)
     assert len(str(raised.value)) < 300
 
 
 def test_a_server_that_does_not_answer_is_named() -> None:
     with pytest.raises(ValueError, match=r"^Google's token server does not answer: "):
-        google.exchange(key(), "http://127.0.0.1:1/token")
+        google_tokens.exchange(key(), "http://127.0.0.1:1/token")

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from modelplane.controllers.election.guarded import guarded
+from modelplane.controllers.runnable import guarded
 
 
 class Lost(Exception):

@@ -8,8 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from modelplane.controllers.clusters.heartbeat_renewal import renew
-from modelplane.controllers.clusters.heartbeats import Heartbeats
+from modelplane.controllers.clusters.heartbeats import Heartbeats, renew
 from modelplane.deciders.cluster_health import Evidence
 from modelplane.kube.client import Client
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from modelplane.api.clouds.cluster_origin import IdentityType
-from modelplane.controllers.clusters.tokens.cloud_identities import Credential, Identities, Token
+from modelplane.controllers.clusters.cloud_identities import Credential, Identities, Token
 
 KEY = Credential(IdentityType.GOOGLE, b"key", 'Secret "key" in namespace "modelplane-system"')
 OTHER = Credential(IdentityType.GOOGLE, b"other", 'Secret "other" in namespace "modelplane-system"')

@@ -10,7 +10,7 @@ import pytest
 
 from modelplane.compose.cluster.cluster_facts import Credential
 from modelplane.controllers.clusters.connections import Clusters
-from modelplane.controllers.clusters.tokens.token_renewal import Credentials
+from modelplane.controllers.clusters.token_renewal import Credentials
 from modelplane.controllers.fleet_resources import known
 from modelplane.kube import timestamps
 from modelplane.kube.client import Client

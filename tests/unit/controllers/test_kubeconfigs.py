@@ -14,12 +14,12 @@ from modelplane.api.clouds.cluster_origin import IdentityType
 from modelplane.api.clouds.eks_cluster import EKSCluster
 from modelplane.compose.clouds.table import RECIPES
 from modelplane.compose.cluster.cluster_facts import Credential
+from modelplane.controllers.clusters.cloud_identities import Credential as Key
+from modelplane.controllers.clusters.cloud_identities import Token
 from modelplane.controllers.clusters.cluster_connection import Connection
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.clusters.kubeconfigs import Kubeconfigs
-from modelplane.controllers.clusters.tokens.cloud_identities import Credential as Key
-from modelplane.controllers.clusters.tokens.cloud_identities import Token
-from modelplane.controllers.clusters.tokens.token_renewal import renewal_of
+from modelplane.controllers.clusters.token_renewal import renewal_of
 from modelplane.controllers.fleet_resources import resource_for, resource_of_kind
 from modelplane.controllers.runnable import run_all
 from modelplane.kube import timestamps

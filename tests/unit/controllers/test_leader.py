@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from modelplane.controllers.election.leader import STANDARD, Candidacy, Deposed, Election
+from modelplane.controllers.leader import STANDARD, Candidacy, Deposed, Election
 from modelplane.kube import errors
 from support import virtual_time
 from support.election import Leases, Process

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from modelplane.controllers.election.leader import Deposed, Timing
-from modelplane.controllers.election.lease_thread import ASK_EVERY_S, LeaseThread
+from modelplane.controllers.leader import Deposed, Timing
+from modelplane.controllers.lease_thread import ASK_EVERY_S, LeaseThread
 from support.election import Leases
 from support.patience import PATIENCE_S
 

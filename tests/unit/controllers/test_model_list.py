@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from modelplane.compose.composition import Blocked
-from modelplane.controllers.gateway.model_list import ModelList
+from modelplane.controllers.gateway.gateway_admission import ModelList
 from modelplane.gateway.module_files.keys import KeyFile
 from modelplane.gateway.route_table import Front
 from modelplane.kube.informer import Informer

@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from modelplane.compose.composition import Requirement, Unknown
-from modelplane.controllers import named_objects
-from modelplane.controllers.named_objects import NamedObjects
+from modelplane.controllers import local_copies
+from modelplane.controllers.local_copies import NamedObjects
 from modelplane.kube.client import Client
 
 TOKEN = Requirement("auth-secret", "v1", "Secret", "ml-team", "token")
@@ -73,7 +73,7 @@ async def test_a_copy_that_nobody_requires_any_more_is_dropped(bench: Bench) -> 
 async def test_a_namespace_that_names_too_many_objects_takes_nothing_from_another(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(named_objects, "MOST_PER_NAMESPACE", 3)
+    monkeypatch.setattr(local_copies, "MOST_PER_NAMESPACE", 3)
     bench.required[:] = [replace(TOKEN, name=f"token-{number}") for number in range(5)]
     found = [bench.named.find(requirement) for requirement in bench.required]
     assert [each.loading for each in found if isinstance(each, Unknown)] == [True, True, True, False, False]

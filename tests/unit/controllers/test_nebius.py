@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from modelplane.api.clouds.cluster_origin import IdentityType
-from modelplane.controllers.clusters.tokens import nebius
-from modelplane.controllers.clusters.tokens.cloud_identities import Credential
+from modelplane.controllers.clusters import nebius_tokens
+from modelplane.controllers.clusters.cloud_identities import Credential
 from support.token_server import TokenServer
 
 SIGNING = rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -70,7 +70,7 @@ def key(**changed: Any) -> Credential:
 
 
 def test_a_key_is_exchanged_for_a_token_and_its_own_address_has_no_effect(server: NebiusServer) -> None:
-    token = nebius.exchange(key(), server.address)
+    token = nebius_tokens.exchange(key(), server.address)
     assert token.text == "ne1first"
     assert 43_000 < token.expires - time.time() < 43_300
     [(header, claims)] = server.signed
@@ -92,7 +92,7 @@ def test_a_key_is_exchanged_for_a_token_and_its_own_address_has_no_effect(server
 )
 def test_what_is_no_key_is_refused_and_not_quoted(server: NebiusServer, content: Credential) -> None:
     with pytest.raises(ValueError) as raised:  # noqa: PT011 - the whole message is compared
-        nebius.exchange(content, server.address)
+        nebius_tokens.exchange(content, server.address)
     assert str(raised.value) == (
         "it is no authorized key of a service account: JSON with account_id, public_key_id and private_key"
     )
@@ -130,17 +130,17 @@ def test_what_the_server_says_is_the_cause(
 ) -> None:
     server.status, server.answer = status, answer
     with pytest.raises(ValueError) as raised:  # noqa: PT011 - the whole message is compared
-        nebius.exchange(key(), server.address)
+        nebius_tokens.exchange(key(), server.address)
     assert str(raised.value).startswith(message)
     assert len(str(raised.value)) < 300
 
 
 def test_a_server_that_does_not_answer_is_named() -> None:
     with pytest.raises(ValueError, match=r"^Nebius' token server does not answer: "):
-        nebius.exchange(key(), "http://127.0.0.1:1/token")
+        nebius_tokens.exchange(key(), "http://127.0.0.1:1/token")
 
 
 def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jwt", None)
     with pytest.raises(ValueError, match=r"^pyjwt is not installed: install modelplane\[nebius\]$"):
-        nebius.exchange(key())
+        nebius_tokens.exchange(key())

@@ -8,8 +8,8 @@ import pytest
 
 from modelplane import scheduler
 from modelplane.compose.deployment import fleet_snapshot
-from modelplane.controllers.metrics import state_samples
-from modelplane.controllers.metrics.state_samples import Queue, State
+from modelplane.controllers import state_samples
+from modelplane.controllers.state_samples import Queue, State
 from support.telemetry import cluster, deployment, device, item, pool, ready, replica
 
 EMPTY: dict[str, Any] = {}

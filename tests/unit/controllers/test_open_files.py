@@ -1,6 +1,6 @@
 import resource
 
-from modelplane.controllers.process.open_files import allow_many
+from modelplane.controllers.process_settings import allow_many
 
 
 def test_the_limit_that_a_process_starts_with_is_raised() -> None:

@@ -3,7 +3,7 @@ import base64
 import pytest
 
 from modelplane.compose.composition import Requirement, Unknown
-from modelplane.controllers.gateway.provider_credentials import ProviderCredentials
+from modelplane.controllers.gateway.named_secrets import ProviderCredentials
 from modelplane.gateway.credentials import SECRET_TYPE
 from modelplane.gateway.route_table import Backend, CredentialReference, Route
 from modelplane.kube.resources import Object

@@ -15,8 +15,7 @@ from modelplane.controllers.children.control_plane_children import ControlPlaneC
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.fleet_resources import resource_for
 from modelplane.controllers.interests import Interests, OwnerKey
-from modelplane.controllers.local_copies import LocalCopies
-from modelplane.controllers.named_objects import NamedObjects
+from modelplane.controllers.local_copies import LocalCopies, NamedObjects
 from modelplane.controllers.reconciler import Reconciler
 from modelplane.kube import resources
 from modelplane.kube.client import Client

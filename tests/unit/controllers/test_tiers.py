@@ -8,7 +8,7 @@ import pytest
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
 from modelplane.controllers.fleet_resources import resource_of_kind
-from modelplane.controllers.gateway.closed_tiers import Tiers
+from modelplane.controllers.gateway.budget_enforcement import Tiers
 from modelplane.gateway.usage.costs import Tariff
 from modelplane.gateway.usage.ledger import Ledger
 from modelplane.gateway.usage.usage_sums import UsageRecord

@@ -4,8 +4,7 @@ import pytest
 
 from modelplane.api.rejected import Rejected
 from modelplane.controllers.interests import OwnerKey
-from modelplane.controllers.queue import WorkQueue
-from modelplane.controllers.workers import Workers
+from modelplane.controllers.queue import Workers, WorkQueue
 
 pytestmark = pytest.mark.virtual_time
 

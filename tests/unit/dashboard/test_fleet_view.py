@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from modelplane.dashboard.fleet_view import FleetView
-from modelplane.dashboard.watched import Watched
+from modelplane.dashboard.fleet_view import FleetView, Watched
 from modelplane.gateway.usage.usage_sums import UsageRecord
 from support import shown_fleet
 

@@ -7,13 +7,12 @@ import msgspec
 import pytest
 
 from modelplane.dashboard import traffic as module
-from modelplane.dashboard import traffic_feeds
-from modelplane.dashboard.traffic import Rates, Traffic, UsageTail
+from modelplane.dashboard.traffic import Rates, Traffic, UsageTail, _GatewayPods
 from modelplane.gateway.usage.costs import UNIT
 from modelplane.gateway.usage.usage_sums import UsageRecord
-from modelplane.install import gateway_deployment
+from modelplane.install import deployments
 from modelplane.operations.pod_logs import Container
-from modelplane.proxy.usage_files import USAGE_LOG
+from modelplane.proxy.envoy_directory import USAGE_LOG
 
 NOW = datetime(2026, 7, 1, 12, 0, 0, tzinfo=UTC)
 
@@ -121,10 +120,8 @@ def test_a_file_that_is_not_there_yet_has_no_records(tmp_path):
 
 async def test_logs_that_cannot_be_read_stay_unknown_until_a_record_comes(monkeypatch):
     client: Any = None
-    pods = traffic_feeds._GatewayPods(client)
-    container = Container(
-        "", client, "modelplane-system", "gateway-1", "u", gateway_deployment.ENVOY, True, 0, True
-    )
+    pods = _GatewayPods(client)
+    container = Container("", client, "modelplane-system", "gateway-1", "u", deployments.ENVOY, True, 0, True)
 
     async def listed(*_arguments):
         return (container,)

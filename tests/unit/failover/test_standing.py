@@ -2,9 +2,7 @@
 
 import pytest
 
-from modelplane.deciders.cluster_health import Evidence, Standing, State, Witness, Witnesses
-from modelplane.deciders.cluster_health.evidence import judge
-from modelplane.deciders.cluster_health.standing import advance
+from modelplane.deciders.cluster_health import Evidence, Standing, State, Witness, Witnesses, advance, judge
 
 G, B, U = Evidence.GOOD, Evidence.BAD, Evidence.UNKNOWN
 

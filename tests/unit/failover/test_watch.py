@@ -7,17 +7,18 @@ import pytest
 from modelplane.deciders.cluster_health import (
     ClusterSeen,
     Evidence,
+    Located,
     Memory,
     Move,
     Observation,
+    Pace,
     Standing,
     State,
     Witness,
     Witnesses,
+    explain_pause,
     step,
 )
-from modelplane.deciders.cluster_health.pacing import Pace
-from modelplane.deciders.cluster_health.watch import Located, explain_pause
 
 UP = Witnesses(Witness(Evidence.GOOD), Witness(Evidence.GOOD))
 DOWN = Witnesses(Witness(Evidence.BAD, "no API"), Witness(Evidence.BAD, "no answers"))

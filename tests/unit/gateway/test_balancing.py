@@ -15,7 +15,7 @@ from modelplane.api.model_service import (
     ModelServiceSpec,
 )
 from modelplane.gateway.balancing import NO_LIMITS, Limits, build_settings, is_wanted, select_in_force
-from modelplane.gateway.envoy.filters import module_filters
+from modelplane.gateway.envoy import module_filters
 from modelplane.gateway.route_table import Backend, Front, Listener, Route
 
 A = Backend("ml/a", (("10.0.0.1", 80),), weight=3)

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from modelplane.gateway.envoy.envoy_files import render_files
-from modelplane.gateway.envoy.file_names import CLUSTERS
-from modelplane.gateway.envoy.filters.module_filters import SERVICES
+from modelplane.gateway.envoy.envoy_names import CLUSTERS
+from modelplane.gateway.envoy.module_filters import SERVICES
 from modelplane.gateway.module_files.keys import KeyEntry, KeyFile
-from modelplane.gateway.module_files.service_file import BackendEntry, BalancingEntry, ServiceEntry
+from modelplane.gateway.module_files.route_files import BackendEntry, BalancingEntry, ServiceEntry
 from modelplane.gateway.route_table import Backend, Front, Listener, Route, Table
 
 OWN = Backend("ml/own", (("127.0.0.1", 9),), 3, region="eu-west")

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.fields.requests.budgets import Budget
-from modelplane.api.fields.requests.pricing import Price, Pricing
+from modelplane.api.fields.requests.pricing import Budget, Price, Pricing
 from modelplane.api.inference_gateway import KeyGrant
 from modelplane.gateway.module_files.keys import KeyTable, build_key_table
 from modelplane.gateway.usage.costs import Tariff

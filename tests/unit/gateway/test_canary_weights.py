@@ -11,9 +11,9 @@ from modelplane.api.meta import ObjectMeta
 from modelplane.api.model_endpoint import ModelEndpoint, ModelEndpointSpec
 from modelplane.api.model_service import ModelService
 from modelplane.api.schema.decode import decode_as
+from modelplane.gateway.balancing import divide_for_canary
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.services import select
-from modelplane.gateway.weights import divide_for_canary
 
 
 def endpoint(deployment: str = "qwen", share: str | None = None) -> ModelEndpoint:

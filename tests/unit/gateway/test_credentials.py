@@ -13,10 +13,9 @@ from modelplane.gateway import credentials
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.envoy import rewrite
 from modelplane.gateway.envoy.envoy_files import render_files
-from modelplane.gateway.envoy.file_names import CLUSTERS, WITH_MODULE
-from modelplane.gateway.envoy.filters.module_filters import CREDENTIALS
-from modelplane.gateway.module_files.credential_file import CredentialFile, SecretHeader
-from modelplane.gateway.module_files.service_file import HoldEntry, ServiceEntry
+from modelplane.gateway.envoy.envoy_names import CLUSTERS, WITH_MODULE
+from modelplane.gateway.envoy.module_filters import CREDENTIALS
+from modelplane.gateway.module_files.route_files import CredentialFile, HoldEntry, SecretHeader, ServiceEntry
 from modelplane.gateway.route_table import Backend, CredentialReference, Front, Listener, Route, Table
 from modelplane.gateway.services import Target, find_target
 

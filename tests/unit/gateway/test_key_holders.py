@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from modelplane.api.inference_gateway import KeyGrant
-from modelplane.gateway.module_files import key_holders
-from modelplane.gateway.module_files.key_holders import Claim, Holders, find_holders
+from modelplane.gateway.module_files import key_rights
+from modelplane.gateway.module_files.key_rights import Claim, Holders, find_holders
 from modelplane.gateway.module_files.keys import KeyFile, KeyTable, build_key_table
 
 A, B = "aa" * 32, "bb" * 32
@@ -143,7 +143,7 @@ def test_the_files_of_an_earlier_version_say_who_has_it() -> None:
 
 
 def test_only_the_latest_hashes_without_a_holder_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_holders, "MOST_LEFT", 2)
+    monkeypatch.setattr(key_rights, "MOST_LEFT", 2)
     found = Holders()
     for number in range(4):
         found = find_holders([Claim(f"{number}", "team/app")], found)

@@ -12,7 +12,7 @@ from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.services import select
 from modelplane.gateway.usage.costs import Tariff
 from modelplane.gateway.usage.ledger import Ledger, Row, Tokens
-from modelplane.gateway.usage.spent_tiers import has_budgets, measure_service_use
+from modelplane.gateway.usage.spent_budgets import has_tier_budgets, measure_service_use
 
 NOW = dt.datetime(2026, 11, 30, 12, tzinfo=dt.UTC)
 PAID = {"selector": {"matchLabels": {"tier": "paid"}}, "budget": {"tokensPerDay": 100}, "priority": 1}
@@ -73,9 +73,9 @@ def test_the_endpoints_of_a_closed_tier_do_not_become_those_of_a_later_entry() -
 
 
 def test_a_service_has_a_budget_if_one_of_its_entries_has() -> None:
-    assert [has_budgets(_service(*entries)) for entries in ((OWN,), (OWN, PAID))] == [False, True]
+    assert [has_tier_budgets(_service(*entries)) for entries in ((OWN,), (OWN, PAID))] == [False, True]
 
 
 @pytest.mark.parametrize("spec", [None, [], {}, {"endpoints": 7}, {"endpoints": ["budget", None]}])
 def test_a_service_of_another_form_has_no_budget(spec: object) -> None:
-    assert not has_budgets({"spec": spec})
+    assert not has_tier_budgets({"spec": spec})

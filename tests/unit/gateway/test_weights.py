@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelplane.gateway.weights import MAXIMUM, spread
+from modelplane.gateway.balancing import MAXIMUM, spread
 
 
 @pytest.mark.parametrize(

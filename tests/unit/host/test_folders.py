@@ -1,7 +1,7 @@
 import os
 from pathlib import Path
 
-from modelplane.host import folders
+from modelplane.host import file_system
 from support.traversal import common_folder
 
 NOBODY = 65534
@@ -12,13 +12,13 @@ def test_what_a_link_leads_to_stays(tmp_path: Path) -> None:
     (tmp_path / "kept" / "file").write_text("x")
     (tmp_path / "removed" / "deep").mkdir(parents=True)
     (tmp_path / "removed" / "deep" / "link").symlink_to(tmp_path / "kept")
-    folders.remove(tmp_path / "removed")
+    file_system.remove_folder(tmp_path / "removed")
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
     assert (tmp_path / "kept" / "file").read_text() == "x"
 
 
 def test_what_is_not_there_is_no_error(tmp_path: Path) -> None:
-    folders.remove(tmp_path / "absent")
+    file_system.remove_folder(tmp_path / "absent")
 
 
 def _remove_closed(below: Path) -> None:
@@ -31,7 +31,7 @@ def _remove_closed(below: Path) -> None:
     (closed / "link").symlink_to(below)
     for path in (closed / "deep", closed, below / "removed"):
         path.chmod(0o000)
-    folders.remove(below / "removed")
+    file_system.remove_folder(below / "removed")
 
 
 def test_directories_that_are_closed_to_their_owner_are_removed() -> None:

@@ -1,10 +1,10 @@
 import pytest
 
 from modelplane import __version__
+from modelplane.install.applying import find_left_behind
+from modelplane.install.existing_installation import Installation
 from modelplane.install.installation_options import Options
 from modelplane.install.manifests import build_manifests
-from modelplane.install.steps.applying import find_left_behind
-from modelplane.install.steps.existing_installation import Installation
 
 WANTED = build_manifests(Options())
 

@@ -1,6 +1,6 @@
 import pytest
 
-from modelplane.install.steps.applying import find_unavailability
+from modelplane.install.applying import find_unavailability
 
 
 def deployment(updated=2, available=2, total=None, seen=1, conditions=()):

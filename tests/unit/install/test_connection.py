@@ -1,7 +1,7 @@
 import pytest
 
-from modelplane.install.steps.api_server_choice import NoCluster, find_namespace
-from modelplane.install.steps.api_server_choice import connect as connect_as
+from modelplane.install.api_server_choice import NoCluster, find_namespace
+from modelplane.install.api_server_choice import connect as connect_as
 
 KUBECONFIG = """\
 apiVersion: v1

@@ -9,8 +9,7 @@ from modelplane.api.schema.crd import crd
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers.fleet_resources import resource_of
 from modelplane.install.cluster_requirements import build_manifests as of_a_cluster
-from modelplane.install.installation_names import INSTALLATION, MANAGER
-from modelplane.install.installation_options import Options
+from modelplane.install.installation_options import INSTALLATION, MANAGER, Options
 from modelplane.install.manifests import build_manifests
 from modelplane.kube.informer import build_key
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.install.steps.applying import apply
+from modelplane.install.applying import apply
 from modelplane.kube import errors
 
 CLASS: dict[str, Any] = {

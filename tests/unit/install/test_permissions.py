@@ -1,19 +1,19 @@
 import pytest
 
-from modelplane.api.namespaces import check_reserved
+from modelplane.api.names import check_reserved
 from modelplane.compose.composition import Desired
 from modelplane.compose.kinds import COMPOSED
-from modelplane.install.permissions import gateway_permissions, identity_permissions, people_permissions
-from modelplane.install.permissions.roles import Role, Rule, build_account
+from modelplane.install import identity_permissions, roles
+from modelplane.install.roles import Role, Rule, build_account
 from support.replicas import composed, replica
 
 TABLES = {
     **{name: getattr(identity_permissions, name) for name in ("FLEET", "TEAMS", "SYSTEM")},
-    **{name: getattr(gateway_permissions, name) for name in ("PUBLISHER", "COMPANION", "COMPANION_PRIVATE")},
+    **{name: getattr(roles, name) for name in ("PUBLISHER", "COMPANION", "COMPANION_PRIVATE")},
 }
 TABLES["on cluster"] = identity_permissions.list_cluster_rules()
 TABLES["own token"] = identity_permissions.OWN_TOKEN
-TABLES |= {name: people_permissions.PEOPLE[name] for name in ("platform", "gateway-operator")}
+TABLES |= {name: roles.PEOPLE[name] for name in ("platform", "gateway-operator")}
 RULES = {
     f"{name}: {', '.join(rule.verbs)} {', '.join(rule.resources)}": rule
     for name, table in TABLES.items()
@@ -77,10 +77,10 @@ def test_a_picker_may_watch_what_it_looks_for_and_the_identity_may_permit_it(
 
 
 def test_the_identity_of_the_gateway_reads_the_secrets_of_one_namespace_only():
-    roles = [each for each in gateway_permissions.build_roles() if each["kind"] == "Role"]
+    published = [each for each in roles.build_publishing_roles() if each["kind"] == "Role"]
     secrets = {
         (each["metadata"]["namespace"], each["metadata"]["name"])
-        for each in roles
+        for each in published
         if any("secrets" in rule["resources"] for rule in each["rules"])
     }
     assert secrets == {

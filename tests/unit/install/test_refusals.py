@@ -3,9 +3,13 @@ from contextlib import nullcontext
 import pytest
 
 from modelplane import __version__
+from modelplane.install.existing_installation import (
+    Installation,
+    check_install,
+    check_stored_objects,
+    check_tool,
+)
 from modelplane.install.manifests import build_definitions
-from modelplane.install.steps.existing_installation import Installation
-from modelplane.install.steps.refusals import check_install, check_stored_objects, check_tool
 from modelplane.user_error import UserError
 
 

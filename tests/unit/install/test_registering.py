@@ -16,9 +16,9 @@ from modelplane.catalogue.catalogue_files import load_catalogue
 from modelplane.controllers import fleet_resources
 from modelplane.install.registration.account_kubeconfigs import Address
 from modelplane.install.registration.observed import Node, Observed, Published
-from modelplane.install.registration.proposal import Choices, Proposal, propose
 from modelplane.install.registration.registering import Registration, Sides
-from modelplane.install.steps.waiting import Deadline, NotInTime
+from modelplane.install.registration.registration_proposal import Choices, Proposal, propose
+from modelplane.install.waiting import Deadline, NotInTime
 from modelplane.kube.client import Client
 from modelplane.kube.errors import KubernetesError
 from modelplane.user_error import UserError

@@ -20,8 +20,14 @@ from modelplane.install.registration.observed import (
     read_nodes,
     read_uid,
 )
-from modelplane.install.registration.preview import build_preview
-from modelplane.install.registration.proposal import Choices, Proposal, find_gained, find_kept, propose
+from modelplane.install.registration.registration_proposal import (
+    Choices,
+    Proposal,
+    build_preview,
+    find_gained,
+    find_kept,
+    propose,
+)
 from modelplane.install.registration.stack import GATEWAY_DEFINITION
 
 Object = dict[str, Any]

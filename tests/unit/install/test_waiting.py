@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from modelplane.install.steps.waiting import Deadline, NotInTime
+from modelplane.install.waiting import Deadline, NotInTime
 from modelplane.kube import errors
 
 pytestmark = pytest.mark.virtual_time

@@ -5,7 +5,7 @@ import httpx2
 import pytest
 
 from modelplane.kube import errors, resources
-from modelplane.kube.list_watch import WatchEvent
+from modelplane.kube.http_messages import WatchEvent
 from support.api_server import Chunks, Recorder, client_of
 
 

@@ -18,11 +18,11 @@ import hyperframe.frame
 import pytest
 from hyperframe.frame import GoAwayFrame
 
-from modelplane.kube import http2, multiplexed
+from modelplane.kube import http2
+from modelplane.kube.connection import Multiplexed, _cause
 from modelplane.kube.http2 import BODY_STARTED, HEADERS_STARTED
-from modelplane.kube.multiplexed import Multiplexed
 from modelplane.local.kubernetes import pki
-from modelplane.local.kubernetes.certificate_files import Pki
+from modelplane.local.kubernetes.control_plane import Pki
 from modelplane.local.kubernetes.pki import Identity
 
 SERVER = Identity("server", "server", (), ("127.0.0.1", "localhost"))
@@ -398,7 +398,7 @@ async def test_who_waits_for_a_connection_shares_what_comes_of_it(certificates: 
     ],
 )
 def test_why_there_is_no_connection(error: OSError, cause: str) -> None:
-    assert multiplexed._cause(error) == cause
+    assert _cause(error) == cause
 
 
 async def test_a_client_that_is_closed_fails_who_waits_for_a_connection_and_cancels_nobody(

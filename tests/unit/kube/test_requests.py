@@ -5,7 +5,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from modelplane.kube.requests import Requests
+from modelplane.kube.http_messages import Requests
 
 APPLY: dict[str, Any] = {
     "accept": "application/json",

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.kube.token_claims import Claims, Lifetime, decode_claims
+from modelplane.kube.kubeconfig_secret import Claims, Lifetime, decode_claims
 
 
 def _token(payload: object, header: str = "e30", signature: str = "c2ln") -> str:

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from modelplane.host import folders
+from modelplane.host import file_system
 from modelplane.kubelet.records import AgentDirectory, Exit, PodRecord
 from modelplane.kubelet.runtime.shim import write_record
 
@@ -60,7 +60,7 @@ def test_what_cannot_be_removed_is_named(
     def refused(path: Path) -> None:
         raise PermissionError(13, "Permission denied", str(path / "weights.bin"))
 
-    monkeypatch.setattr(folders, "remove", refused)
+    monkeypatch.setattr(file_system, "remove_folder", refused)
     pod = AgentDirectory(tmp_path).get_pod("uid")
     pod.remove()
     [said] = caplog.messages

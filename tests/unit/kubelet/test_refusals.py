@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.kubelet.pod_refusals import find_refusals
+from modelplane.kubelet.pod_refusals import find_host_refusals
 
 TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount"
 ELSEWHERE = ", or run it on a cluster whose nodes have a container runtime"
@@ -44,7 +44,7 @@ def mounted(path: str, volume: dict[str, Any]) -> dict[str, Any]:
     ],
 )
 def test_a_pod_that_a_host_process_can_be(accepted: dict[str, Any]) -> None:
-    assert find_refusals(accepted) == ()
+    assert find_host_refusals(accepted) == ()
 
 
 @pytest.mark.parametrize(
@@ -110,5 +110,5 @@ def test_a_pod_that_a_host_process_can_be(accepted: dict[str, Any]) -> None:
     ],
 )
 def test_a_pod_that_it_cannot_be(refused: dict[str, Any], cause: str) -> None:
-    [rejected] = find_refusals(refused)
+    [rejected] = find_host_refusals(refused)
     assert (rejected.reason, rejected.message) == ("UnsupportedPod", cause + ELSEWHERE)

@@ -1,7 +1,7 @@
 import pytest
 
 from modelplane.host.errors import LocalError
-from modelplane.local.builds import binary
+from modelplane.local import binary
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
 import pytest
 
 from modelplane.host.errors import LocalError
-from modelplane.local.builds import binary
-from modelplane.local.builds.build import VERSION, Progress, build
+from modelplane.local import binary
+from modelplane.local.build import VERSION, Progress, build
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@ import tomllib
 import pytest
 
 from modelplane.host.errors import LocalError
-from modelplane.local.builds import gateway_module
+from modelplane.local import gateway_module
 
 
 @pytest.fixture(autouse=True)

@@ -1,8 +1,8 @@
 import pytest
 
 from modelplane.host.errors import LocalError
-from modelplane.local.builds import binary
-from modelplane.local.builds.go_toolchain import find_or_install, read_needed_version, read_version
+from modelplane.local import binary
+from modelplane.local.build import find_or_install, read_needed_version, read_version
 
 
 def fake_go(path, says):

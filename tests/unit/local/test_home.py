@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from modelplane.host.private_files import write_private
+from modelplane.host.file_system import write_private
 from modelplane.local.home import Home, choose_home
 
 

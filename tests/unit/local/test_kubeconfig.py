@@ -2,8 +2,8 @@ import base64
 
 import yaml
 
-from modelplane.local.kubernetes.certificate_files import Pki
-from modelplane.local.kubernetes.identity_kubeconfigs import Access, build_kubeconfig, ensure
+from modelplane.local.kubernetes.control_plane import Pki
+from modelplane.local.setup import Access, build_kubeconfig, ensure_kubeconfig
 
 
 def encoded(text):
@@ -43,9 +43,9 @@ def test_a_kubeconfig_carries_its_certificates_and_the_address(tmp_path):
 
 def test_a_kubeconfig_that_is_right_is_left_alone(tmp_path):
     path = tmp_path / "kubeconfig"
-    ensure(path, "content")
+    ensure_kubeconfig(path, "content")
     first = path.stat()
-    ensure(path, "content")
+    ensure_kubeconfig(path, "content")
     assert (path.stat().st_ino, path.stat().st_mtime_ns) == (first.st_ino, first.st_mtime_ns)
-    ensure(path, "other")
+    ensure_kubeconfig(path, "other")
     assert path.read_text() == "other"

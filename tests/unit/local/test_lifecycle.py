@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from modelplane.cli.main import main
-from modelplane.host import folders
+from modelplane.host import file_system
 from modelplane.host.errors import LocalError
 from modelplane.local.home import Home
 from modelplane.local.supervision import lifecycle, locks
@@ -73,7 +73,7 @@ def test_data_that_cannot_be_deleted_is_named_and_the_home_stays_a_fleet(home, m
     def refused(path):
         raise PermissionError(13, "Permission denied", str(path / "weights.bin"))
 
-    monkeypatch.setattr(folders, "remove", refused)
+    monkeypatch.setattr(file_system, "remove_folder", refused)
     with pytest.raises(LocalError, match=r'^cannot delete ".*weights\.bin": Permission denied: delete it'):
         lifecycle.purge(home)
     assert home.settings.exists()

@@ -4,7 +4,7 @@ import pytest
 from cryptography import x509
 
 from modelplane.local.kubernetes import pki
-from modelplane.local.kubernetes.certificate_files import Pki
+from modelplane.local.kubernetes.control_plane import Pki
 from modelplane.local.kubernetes.pki import Identity, ensure, list_identities
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

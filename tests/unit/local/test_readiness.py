@@ -3,7 +3,7 @@ import threading
 
 import pytest
 
-from modelplane.local.supervision.readiness_checks import Healthy, HealthyOnSocket, Listens, Lived
+from modelplane.local.supervision.processes import Healthy, HealthyOnSocket, Listens, Lived
 
 
 @pytest.fixture

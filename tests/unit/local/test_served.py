@@ -5,7 +5,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from modelplane.kube import errors
-from modelplane.kube.list_watch import ObjectList
+from modelplane.kube.http_messages import ObjectList
 from modelplane.local import served
 from support.certificates import authority, server_context
 

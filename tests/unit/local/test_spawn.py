@@ -6,8 +6,7 @@ import pytest
 
 from modelplane.local.home import Home
 from modelplane.local.supervision import spawn
-from modelplane.local.supervision.processes import Process
-from modelplane.local.supervision.readiness_checks import Lived
+from modelplane.local.supervision.processes import Lived, Process
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,12 @@ import pytest
 from mcp.server.mcpserver import MCPServer
 
 from modelplane.kube import errors
-from modelplane.kube.list_watch import ObjectList
+from modelplane.kube.http_messages import ObjectList
 from modelplane.kube.resources import Resource
 from modelplane.mcp.documentation_tools import DocumentationTools
 from modelplane.mcp.fleet import Fleet
-from modelplane.mcp.fleet_tools import FleetTools
+from modelplane.mcp.fleet_tools import FleetTools, SizeTool
 from modelplane.mcp.server import build_server
-from modelplane.mcp.size_tool import SizeTool
 from support.shown_fleet import ShownFleet, small
 
 TEXTS = {

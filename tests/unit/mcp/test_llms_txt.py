@@ -1,8 +1,7 @@
 """The files ``llms.txt`` and ``llms-full.txt``."""
 
 from modelplane.mcp import documentation_tools
-from modelplane.mcp.documentation import llms_txt
-from modelplane.mcp.documentation.markdown import parse
+from modelplane.mcp.documentation import OPTIONAL, build_full, build_index, parse
 from modelplane.mcp.documentation_tools import GROUPS
 
 TEXTS = {
@@ -53,8 +52,8 @@ Only text.
 
 
 def test_the_index_has_every_page_below_the_heading_of_its_folder() -> None:
-    groups = {"docs/how-to/": "How to", "docs/decisions/": llms_txt.OPTIONAL}
-    told = llms_txt.build_index(
+    groups = {"docs/how-to/": "How to", "docs/decisions/": OPTIONAL}
+    told = build_index(
         "Product",
         "What it is.",
         parse(TEXTS),
@@ -66,11 +65,11 @@ def test_the_index_has_every_page_below_the_heading_of_its_folder() -> None:
 
 def test_the_full_file_has_each_page_with_its_source() -> None:
     texts = {"docs/how-to/drain.md": TEXTS["docs/how-to/drain.md"], "other.md": "Only text."}
-    assert llms_txt.build_full("Product", "What it is.", parse(texts)) == FULL
+    assert build_full("Product", "What it is.", parse(texts)) == FULL
 
 
 def test_no_page_of_the_documentation_is_left_out_and_each_has_a_title() -> None:
     found = parse(documentation_tools.load_pages())
-    told = llms_txt.build_index("Product", "What it is.", found, GROUPS)
+    told = build_index("Product", "What it is.", found, GROUPS)
     assert [page.path for page in found if f"]({page.path})" not in told] == []
     assert [page.path for page in found if page.title == page.path] == []

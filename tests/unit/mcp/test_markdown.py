@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelplane.mcp.documentation.markdown import Page, parse, split_front_matter
+from modelplane.mcp.documentation import Page, parse, split_front_matter
 
 TEXT = """\
 <!-- Generated; do not edit. -->

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.api.columns import Table
-from modelplane.mcp import quoting
-from modelplane.mcp.quoting import clean, format_table, quote
+from modelplane.mcp import fleet
+from modelplane.mcp.fleet import clean, format_table, quote
 
 CASES = {
     "escapes of terminals": ("\x1b[2J\x07red", " [2J red"),
@@ -33,9 +33,9 @@ def test_a_long_value_is_cut_and_says_so() -> None:
 def test_rows_stay_rows_whatever_a_tenant_writes(rows: list[list[str]]) -> None:
     lines = list(format_table(Table("Title", ("A", "B"), tuple(map(tuple, rows)))))
     assert len(lines) == (
-        0 if not rows else 3 + min(len(rows), quoting.MOST_ROWS) + (len(rows) > quoting.MOST_ROWS)
+        0 if not rows else 3 + min(len(rows), fleet.MOST_ROWS) + (len(rows) > fleet.MOST_ROWS)
     )
-    for line in lines[3 : 3 + quoting.MOST_ROWS]:
+    for line in lines[3 : 3 + fleet.MOST_ROWS]:
         assert line.isprintable()
         assert line.count(" | ") == 1
 
@@ -47,7 +47,7 @@ def test_an_answer_is_bounded_and_ends_with_its_mark(lines: list[str]) -> None:
         r"Data up to the line END (\w{16})\. [^\n]+\nBEGIN \1\n(.*\n)?END \1", told, re.DOTALL
     )
     assert found is not None
-    assert len(found[2] or "") <= quoting.MOST_CHARACTERS + 100
+    assert len(found[2] or "") <= fleet.MOST_CHARACTERS + 100
 
 
 def test_a_tenant_cannot_know_the_mark() -> None:
@@ -55,7 +55,7 @@ def test_a_tenant_cannot_know_the_mark() -> None:
 
 
 def test_many_rows_are_counted() -> None:
-    rows = [("a", "b")] * (quoting.MOST_ROWS + 3)
+    rows = [("a", "b")] * (fleet.MOST_ROWS + 3)
     assert (
         list(format_table(Table("", ("A", "B"), tuple(map(tuple, rows)))))[-1]
         == "and 3 more rows: name a namespace or an object to see fewer"

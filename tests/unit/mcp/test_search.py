@@ -6,8 +6,7 @@ import pytest
 import yaml
 
 from modelplane.mcp import documentation_tools
-from modelplane.mcp.documentation.markdown import parse
-from modelplane.mcp.documentation.search import Index, split_terms
+from modelplane.mcp.documentation import Index, parse, split_terms
 
 QUESTIONS = yaml.safe_load((Path(__file__).parent / "questions.yaml").read_text(encoding="utf-8"))
 

@@ -8,7 +8,7 @@ import yaml
 from mcp.server.mcpserver import MCPServer
 
 from modelplane.checkpoints.folder import Folder
-from modelplane.mcp import size_tool
+from modelplane.mcp import fleet_tools
 from modelplane.user_error import UserError
 from support.checkpoint_shapes import CHECKPOINTS, safetensors
 from support.mcp_clients import call, refusal
@@ -23,7 +23,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checkpoint = CHECKPOINTS[MODEL]
     (tmp_path / "config.json").write_text(json.dumps(checkpoint.config))
     (tmp_path / "model.safetensors").write_bytes(safetensors(checkpoint.tensors()))
-    monkeypatch.setattr(size_tool, "Hub", lambda _model: Folder(tmp_path))
+    monkeypatch.setattr(fleet_tools, "Hub", lambda _model: Folder(tmp_path))
 
 
 async def test_a_model_is_compared_with_the_catalogue(served: MCPServer) -> None:
@@ -66,5 +66,5 @@ async def test_text_of_the_hub_is_cleaned(served: MCPServer, monkeypatch: pytest
     def refuse(_model: str) -> Folder:
         raise UserError("no such\x1b[2J\nrepository: correct it")
 
-    monkeypatch.setattr(size_tool, "Hub", refuse)
+    monkeypatch.setattr(fleet_tools, "Hub", refuse)
     assert await refusal(served, "size_model", model=MODEL) == "Error: no such [2J repository: correct it"

@@ -2,10 +2,10 @@
 
 import pytest
 
+from modelplane.compose import device_quota
 from modelplane.compose.cluster import inference_cluster
-from modelplane.compose.deployment import model_deployment
+from modelplane.compose.deployment import model_deployment, scheduler_quotas
 from modelplane.compose.kinds import COMPOSERS, Composer
-from modelplane.compose.quota import device_quota, priorities
 from modelplane.offline.plan.fleet_of_files import assemble, place, take_snapshot
 from modelplane.user_error import UserError
 from support.manifests import CLASS, DEPLOYMENT, cluster, joined, loaded
@@ -155,7 +155,7 @@ NO_FURTHER = Composer.__dataclass_fields__["further"].default
     [
         ("DeviceQuota", device_quota.requirements, NO_FURTHER),
         ("InferenceCluster", inference_cluster.requirements, NO_FURTHER),
-        ("ModelDeployment", model_deployment.requirements, priorities.further),
+        ("ModelDeployment", model_deployment.requirements, scheduler_quotas.further),
     ],
 )
 def test_the_files_answer_what_the_composer_of_a_kind_requires(kind, requirements, further):

@@ -2,7 +2,7 @@
 
 import base64
 
-from modelplane.offline.files.redaction import collect_hidden_values, redact
+from modelplane.offline.files.report_documents import collect_hidden_values, redact
 
 TOKEN = "hf_abcdefgh"
 SECRET = {

@@ -6,8 +6,7 @@ import pytest
 import yaml
 
 from modelplane.compose.kinds import COMPOSERS
-from modelplane.offline.render.gateway_routes import GatewayRoute, RoutedBackend
-from modelplane.offline.render.rendering import format_documents, render
+from modelplane.offline.render.rendering import GatewayRoute, RoutedBackend, format_documents, render
 from modelplane.user_error import UserError
 from support.manifests import API, CLASS, DEPLOYMENT, cluster, joined, loaded
 

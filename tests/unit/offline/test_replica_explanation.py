@@ -2,6 +2,7 @@
 
 import pytest
 
+from modelplane.api.model_replica import ModelReplica
 from modelplane.offline.explain.replica_explanation import Routing, explain_replica
 from modelplane.offline.plan.fleet_of_files import assemble
 from modelplane.scheduler.existing.retention import STILL_FITS
@@ -50,7 +51,7 @@ def explained(*documents, live=False):
     found = loaded(joined(*documents))
     assert found.problems == ()
     files = assemble(found.objects, live=live)
-    [wanted] = files.store.list_kind(API, "ModelReplica")
+    [wanted] = files.store.list_kind(ModelReplica)
     return explain_replica(files, wanted)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from modelplane.api.kinds import KINDS
 from modelplane.api.schema.crd import build_schema
-from modelplane.offline.check import rules
+from modelplane.offline.check import structural
 
 KEYS = "self.all(key, !format.qualifiedName().validate(key).hasValue())"
 
@@ -27,7 +27,7 @@ KEYS = "self.all(key, !format.qualifiedName().validate(key).hasValue())"
     ],
 )
 def test_a_qualified_name_is_what_kubernetes_takes_for_one(key, fits):
-    assert rules.is_met(KEYS, {key: "x"}) is fits
+    assert structural.is_met(KEYS, {key: "x"}) is fits
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_a_qualified_name_is_what_kubernetes_takes_for_one(key, fits):
     ],
 )
 def test_a_rule_holds_or_does_not(expression, value, holds):
-    assert rules.is_met(expression, value) is holds
+    assert structural.is_met(expression, value) is holds
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_rule_holds_or_does_not(expression, value, holds):
     ],
 )
 def test_a_rule_is_known_by_the_fields_that_it_reads(expression, paths):
-    assert rules.list_fields(expression) == paths
+    assert structural.list_fields(expression) == paths
 
 
 def _expressions(part):
@@ -81,4 +81,4 @@ def _expressions(part):
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_every_rule_of_every_kind_compiles(kind):
     for expression in _expressions(build_schema(kind)):
-        assert rules._program(expression).return_type().name() in ("BOOL", "DYN")
+        assert structural._program(expression).return_type().name() in ("BOOL", "DYN")

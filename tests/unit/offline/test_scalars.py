@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelplane.offline.files.scalars import NotFinite, resolve
+from modelplane.offline.files.yaml_text import NotFinite, resolve
 from support.kubectl_scalars import ANSWERS, NOT_FINITE
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from modelplane.api.model_service import ModelService
 from modelplane.offline.explain.service_explanation import WithoutEndpoint, explain_service
 from modelplane.offline.plan.fleet_of_files import assemble
 from support.manifests import API, DEPLOYMENT, joined, loaded
@@ -57,7 +58,7 @@ def explained(*documents):
     found = loaded(joined(*documents))
     assert found.problems == ()
     files = assemble(found.objects)
-    [wanted] = files.store.list_kind(API, "ModelService")
+    [wanted] = files.store.list_kind(ModelService)
     return explain_service(files, wanted)
 
 

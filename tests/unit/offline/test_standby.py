@@ -6,7 +6,7 @@ from typing import Any
 from click.testing import CliRunner
 
 from modelplane.cli.main import main
-from modelplane.offline.plan.standby_order import sort_by_preference
+from modelplane.offline.plan.fleet_of_files import sort_by_preference
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "topologies" / "standby"
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from modelplane.kube.errors import Forbidden
-from modelplane.operations.inference_clusters import ClusterUnreachable, InferenceClusters
+from modelplane.operations.pod_logs import ClusterUnreachable, InferenceClusters
 
 CLUSTER = {
     "apiVersion": "modelplane.ai/v1alpha1",

@@ -11,8 +11,16 @@ import pytest
 from modelplane.compose.composition import Requirement
 from modelplane.kube.errors import Forbidden, Invalid, NotFound, Unreachable
 from modelplane.operations import pod_logs
-from modelplane.operations.inference_clusters import ClusterUnreachable
-from modelplane.operations.pod_logs import Container, Follower, Found, LogOptions, Moment, find, show
+from modelplane.operations.pod_logs import (
+    ClusterUnreachable,
+    Container,
+    Follower,
+    Found,
+    LogOptions,
+    Moment,
+    find,
+    show,
+)
 
 pytestmark = pytest.mark.virtual_time
 

@@ -1,6 +1,6 @@
 import pytest
 
-from modelplane.kube.list_watch import ObjectList
+from modelplane.kube.http_messages import ObjectList
 from modelplane.operations.pods_behind import find_pods
 
 

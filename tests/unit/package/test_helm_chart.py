@@ -9,8 +9,7 @@ import jsonschema_rs
 import pytest
 import yaml
 
-from modelplane.install.installation_names import build_namespace
-from modelplane.install.installation_options import Options
+from modelplane.install.installation_options import Options, build_namespace
 from modelplane.install.manifests import build_manifests
 
 PACKAGE = Path(__file__).parents[3] / "package"

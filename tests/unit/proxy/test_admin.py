@@ -4,7 +4,7 @@ import socket
 from pathlib import Path
 
 from modelplane.gateway.route_table import Listener
-from modelplane.host import unix_sockets
+from modelplane.host import sockets
 from modelplane.proxy import admin as envoy_admin
 from modelplane.proxy import envoy_bootstrap
 
@@ -21,4 +21,4 @@ def test_the_administration_interface_is_named_from_the_directory_however_long_i
         listening.bind(f"/proc/self/fd/{here}/admin.sock")
         os.close(here)
         listening.listen()
-        unix_sockets.connect(connection, envoy_admin.find_admin_socket(directory))
+        sockets.connect(connection, envoy_admin.find_admin_socket(directory))

@@ -8,8 +8,7 @@ import pytest
 
 from modelplane.host.errors import LocalError
 from modelplane.proxy import admin, envoy_bootstrap
-from modelplane.proxy.companion import Gateway
-from modelplane.proxy.counting import Counting
+from modelplane.proxy.companion import Counting, Gateway
 from modelplane.proxy.follower import GatewayFollower
 
 pytestmark = pytest.mark.virtual_time

@@ -13,12 +13,11 @@ import pytest
 from modelplane.gateway.usage.ledger import MOST_BYTES, Ledger, Row, Rows, Tokens, encode_rows
 from modelplane.kube import errors
 from modelplane.kube.client import Client
-from modelplane.proxy import counting, ledger_objects, usage_files
-from modelplane.proxy.counting import Counting
-from modelplane.proxy.deployment import GatewayDeployment
-from modelplane.proxy.ledger_file import LEDGER, get_now
-from modelplane.proxy.ledger_objects import Published, build_object
-from modelplane.proxy.usage_files import USAGE_LOG
+from modelplane.proxy import companion, envoy_directory, ledgers
+from modelplane.proxy.companion import Counting
+from modelplane.proxy.envoy_directory import USAGE_LOG
+from modelplane.proxy.ledgers import LEDGER, Published, build_object, get_now
+from modelplane.proxy.proxies import GatewayDeployment
 from modelplane.telemetry import metrics
 from modelplane.telemetry.metric_definitions import Program
 
@@ -77,7 +76,7 @@ def test_an_object_that_is_damaged_keeps_the_sums_that_were_read_from_it(content
 
 def test_an_object_without_a_period_is_damaged_and_not_over() -> None:
     damaged = {**item(), "data": {}}
-    assert not ledger_objects.is_over(damaged, get_now())
+    assert not ledgers.is_over(damaged, get_now())
     with pytest.raises(OSError, match="is damaged"):
         Published().read([damaged])
 
@@ -102,7 +101,7 @@ class Bench:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        usage_files.prepare(directory)
+        envoy_directory.prepare(directory)
         self.written: list[dict[str, Any]] = []
         self.problem = self.failing = ""
         self.number = 0
@@ -161,7 +160,7 @@ async def test_an_object_that_cannot_be_written_does_not_stop_the_others(
     bench = Bench(tmp_path)
     bench.use(5)
     bench.problem, bench.failing = "too long", TODAY
-    with caplog.at_level(logging.WARNING, counting.__name__):
+    with caplog.at_level(logging.WARNING, companion.__name__):
         for _ in range(3):
             await bench.counting.look()
     assert [each["data"]["period"] for each in bench.written] == [TODAY[:7]]
@@ -196,7 +195,7 @@ async def test_a_gateway_whose_disk_is_lost_begins_another_object(tmp_path: Path
 
 
 async def test_the_last_requests_count_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counting, "FLUSH_S", 0)
+    monkeypatch.setattr(companion, "FLUSH_S", 0)
     bench = Bench(tmp_path)
     bench.use(5)
     await bench.counting.finish()
@@ -216,5 +215,5 @@ async def test_the_controllers_add_up_and_delete_what_is_over(client: Client, pl
 
 
 def test_an_object_has_the_label_that_it_is_found_by() -> None:
-    key, _, value = ledger_objects.SELECTOR.partition("=")
+    key, _, value = ledgers.SELECTOR.partition("=")
     assert item()["metadata"]["labels"] == {key: value}

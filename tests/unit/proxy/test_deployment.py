@@ -5,8 +5,8 @@ import pytest
 
 from modelplane.kube import errors
 from modelplane.kube.client import Client
-from modelplane.proxy.deployment import GatewayDeployment, find_address
 from modelplane.proxy.interface import GatewayAddress
+from modelplane.proxy.proxies import GatewayDeployment, find_address
 from modelplane.proxy.publication import INDEX, Channel, Read, build_objects, read
 
 COLLECTION = "/api/v1/namespaces/modelplane-system/configmaps"

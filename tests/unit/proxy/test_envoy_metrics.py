@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from modelplane.host.errors import LocalError
-from modelplane.proxy import admin, envoy_metrics
+from modelplane.proxy import admin, gateway_metrics
 from modelplane.telemetry import metric_definitions as ours
 
 TEXT = """\
@@ -52,7 +52,7 @@ envoy_http_downstream_rq_active{envoy_http_conn_manager_prefix="front-door"} 2
 
 def test_what_envoy_counts_has_a_name_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admin, "read_prometheus", lambda _directory, _pattern: TEXT)
-    assert [each[: 4 if each.bucket else 3] for each in envoy_metrics.read_samples(Path("envoy"))] == [
+    assert [each[: 4 if each.bucket else 3] for each in gateway_metrics.read_samples(Path("envoy"))] == [
         (ours.GATEWAY_REQUESTS, ("2xx",), 3),
         (ours.GATEWAY_PANICS, (), 0),
         (ours.GATEWAY_REFUSED, ("invalid_body",), 1),
@@ -132,7 +132,7 @@ def test_answers_of_an_endpoint_are_counted_once(
     monkeypatch: pytest.MonkeyPatch, text: str, expected: dict[object, float]
 ) -> None:
     monkeypatch.setattr(admin, "read_prometheus", lambda _directory, _pattern: text)
-    found = {(each.metric, each.labels): each.value for each in envoy_metrics.read_samples(Path("envoy"))}
+    found = {(each.metric, each.labels): each.value for each in gateway_metrics.read_samples(Path("envoy"))}
     found.pop((ours.GATEWAY_PANICS, ()), None)
     assert found == pytest.approx(expected)
 
@@ -140,4 +140,4 @@ def test_answers_of_an_endpoint_are_counted_once(
 def test_an_envoy_that_does_not_answer_has_no_metrics(tmp_path: Path) -> None:
     with pytest.raises(LocalError):
         admin.read_prometheus(tmp_path, "x")
-    assert list(envoy_metrics.read_samples(tmp_path)) == []
+    assert list(gateway_metrics.read_samples(tmp_path)) == []

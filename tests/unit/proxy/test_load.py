@@ -8,7 +8,7 @@ import pytest
 
 from modelplane.api.fields.requests.first_token import BUCKETS
 from modelplane.gateway.usage.load import Load, Reading
-from modelplane.proxy import envoy_metrics, gateway_load
+from modelplane.proxy import gateway_metrics
 from modelplane.telemetry import metric_definitions as ours
 from modelplane.telemetry import metrics, server
 from modelplane.telemetry.metric_definitions import Program, Sample
@@ -56,17 +56,17 @@ def port() -> Iterator[int]:
 
 
 async def test_pods_are_asked_for_their_metrics(port: int) -> None:
-    assert await gateway_load.read_pods(["127.0.0.1"], port) == Load({"127.0.0.1": READING})
+    assert await gateway_metrics.read_pods(["127.0.0.1"], port) == Load({"127.0.0.1": READING})
 
 
 async def test_a_pod_that_does_not_answer_is_the_problem_and_the_others_count(port: int) -> None:
-    found = await gateway_load.read_pods(["127.0.0.1", "127.0.0.2"], port)
+    found = await gateway_metrics.read_pods(["127.0.0.1", "127.0.0.2"], port)
     assert found.readings == {"127.0.0.1": READING}
     assert found.problem.startswith("the gateway's pod at 127.0.0.2 cannot be asked for its metrics")
 
 
 async def test_no_pod_is_a_problem() -> None:
-    assert (await gateway_load.read_pods([])).problem == "the gateway has no pod that is ready"
+    assert (await gateway_metrics.read_pods([])).problem == "the gateway has no pod that is ready"
 
 
 def test_only_pods_that_are_ready_are_asked_and_each_once() -> None:
@@ -78,24 +78,24 @@ def test_only_pods_that_are_ready_are_asked_and_each_once() -> None:
         {"endpoints": [endpoint("fd00::1", "a", ready=True)]},
         {"endpoints": None},
     ]
-    assert gateway_load.list_ready_pods(slices) == ("10.0.0.1",)
+    assert gateway_metrics.list_ready_pods(slices) == ("10.0.0.1",)
 
 
 def test_an_envoy_of_this_machine_is_read_directly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(envoy_metrics, "read", lambda _directory: SAMPLES)
-    assert gateway_load.read_directory(Path("envoy")) == Load({"": READING})
+    monkeypatch.setattr(gateway_metrics, "read", lambda _directory: SAMPLES)
+    assert gateway_metrics.read_directory(Path("envoy")) == Load({"": READING})
 
 
 def test_an_envoy_that_does_not_answer_is_a_problem(tmp_path: Path) -> None:
-    found = gateway_load.read_directory(tmp_path)
+    found = gateway_metrics.read_directory(tmp_path)
     assert (found.readings, bool(found.problem)) == ({}, True)
 
 
 def test_a_gateway_that_began_again_or_is_new_has_no_negative_and_no_old_requests() -> None:
     before = Load({"a": Reading(requests={"x": 50})})
     now = Load({"a": Reading(requests={"x": 3}), "b": Reading(requests={"x": 1000})})
-    assert now.count_requests_since(before, "x") == 3
-    assert now.count_requests_since(now, "x") == 0
+    assert now.count_since(before, "requests", "x") == 3
+    assert now.count_since(now, "requests", "x") == 0
 
 
 def test_streams_are_counted_by_bucket_since_the_last_reading() -> None:
@@ -116,5 +116,7 @@ def test_streams_are_counted_by_bucket_since_the_last_reading() -> None:
 def test_a_gateway_that_did_not_answer_for_a_while_is_compared_with_its_last_counts() -> None:
     before = Load({"a": Reading(requests={"x": 5})})
     silent = Load(problem="no answer")
-    assert Load({"a": Reading(requests={"x": 6})}).count_requests_since(silent.keep_missing(before), "x") == 1
+    assert (
+        Load({"a": Reading(requests={"x": 6})}).count_since(silent.keep_missing(before), "requests", "x") == 1
+    )
     assert Load({"b": Reading()}).keep_missing(before).readings == {"b": Reading()}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from modelplane.gateway.envoy.file_names import LISTENERS, WITH_MODULE
+from modelplane.gateway.envoy.envoy_names import LISTENERS, WITH_MODULE
 from modelplane.gateway.route_table import Listener
 from modelplane.proxy import envoy_bootstrap, module
 

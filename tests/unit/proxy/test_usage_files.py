@@ -9,8 +9,8 @@ import pytest
 from modelplane.gateway.route_table import Listener
 from modelplane.gateway.usage.usage_sums import MOST_LINE_BYTES
 from modelplane.host.errors import LocalError
-from modelplane.proxy import admin, envoy_bootstrap, usage_files
-from modelplane.proxy.usage_files import USAGE_LOG, Rotation
+from modelplane.proxy import admin, envoy_bootstrap, envoy_directory
+from modelplane.proxy.envoy_directory import USAGE_LOG, Rotation
 
 
 class Envoy:
@@ -35,14 +35,14 @@ class Envoy:
 
 @pytest.fixture
 def envoy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Envoy:
-    usage_files.prepare(tmp_path)
+    envoy_directory.prepare(tmp_path)
     running = Envoy(tmp_path)
     monkeypatch.setattr(admin, "reopen_logs", running.reopen)
     return running
 
 
 def read(directory: Path) -> list[str]:
-    return [line.decode().rstrip("\n") for line in usage_files.read_lines(directory)]
+    return [line.decode().rstrip("\n") for line in envoy_directory.read_lines(directory)]
 
 
 def names(directory: Path) -> list[str]:
@@ -52,7 +52,7 @@ def names(directory: Path) -> list[str]:
 def test_only_the_owner_can_read_the_records(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        usage_files.prepare(tmp_path)
+        envoy_directory.prepare(tmp_path)
     finally:
         os.umask(before)
     assert (tmp_path / "usage").stat().st_mode & 0o777 == 0o700
@@ -134,7 +134,7 @@ def test_a_file_that_is_rotated_while_it_is_read_is_read_once(tmp_path: Path, en
     rotation = Rotation(tmp_path, most_bytes=1)
     rotation.look()
     envoy.write("two", "three")
-    reading = usage_files.read_lines(tmp_path)
+    reading = envoy_directory.read_lines(tmp_path)
     assert next(reading) == b"one\n"
     rotation.look()
     envoy.write("four")
@@ -147,20 +147,20 @@ def test_a_file_that_is_rotated_between_the_looks_of_a_reader_is_read_once(
 ) -> None:
     envoy.write("one")
     rotation = Rotation(tmp_path, most_bytes=1)
-    listed = usage_files.list_rotated
+    listed = envoy_directory.list_rotated
 
     def rotated(directory: Path) -> list[Path]:
-        monkeypatch.setattr(usage_files, "list_rotated", listed)
+        monkeypatch.setattr(envoy_directory, "list_rotated", listed)
         rotation.look()
         return listed(directory)
 
-    monkeypatch.setattr(usage_files, "list_rotated", rotated)
+    monkeypatch.setattr(envoy_directory, "list_rotated", rotated)
     assert read(tmp_path) == ["one"]
 
 
 def test_a_line_without_end_takes_no_memory_and_hides_no_other(tmp_path: Path, envoy: Envoy) -> None:
     envoy.write("one", "x" * (3 * MOST_LINE_BYTES), "two")
-    first, second, third = usage_files.read_lines(tmp_path)
+    first, second, third = envoy_directory.read_lines(tmp_path)
     assert (first, third) == (b"one\n", b"two\n")
     assert len(second) == MOST_LINE_BYTES + 1
 
@@ -178,7 +178,7 @@ def test_other_files_in_the_folder_are_left_alone(tmp_path: Path, envoy: Envoy) 
 def test_a_line_that_a_crash_cut_off_does_not_swallow_the_next(
     tmp_path: Path, before: str, after: str
 ) -> None:
-    usage_files.prepare(tmp_path)
+    envoy_directory.prepare(tmp_path)
     (tmp_path / USAGE_LOG).write_text(before)
     envoy_bootstrap.prepare(tmp_path, (Listener("front-door", "127.0.0.1", 80, usage_log=USAGE_LOG),))
     assert (tmp_path / USAGE_LOG).read_text() == after
@@ -193,6 +193,6 @@ def test_an_envoy_starts_without_room_for_records(tmp_path: Path, monkeypatch: p
     def full(_directory: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(usage_files, "prepare", full)
+    monkeypatch.setattr(envoy_directory, "prepare", full)
     envoy_bootstrap.prepare(tmp_path, (Listener("front-door", "127.0.0.1", 80, usage_log=USAGE_LOG),))
     assert envoy_bootstrap.is_prepared(tmp_path)

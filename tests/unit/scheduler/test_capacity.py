@@ -2,8 +2,7 @@
 
 import pytest
 
-from modelplane.scheduler.capacity.capacity import DeviceCapacity, NodeCapacity
-from modelplane.scheduler.capacity.demand import Demand, Group, Load
+from modelplane.scheduler.capacity import DeviceCapacity, Group, Load, NodeCapacity, PodDemand
 
 
 def pod(*need: int) -> Group:
@@ -11,7 +10,7 @@ def pod(*need: int) -> Group:
 
 
 def gang(*pods: tuple[int, tuple[int, ...]]) -> Group:
-    return Group(tuple(sorted((Demand(need, need, (True,) * len(need)), count) for count, need in pods)))
+    return Group(tuple(sorted((PodDemand(need, need, (True,) * len(need)), count) for count, need in pods)))
 
 
 def taken(capacity: DeviceCapacity, group: Group) -> int:
@@ -63,7 +62,7 @@ def test_pods_of_several_sizes_keep_their_promise(
 
 
 def test_a_pod_that_may_take_from_either_entry_counts_on_both() -> None:
-    either = Group(((Demand((2, 0), (2, 2), (False, False)), 1),))
+    either = Group(((PodDemand((2, 0), (2, 2), (False, False)), 1),))
     capacity = DeviceCapacity(1, (4, 4)).take(Load(either, 1))
     assert capacity is not None
     assert capacity.take(Load(pod(3, 0), 1)) is None

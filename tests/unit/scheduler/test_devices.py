@@ -17,7 +17,7 @@ from modelplane.scheduler import (
     Reason,
     ResolvedRequest,
 )
-from modelplane.scheduler.capacity.demand import Demand
+from modelplane.scheduler.capacity import PodDemand
 from modelplane.scheduler.filters.device_requests import Served, serve_requests
 from modelplane.scheduler.placement.selection import Selection
 from modelplane.scheduler.search.search_budget import SearchBudget
@@ -139,7 +139,7 @@ def test_what_is_claimed_is_the_request_as_written() -> None:
         SearchBudget(), Deployment("n", "d", "u", 1, (Engine("e", 1, (Member(requests=(ask,)),)),))
     )
     assert serve_requests((ask,), (BIG,), selection, SearchBudget()) == Served(
-        (ResolvedRequest("x", "big", 2, ask.selectors),), Demand((2,), (2,), (True,))
+        (ResolvedRequest("x", "big", 2, ask.selectors),), PodDemand((2,), (2,), (True,))
     )
 
 

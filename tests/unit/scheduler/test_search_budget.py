@@ -26,12 +26,12 @@ from modelplane.scheduler import (
     Role,
     schedule,
 )
-from modelplane.scheduler.capacity.capacity import FreeCapacity
-from modelplane.scheduler.capacity.demand import Load
+from modelplane.scheduler.capacity import FreeCapacity, Load
 from modelplane.scheduler.placement import placer
 from modelplane.scheduler.placement.cost import Cost, measure_cost
 from modelplane.scheduler.placement.engine_options import Option
-from modelplane.scheduler.search import best_fit, first_fit
+from modelplane.scheduler.search import fit
+from modelplane.scheduler.search.fit import find_first_fit
 from modelplane.scheduler.search.search_budget import SELECTOR_UNITS, SearchBudget
 
 LOOPS = "[{0}].all(x, [{0}].all(y, '{1}{2}'.contains('{1}')))"
@@ -127,9 +127,9 @@ def test_the_search_for_the_cheapest_place_is_bounded_by_its_work(
         options: Sequence[Sequence[Option]], capacities: Sequence[FreeCapacity]
     ) -> tuple[Option, ...] | None:
         tried.append(len(options))
-        return first_fit.find_first_fit(options, capacities)
+        return find_first_fit(options, capacities)
 
-    monkeypatch.setattr(best_fit, "find_first_fit", counted)
+    monkeypatch.setattr(fit, "find_first_fit", counted)
     pools = tuple(
         Pool(f"p{number:02}", 1 if number < 15 else 64, (GPU,), accounting, currency="USD", prices=(price,))
         for number, price in enumerate([*range(1, 16), 10**6])

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from modelplane.api.fields.deployment.spot_settings import SpotFallback
+from modelplane.api.fields.deployment.placement_settings import SpotFallback
 from modelplane.scheduler import (
     Cluster,
     Deployment,

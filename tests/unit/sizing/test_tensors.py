@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from modelplane.sizing.architecture import parse_architecture
-from modelplane.sizing.loaded_weights import sum_weights
-from modelplane.sizing.tensors import Tensor, parse_header
+from modelplane.sizing.loaded_weights import Tensor, parse_header, sum_weights
 from modelplane.user_error import UserError
 
 

@@ -5,13 +5,13 @@ import threading
 
 import pytest
 
-from modelplane.telemetry import event_loop
-from modelplane.telemetry.event_loop import Unanswered
+from modelplane.telemetry import server
+from modelplane.telemetry.server import Unanswered
 
 
 async def test_what_is_asked_is_answered_on_the_loop() -> None:
     loop = asyncio.get_running_loop()
-    where = event_loop.route_to_loop(loop, threading.current_thread)
+    where = server.route_to_loop(loop, threading.current_thread)
     assert await asyncio.to_thread(where) is threading.current_thread()
 
 
@@ -20,16 +20,16 @@ async def test_what_goes_wrong_is_the_askers() -> None:
         raise KeyError("a")
 
     with pytest.raises(KeyError):
-        await asyncio.to_thread(event_loop.route_to_loop(asyncio.get_running_loop(), broken))
+        await asyncio.to_thread(server.route_to_loop(asyncio.get_running_loop(), broken))
 
 
 async def test_a_loop_that_turns_is_alive() -> None:
-    await asyncio.to_thread(event_loop.watch_loop(asyncio.get_running_loop()))
+    await asyncio.to_thread(server.watch_loop(asyncio.get_running_loop()))
 
 
 async def test_a_loop_that_is_stuck_is_given_up_and_not_asked_later() -> None:
     calls: list[int] = []
-    ask = event_loop.route_to_loop(asyncio.get_running_loop(), lambda: calls.append(1), patience_s=0.01)
+    ask = server.route_to_loop(asyncio.get_running_loop(), lambda: calls.append(1), patience_s=0.01)
     answers: list[Exception] = []
 
     def asking() -> None:
@@ -52,4 +52,4 @@ def test_a_loop_that_has_ended_says_so() -> None:
     loop = asyncio.new_event_loop()
     loop.close()
     with pytest.raises(Unanswered, match="the event loop has ended"):
-        event_loop.route_to_loop(loop, str)()
+        server.route_to_loop(loop, str)()

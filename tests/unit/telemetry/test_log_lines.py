@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.telemetry.log_lines import JsonFormatter, make_fields
+from modelplane.telemetry.traces import JsonFormatter, make_fields
 
 SECRETS = ("s3cret-token", "s3cret-password", "s3cret-in-yaml", "czNjcmV0LWtleQ==", "s3cret-exec")
 
@@ -108,7 +108,7 @@ def _run(script: str, *arguments: str) -> str:
 
 LOGS = """
 import logging, sys
-from modelplane.cli.processes.log_format import log_to_stderr
+from modelplane.cli.processes.long_running import log_to_stderr
 log_to_stderr(format=sys.argv[1])
 logging.getLogger("a").info("b")
 logging.getLogger("httpx2").info("a request")
@@ -117,7 +117,7 @@ logging.getLogger("httpx2").info("a request")
 
 COMPRESSES = """
 import h2.config, h2.connection
-from modelplane.cli.processes.log_format import log_to_stderr
+from modelplane.cli.processes.long_running import log_to_stderr
 log_to_stderr(debug=True)
 connection = h2.connection.H2Connection(h2.config.H2Configuration(normalize_outbound_headers=False))
 connection.initiate_connection()
@@ -139,7 +139,7 @@ def test_a_command_logs_for_people_or_for_machines() -> None:
 CONNECTS = """
 import asyncio, base64, logging, sys
 import yaml
-from modelplane.cli.processes.log_format import log_to_stderr
+from modelplane.cli.processes.long_running import log_to_stderr
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.kube import resources
 

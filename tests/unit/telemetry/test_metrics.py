@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from modelplane import __version__
-from modelplane.controllers.metrics.state_samples import Queue, State
+from modelplane.controllers.state_samples import Queue, State
 from modelplane.telemetry import metric_definitions, metrics
 from modelplane.telemetry.metric_definitions import (
     LABELS,

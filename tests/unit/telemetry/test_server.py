@@ -10,9 +10,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import CollectorRegistry
 
 from modelplane.telemetry import metrics, server
-from modelplane.telemetry.event_loop import Unanswered
 from modelplane.telemetry.metric_definitions import Program, Sample
-from modelplane.telemetry.server import Check, Server
+from modelplane.telemetry.server import Check, Server, Unanswered
 from modelplane.user_error import UserError
 from support.telemetry import fetch, well
 

@@ -12,8 +12,8 @@ import pytest
 
 from modelplane import __version__
 from modelplane.telemetry import otlp, traces
-from modelplane.telemetry.log_lines import JsonFormatter
 from modelplane.telemetry.metric_definitions import Result
+from modelplane.telemetry.traces import JsonFormatter
 from support.collector import Collector, attributes, collecting
 
 
@@ -230,7 +230,7 @@ def test_a_task_that_outlives_its_span_logs_without_its_ids(collector: Collector
 def test_nothing_of_opentelemetry_is_imported_where_nobody_asks_for_traces() -> None:
     script = """
 import sys
-from modelplane.cli.processes.log_format import log_to_stderr
+from modelplane.cli.processes.long_running import log_to_stderr
 from modelplane.controllers import manager
 from modelplane.telemetry import traces
 log_to_stderr(format="json")

@@ -49,9 +49,8 @@ async def watch_fleet(target: Target) -> "AsyncIterator[FleetView]":
     """Watch a fleet and its traffic inside the block."""
     from datetime import UTC, datetime
 
-    from modelplane.dashboard.fleet_view import FleetView
-    from modelplane.dashboard.traffic_feeds import open_feed
-    from modelplane.dashboard.watched import Watched
+    from modelplane.dashboard.fleet_view import FleetView, Watched
+    from modelplane.dashboard.traffic import open_feed
 
     async with (
         target.open_client() as client,

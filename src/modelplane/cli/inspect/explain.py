@@ -8,13 +8,19 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
-from modelplane.cli import object_names
-from modelplane.cli.errors import UserError
-from modelplane.cli.inspect import placing
-from modelplane.cli.manifest_files import load
-from modelplane.cli.options import ListedArgument, add_all_option, add_fleet_option, format_example
+from modelplane.cli.inspect import plan
+from modelplane.cli.options import ListedArgument, add_all_option, add_fleet_option, format_example, load
 from modelplane.cli.output import TEXT, add_output_option, print_document
-from modelplane.cli.target import Target, add_namespace_option, add_target_options, read_fleet
+from modelplane.cli.target import (
+    Target,
+    add_namespace_option,
+    add_target_options,
+    find_one,
+    list_forms,
+    parse_object_name,
+    read_fleet,
+)
+from modelplane.user_error import UserError
 
 if TYPE_CHECKING:
     from modelplane.api.columns import Explained
@@ -26,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def _forms() -> list[str]:
-    return object_names.list_forms(_explained())
+    return list_forms(_explained())
 
 
 @click.command(epilog=format_example("modelplane explain md/gemma -n ml-team"))
@@ -53,16 +59,16 @@ def explain(
     if not fleet:
         namespace = target.choose_namespace(namespace)
     files = _files(fleet, target, kind)
-    objects = files.store.list_kind(kind.api_version, kind.name)
-    item = object_names.find_one(objects, kind.name, called, namespace)
+    objects = files.store.list_kind(kind.type)
+    item = find_one(objects, kind.name, called, namespace)
     explanation = _EXPLAIN[kind.name](files, item)
-    explained = explanation.describe(None if everything else placing.MOST)
+    explained = explanation.describe(None if everything else plan.MOST)
     if output == TEXT:
         _print(explained, explanation.conditions)
     else:
         print_document(explanation.document, output)
     if not explained.well:
-        raise click.exceptions.Exit(placing.NOT_PLACED)
+        raise click.exceptions.Exit(plan.NOT_PLACED)
 
 
 class _Explanation(NamedTuple):
@@ -97,15 +103,15 @@ def _replica(files: "Files", item: "Object") -> _Explanation:
 
 
 def _print(explained: "Explained", conditions: "Sequence[Said]") -> None:
-    from modelplane.cli.tables import show
+    from modelplane.cli.output import print_table
 
     click.echo(explained.verdict)
     if conditions:
         from modelplane.offline.explain.explanation_tables import CONDITIONS
 
-        show(CONDITIONS.tabulate("Conditions", conditions))
+        print_table(CONDITIONS.tabulate("Conditions", conditions))
     for table in explained.tables:
-        show(table)
+        print_table(table)
     if explained.notes:
         click.echo()
     for note in explained.notes:
@@ -131,11 +137,11 @@ def _parse_target(name: str) -> "tuple[Kind, str]":
     from modelplane.api.kinds import KINDS
 
     explained = _explained()
-    shorts = ", ".join(object_names.list_forms(explained))
-    meant = object_names.parse_object_name(name, explained)
+    shorts = ", ".join(list_forms(explained))
+    meant = parse_object_name(name, explained)
     if meant is not None:
         return meant
-    if "/" in name and (other := object_names.parse_object_name(name, KINDS)):
+    if "/" in name and (other := parse_object_name(name, KINDS)):
         kind, of = other
         raise UserError(
             f'explain takes {shorts}, and "{name}" is of kind {kind.name}: its conditions say why it is not '

@@ -1,22 +1,32 @@
 """``modelplane logs``: print the log of a process of this machine's fleet, or of an object's engines."""
 
-from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 import click
 
 from modelplane.api.listing import in_order
-from modelplane.cli import object_names
-from modelplane.cli.errors import FAILED, UserError
+from modelplane.cli import FAILED
 from modelplane.cli.options import Duration, ListedArgument, format_example
-from modelplane.cli.target import Target, add_namespace_option, add_target_options, read
+from modelplane.cli.target import (
+    Target,
+    add_namespace_option,
+    add_target_options,
+    find_one,
+    list_forms,
+    parse_object_name,
+    read,
+)
 from modelplane.local.home import Home, choose_home
+from modelplane.user_error import UserError
 
 if TYPE_CHECKING:
     from modelplane.api.kinds import Kind
+    from modelplane.api.meta import Object
     from modelplane.kube.client import Client
-    from modelplane.operations.pod_logs import LogOptions
+    from modelplane.kube.resources import Resource
+    from modelplane.operations.pod_logs import Container, Found, InferenceClusters, LogOptions
+
 
 _MAX_LISTED = 20
 """Limit of listed processes, and of listed objects."""
@@ -25,7 +35,7 @@ _MAX_LISTED = 20
 def _sources() -> list[str]:
     from modelplane.operations.pods_behind import RESOURCES
 
-    return ["PROCESS", *object_names.list_forms(RESOURCES)]
+    return ["PROCESS", *list_forms(RESOURCES)]
 
 
 def _source(_context: click.Context, _parameter: click.Parameter, text: str) -> "str | tuple[Kind, str]":
@@ -34,7 +44,7 @@ def _source(_context: click.Context, _parameter: click.Parameter, text: str) -> 
         return text
     from modelplane.operations.pods_behind import RESOURCES
 
-    source = object_names.parse_object_name(text, tuple(RESOURCES))
+    source = parse_object_name(text, tuple(RESOURCES))
     if source is None:
         raise click.BadParameter(f'"{text}" is none of {", ".join(_sources())}')
     return source
@@ -79,15 +89,18 @@ def logs(
     if follow and previous:
         raise click.UsageError("--follow and --previous exclude each other: a previous log does not grow")
     if not source:
-        _require_none(
-            {
-                "--namespace": namespace,
-                "--follow": follow,
-                "--tail": tail is not None,
-                "--since": since_s is not None,
-                "--previous": previous,
-            }
-        )
+        # Raise ``UsageError`` for options without a log that they apply to.
+        options = {
+            "--namespace": namespace,
+            "--follow": follow,
+            "--tail": tail is not None,
+            "--since": since_s is not None,
+            "--previous": previous,
+        }
+        if given := [option for option, value in options.items() if value]:
+            raise click.UsageError(
+                f"no log to apply {', '.join(given)} to: name one of {', '.join(_sources())}"
+            )
         _list_targets(target)
     elif isinstance(source, str):
         if namespace:
@@ -101,12 +114,6 @@ def logs(
             LogOptions(tail, since_s, previous),
             follow=follow,
         )
-
-
-def _require_none(options: Mapping[str, object]) -> None:
-    """Raise ``UsageError`` for options without a log that they apply to."""
-    if given := [option for option, value in options.items() if value]:
-        raise click.UsageError(f"no log to apply {', '.join(given)} to: name one of {', '.join(_sources())}")
 
 
 def _show_process(
@@ -134,9 +141,9 @@ def _show_process(
 
 
 def _process_names(home: Home) -> list[str]:
-    from modelplane.local.supervision import process_status
+    from modelplane.local.supervision import lifecycle
 
-    return [process.name for process in process_status.list_statuses(home)]
+    return [process.name for process in lifecycle.list_statuses(home)]
 
 
 def _list_targets(target: Target) -> None:
@@ -174,12 +181,92 @@ def _list_targets(target: Target) -> None:
 def _show_object(
     target: Target, kind: "Kind", name: str, namespace: str, options: "LogOptions", *, follow: bool
 ) -> None:
-    from modelplane.cli.inspect import object_logs
     from modelplane.operations.pods_behind import RESOURCES
 
     async def show(client: "Client") -> bool:
-        item = await object_logs.get(client, RESOURCES[kind], name, namespace)
-        return await object_logs.show(client, RESOURCES[kind], item, options, follow=follow)
+        item = await get_object(client, RESOURCES[kind], name, namespace)
+        return await print_object_logs(client, RESOURCES[kind], item, options, follow=follow)
 
     if not read(target, f'{kind.name} "{name}"', show):
         raise click.exceptions.Exit(FAILED)
+
+
+class _LogOutput:
+    """Output: lines to standard output, problems to standard error."""
+
+    def __init__(self) -> None:
+        self.several = False
+        self.problems: list[str] = []
+
+    def print_line(self, container: "Container", line: bytes) -> None:
+        """Print a line, after the name of its container if there are several."""
+        click.echo(f"{container}: ".encode() + line if self.several else line)
+
+    def print_problem(self, problem: str) -> None:
+        """Print a problem."""
+        self.problems.append(problem)
+        click.echo(problem, err=True)
+
+    def count_containers(self, pods: "Found") -> "Found":
+        """Note the number of containers: once there are several, the prefix stays."""
+        self.several = self.several or len(pods.containers) > 1
+        return pods
+
+
+async def get_object(client: "Client", resource: "Resource", name: str, namespace: str) -> "Object":
+    """Return an object by its name; list all namespaces only if none is given."""
+    if namespace and (item := await client.get(resource, name, namespace)):
+        return {"apiVersion": resource.api_version, "kind": resource.kind, **item}
+    everything = (await client.list(resource, namespace or None)).items
+    return find_one(everything, resource.kind, name, namespace)
+
+
+async def print_object_logs(
+    client: "Client", resource: "Resource", item: "Object", options: "LogOptions", *, follow: bool
+) -> bool:
+    """Print the logs of an object's pods; return True if all of them could be read."""
+    from modelplane.kube.errors import KubernetesError
+    from modelplane.operations import pod_logs
+
+    output = _LogOutput()
+    clusters = pod_logs.InferenceClusters(client)
+    try:
+        if not follow:
+            pods = output.count_containers(await _look(clusters, client, item))
+            for problem in pods.problems:
+                output.print_problem(problem)
+            await pod_logs.show(pods.containers, options, output.print_line, output.print_problem)
+            return not output.problems
+        metadata = item["metadata"]
+
+        async def look() -> "Found | None":
+            try:
+                present = await client.get(resource, metadata["name"], metadata["namespace"])
+                return (
+                    None
+                    if present is None
+                    else output.count_containers(await _look(clusters, client, present))
+                )
+            except KubernetesError as error:
+                return pod_logs.Found((), (f"cannot read from the control plane, retrying: {error}",))
+
+        await pod_logs.Follower(options, output.print_line, output.print_problem).follow(look)
+        output.print_problem(f'{resource.kind} "{metadata["name"]}" is gone')
+        return True
+    finally:
+        await clusters.close()
+
+
+async def _look(clusters: "InferenceClusters", client: "Client", item: "Object") -> "Found":
+    """Return the containers of an object, or the reason why there are none."""
+    from modelplane.compose.conditions import READY
+    from modelplane.compose.readiness import condition_of
+    from modelplane.operations import pod_logs
+    from modelplane.operations.pods_behind import find_pods
+
+    behind = await find_pods(client, item)
+    pods = await pod_logs.find(clusters, behind.pods)
+    if pods.containers or pods.problems:
+        return pods
+    why = behind.nothing or f"it has no pod: {condition_of(item, READY).get('message') or 'it is new'}"
+    return pod_logs.Found((), (f'{item["kind"]} "{item["metadata"]["name"]}": {why}',))

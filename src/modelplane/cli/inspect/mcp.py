@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from modelplane.cli.errors import UserError
 from modelplane.cli.options import format_example
 from modelplane.cli.target import Target, add_target_options
+from modelplane.user_error import UserError
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
@@ -106,9 +106,8 @@ def _server(target: Target, *, docs_only: bool) -> "MCPServer":
     from modelplane.mcp import documentation_tools
     from modelplane.mcp.documentation_tools import DocumentationTools
     from modelplane.mcp.fleet import Fleet
-    from modelplane.mcp.fleet_tools import FleetTools
+    from modelplane.mcp.fleet_tools import FleetTools, SizeTool
     from modelplane.mcp.server import build_server
-    from modelplane.mcp.size_tool import SizeTool
 
     documentation = DocumentationTools(documentation_tools.load_pages(), documentation_tools.WEIGHTS)
     if docs_only:

@@ -1,19 +1,73 @@
-"""``modelplane plan``: show where deployments would be placed, on a fleet of files or a live one."""
+"""``modelplane plan``: show where deployments would be placed, on a fleet of files or a live one.
 
-from typing import TYPE_CHECKING
+``explain``, ``deploy`` and drains print placements in the same way. For a large fleet only the rows that
+concern the deployments are printed, and the rest is counted. ``--all`` and ``-o json`` print everything.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from modelplane.cli.errors import UserError
-from modelplane.cli.inspect import placing
-from modelplane.cli.manifest_files import MANIFESTS, load
-from modelplane.cli.options import add_all_option, add_fleet_option, format_example
-from modelplane.cli.output import TEXT, add_output_option, print_document
+from modelplane.cli.options import MANIFESTS, add_all_option, add_fleet_option, format_example, load
+from modelplane.cli.output import TEXT, add_output_option, print_document, print_table
 from modelplane.cli.target import Target, add_target_options, read_fleet
+from modelplane.user_error import UserError
 
 if TYPE_CHECKING:
     from modelplane.api.meta import Object
-    from modelplane.offline.plan.placements import Plan
+    from modelplane.offline.plan.placements import Deployment, Plan
+
+NOT_PLACED: Final = 2
+"""Exit status if a replica is not placed."""
+
+MOST: Final = 20
+"""Number of pools, and of a deployment's refusals, up to which all are printed."""
+
+
+def print_placements(deployments: "Sequence[Deployment]", *, everything: bool) -> None:
+    """Print how many replicas are placed, and where, and what refused the others; of many, the closest."""
+    from modelplane.offline.plan import placement_tables
+
+    print_replicas(deployments)
+    for deployment in deployments:
+        if deployment.diagnosis:
+            click.echo(f"\n{deployment.name}: {deployment.diagnosis}")
+            shown = None if everything else MOST
+            print_table(placement_tables.tabulate_refusals("", deployment.refusals, shown))
+
+
+def print_replicas(deployments: "Sequence[Deployment]") -> None:
+    """Print how many replicas are placed, and where."""
+    from modelplane.offline.plan import placement_tables
+
+    click.echo(placement_tables.describe_placed(deployments))
+    places = placement_tables.list_places(deployments)
+    print_table(placement_tables.REPLICAS.tabulate("Replicas", places))
+
+
+def print_cost(deployments: "Sequence[Deployment]") -> None:
+    """Print the cost of deployments, if a pool of the fleet has a price."""
+    from modelplane.offline.plan import placement_tables
+
+    if costs := [cost for deployment in deployments if (cost := placement_tables.describe_cost(deployment))]:
+        click.echo("\nCost:\n" + "\n".join(costs))
+
+
+def print_fleet(result: "Plan", deployments: "Sequence[Deployment]", *, everything: bool) -> None:
+    """Print the free capacity of the pools, those that do not exist yet, and the clusters assumed ready."""
+    from modelplane.offline.plan import placement_tables
+
+    pools = result.pools
+    told = pools if everything else placement_tables.select_pools(pools, deployments, MOST)
+    amounts = placement_tables.list_amounts(told)
+    print_table(placement_tables.CAPACITY.tabulate("Remaining capacity", amounts))
+    if len(told) < len(pools):
+        rest = f"{len(pools) - len(told):,}"
+        counted = f"and {rest} other pools" if told else f"\nRemaining capacity: {rest} pools"
+        click.echo(f"{counted}, in which none of these replicas is: --all shows them")
+    if notes := [*placement_tables.describe_pools(told, result.assumed_ready)]:
+        click.echo("\n" + "\n".join(notes))
 
 
 @click.command(epilog=format_example("modelplane plan deployments/ --fleet fleet/"))
@@ -45,33 +99,25 @@ def plan(
     With --live, use the fleet of the control plane, with the objects in PATH instead of its own. The exit
     status is 2 if a replica is not placed, and 1 if a file is invalid.
     """
-    _check_options(fleet, target, on_live=on_live)
+    # Refuse options that contradict each other.
+    if on_live and fleet:
+        raise click.UsageError("--live reads the fleet from the API server: leave out --live or --fleet")
+    if target.is_chosen and not on_live:
+        raise click.UsageError("--kubeconfig, --context and --home choose a live fleet: give --live too")
     fleet_objects, given, former = load(fleet, paths, compare)
     if not any(map(_is_deployment, (*given, *former))):
         raise UserError("PATH has no ModelDeployment to place: name a file that has one")
     if on_live:
-        fleet_objects = _live_fleet(target)
+        from modelplane.controllers.fleet_resources import NEEDED_TO_PLAN
+
+        fleet_objects = tuple(read_fleet(target, NEEDED_TO_PLAN))
     result = _planned(fleet_objects, given, live=on_live)
     if compare:
         _tell_difference(_planned(fleet_objects, former, live=on_live), result, output)
     else:
         _tell(result, output, everything=everything)
     if not result.placed:
-        raise click.exceptions.Exit(placing.NOT_PLACED)
-
-
-def _check_options(fleet: tuple[str, ...], target: Target, *, on_live: bool) -> None:
-    """Refuse options that contradict each other."""
-    if on_live and fleet:
-        raise click.UsageError("--live reads the fleet from the API server: leave out --live or --fleet")
-    if target.is_chosen and not on_live:
-        raise click.UsageError("--kubeconfig, --context and --home choose a live fleet: give --live too")
-
-
-def _live_fleet(target: Target) -> "tuple[Object, ...]":
-    from modelplane.controllers.fleet_resources import NEEDED_TO_PLAN
-
-    return tuple(read_fleet(target, NEEDED_TO_PLAN))
+        raise click.exceptions.Exit(NOT_PLACED)
 
 
 def _planned(fleet_objects: "tuple[Object, ...]", given: "tuple[Object, ...]", *, live: bool) -> "Plan":
@@ -84,15 +130,16 @@ def _tell(result: "Plan", output: str, *, everything: bool) -> None:
     if output != TEXT:
         print_document(result, output)
         return
-    placing.print_placements(result.deployments, everything=everything)
-    placing.print_rollout(result.deployments)
-    placing.print_standby(result.deployments)
-    placing.print_cost(result.deployments)
-    placing.print_fleet(result, result.deployments, everything=everything)
+    print_placements(result.deployments, everything=everything)
+    for field in ("rollout", "standby"):
+        for deployment in result.deployments:
+            if state := getattr(deployment, field):
+                click.echo(f"\n{deployment.name}: {field}: {state}")
+    print_cost(result.deployments)
+    print_fleet(result, result.deployments, everything=everything)
 
 
 def _tell_difference(before: "Plan", after: "Plan", output: str) -> None:
-    from modelplane.cli import tables
     from modelplane.offline.plan import plan_comparison as comparison
 
     differences = comparison.compare(before, after)
@@ -100,8 +147,8 @@ def _tell_difference(before: "Plan", after: "Plan", output: str) -> None:
         print_document(differences, output)
         return
     click.echo(comparison.describe(differences))
-    tables.show(comparison.DEPLOYMENTS.tabulate("Deployments", differences.changes))
-    tables.show(comparison.PLACES.tabulate("Replicas", comparison.list_places(differences)))
+    print_table(comparison.DEPLOYMENTS.tabulate("Deployments", differences.changes))
+    print_table(comparison.PLACES.tabulate("Replicas", comparison.list_places(differences)))
     for line in comparison.list_refused(differences):
         click.echo(f"\n{line}")
 

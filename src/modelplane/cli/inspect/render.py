@@ -2,8 +2,7 @@
 
 import click
 
-from modelplane.cli.manifest_files import MANIFESTS, load
-from modelplane.cli.options import add_gateway_address_option, format_example
+from modelplane.cli.options import MANIFESTS, add_gateway_address_option, format_example, load
 from modelplane.cli.output import add_chosen_output, print_document
 
 

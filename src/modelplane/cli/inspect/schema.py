@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from modelplane.cli.errors import UserError
 from modelplane.cli.options import format_example
 from modelplane.cli.output import add_chosen_output
+from modelplane.user_error import UserError
 
 if TYPE_CHECKING:
     from modelplane.api.kinds import Kind
@@ -57,7 +57,7 @@ def schema(kinds: tuple[str, ...], folder: Path | None, output: str) -> None:
     if output == "json":
         click.echo(json.dumps(content, indent=2))
     else:
-        from modelplane.offline.files.yaml_output import to_yaml
+        from modelplane.offline.files.yaml_text import to_yaml
 
         click.echo(to_yaml(content), nl=False)
 

@@ -11,7 +11,7 @@ import click
 from modelplane.api.columns import Columns
 from modelplane.cli.inspect.dashboard import watch_fleet
 from modelplane.cli.options import format_example
-from modelplane.cli.tables import clean_text
+from modelplane.cli.output import clean_text
 from modelplane.cli.target import Target, add_target_options
 
 if TYPE_CHECKING:

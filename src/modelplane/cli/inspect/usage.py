@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from modelplane.cli.errors import FAILED, UserError
+from modelplane.cli import FAILED
 from modelplane.cli.options import Duration, format_example
 from modelplane.cli.output import TEXT, add_output_option, print_document
 from modelplane.cli.target import Target, add_target_options, read
+from modelplane.user_error import UserError
 
 if TYPE_CHECKING:
     from modelplane.gateway.usage.costs import Tariff
@@ -51,7 +52,18 @@ def usage(*, by: str, since_s: int | None, target: Target, output: str) -> None:
             target, "the gateway's pods", lambda client: usage_records.read_pods(client, sums, since_s)
         )
     if output != TEXT:
-        print_document(_document(by, since, sums, outcome, tariff.currency), output)
+        print_document(
+            {
+                "by": by,
+                "since": since.isoformat(timespec="seconds") if since else None,
+                "currency": tariff.currency or None,
+                "groups": [{by: name} | _sums(group, tariff.currency) for name, group in sums.groups],
+                "others": _sums(sums.others, tariff.currency) if sums.others.requests else None,
+                "damagedLines": outcome.damaged,
+                "problems": list(outcome.problems),
+            },
+            output,
+        )
     else:
         _show(by, sums, tariff.currency)
     for note in (*_notes(outcome, sums), *filter(None, [problem])):
@@ -107,7 +119,7 @@ def _notes(outcome: "Read", sums: "Usage") -> list[str]:
 
 def _show(by: str, sums: "Usage", currency: str) -> None:
     from modelplane.api.columns import Columns
-    from modelplane.cli.tables import show
+    from modelplane.cli.output import print_table
     from modelplane.gateway.usage.costs import format_rounded
 
     cost = ((f"COST {currency}", lambda row: format_rounded(row[1].cost, 4)),) if currency else ()
@@ -125,7 +137,7 @@ def _show(by: str, sums: "Usage", currency: str) -> None:
         ("P95", lambda row: _time(row[1].duration.find_percentile(0.95))),
     )
     others = [(_OTHERS, sums.others)] if sums.others.requests else []
-    show(columns.tabulate("", [*((_shown(name), group) for name, group in sums.groups), *others]))
+    print_table(columns.tabulate("", [*((_shown(name), group) for name, group in sums.groups), *others]))
 
 
 def _time(ms: int | None) -> str:
@@ -137,20 +149,6 @@ def _shown(name: str) -> str:
     if not name:
         return "-"
     return name if name.isprintable() else json.dumps(name)
-
-
-def _document(
-    by: str, since: dt.datetime | None, sums: "Usage", outcome: "Read", currency: str
-) -> dict[str, object]:
-    return {
-        "by": by,
-        "since": since.isoformat(timespec="seconds") if since else None,
-        "currency": currency or None,
-        "groups": [{by: name} | _sums(group, currency) for name, group in sums.groups],
-        "others": _sums(sums.others, currency) if sums.others.requests else None,
-        "damagedLines": outcome.damaged,
-        "problems": list(outcome.problems),
-    }
 
 
 def _sums(group: "Group", currency: str) -> dict[str, object]:

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from modelplane.cli.manifest_files import MANIFESTS, read
-from modelplane.cli.options import format_example
+from modelplane.cli.options import MANIFESTS, format_example, read
 from modelplane.cli.output import TEXT, add_output_option, print_document
 from modelplane.cli.target import Target, add_target_options, read_fleet
 
@@ -81,7 +80,7 @@ def validate(
 def _with_stored(report: "Validation", target: Target) -> "Validation":
     """Return a report with the errors of the selectors that a fleet has stored."""
     from modelplane.controllers.fleet_resources import INFERENCE_CLASSES, MODEL_DEPLOYMENTS, MODEL_REPLICAS
-    from modelplane.offline.check import stored_selectors, validation
+    from modelplane.offline.check import validation
 
     items = read_fleet(target, (INFERENCE_CLASSES, MODEL_DEPLOYMENTS, MODEL_REPLICAS))
-    return validation.add_stored(report, stored_selectors.find_problems(items), len(items))
+    return validation.add_stored(report, validation.find_stored_problems(items), len(items))

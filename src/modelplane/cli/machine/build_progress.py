@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
-from modelplane.local.builds.build import Progress
+from modelplane.local.build import Progress
 
 ANNOUNCEMENT = (
     "Building the control plane (Kubernetes and etcd) from source, once: about 5 minutes on two cores"

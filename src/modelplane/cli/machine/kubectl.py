@@ -7,7 +7,7 @@ import os
 
 import click
 
-from modelplane.cli.errors import UserError
+from modelplane.user_error import UserError
 
 
 class _PassThrough(click.Command):
@@ -23,7 +23,7 @@ class _PassThrough(click.Command):
 def kubectl(arguments: tuple[str, ...]) -> None:
     """Run kubectl against the fleet on this machine."""
     from modelplane.cli.machine.running import require_running
-    from modelplane.local.builds import binary
+    from modelplane.local import binary
     from modelplane.local.home import choose_home
 
     home = choose_home(None)

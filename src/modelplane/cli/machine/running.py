@@ -1,12 +1,14 @@
-"""Check that the fleet of a home runs.
+"""The fleet of a home on this machine: whether it runs, and its addresses.
 
 The check reads one file and one lock, and imports nothing heavy: every
 ``modelplane kubectl`` runs it.
 """
 
-from modelplane.cli.errors import UserError
+from modelplane.gateway.envoy.envoy_names import has_tls
+from modelplane.local import settings
 from modelplane.local.home import Home
 from modelplane.local.supervision import locks
+from modelplane.user_error import UserError
 
 
 def refuse_local_fleet(home: Home | None) -> None:
@@ -34,3 +36,24 @@ def require_running(home: Home) -> None:
     require_fleet(home)
     if not is_running(home):
         raise UserError(f"the fleet in {home.root} does not run: run `modelplane up`")
+
+
+def find_addresses(home: Home) -> dict[str, str]:
+    """Return the addresses of the API server and of the gateway, by name."""
+    chosen = settings.load(home).ports
+    files = (path.relative_to(home.envoy).as_posix() for path in home.envoy.glob("*/*.json"))
+    scheme = "https" if has_tls(files) else "http"
+    return {
+        "kubernetes": f"https://127.0.0.1:{chosen.api_server}",
+        "models": f"{scheme}://127.0.0.1:{chosen.gateway}",
+    }
+
+
+def describe_addresses(home: Home) -> str:
+    """Return the addresses as a sentence."""
+    from modelplane.proxy import module
+
+    addresses = find_addresses(home)
+    models = addresses["models"]
+    by_model = "" if module.find_missing(home.envoy) else f", or {models}/v1 with model NAMESPACE/SERVICE"
+    return f"Kubernetes at {addresses['kubernetes']}, models at {models}/NAMESPACE/SERVICE/v1{by_model}"

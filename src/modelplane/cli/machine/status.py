@@ -8,14 +8,12 @@ from typing import Any, Final
 import click
 
 from modelplane.api.columns import Columns
-from modelplane.cli.errors import UserError
-from modelplane.cli.machine.listening import describe_addresses, find_addresses
-from modelplane.cli.machine.running import require_fleet
+from modelplane.cli.machine.running import describe_addresses, find_addresses, require_fleet
 from modelplane.cli.options import add_home_option, format_example
-from modelplane.cli.output import TEXT, add_output_option, print_document
-from modelplane.cli.tables import show
+from modelplane.cli.output import TEXT, add_output_option, print_document, print_table
 from modelplane.local.home import Home, choose_home
-from modelplane.local.supervision.process_status import ProcessStatus
+from modelplane.local.supervision.lifecycle import ProcessStatus
+from modelplane.user_error import UserError
 
 
 @click.command(epilog=format_example("modelplane status -o json"))
@@ -28,11 +26,11 @@ def status(home: Path | None, output: str) -> None:
     """
     from modelplane.local import settings
     from modelplane.local.home import find_space_problem
-    from modelplane.local.supervision import lifecycle, process_status
+    from modelplane.local.supervision import lifecycle
 
     place = choose_home(home)
     require_fleet(place)
-    processes = process_status.list_statuses(place)
+    processes = lifecycle.list_statuses(place)
     states = {process.name: process.state for process in processes}
     counts: Counts = {}
     closed: list[str] = []
@@ -174,7 +172,7 @@ _PROCESSES: Final = Columns[ProcessStatus](
 
 
 def _print(place: Home, processes: tuple[ProcessStatus, ...], counts: Counts, problems: list[str]) -> None:
-    show(_PROCESSES.tabulate("", processes))
+    print_table(_PROCESSES.tabulate("", processes))
     total = sum(process.memory_bytes for process in processes)
     click.echo(f"home {place.root}, logs {place.logs}, memory {total / 1e6:.0f} MB without the engines")
     click.echo(describe_addresses(place))

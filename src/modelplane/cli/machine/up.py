@@ -12,22 +12,21 @@ from typing import Any, NoReturn
 import click
 from rich.console import Console
 
-from modelplane.cli.errors import UserError
 from modelplane.cli.machine.build_progress import MODULE_ANNOUNCEMENT, WITHOUT_MODULE, BuildProgress
-from modelplane.cli.machine.listening import describe_addresses
+from modelplane.cli.machine.running import describe_addresses
 from modelplane.cli.options import add_home_option, add_timeout_option, format_example
 from modelplane.controllers.fleet_resources import known
 from modelplane.host.errors import LocalError
 from modelplane.kube.client import Client
 from modelplane.kube.errors import KubernetesError, Unreachable
-from modelplane.local import served, settings, setup
-from modelplane.local.builds import binary, gateway_module
+from modelplane.local import binary, gateway_module, served, settings, setup
 from modelplane.local.home import Home, choose_home
 from modelplane.local.kubernetes import bootstrap
 from modelplane.local.next_steps import describe_next_steps
 from modelplane.local.settings import Choice, Settings
 from modelplane.local.supervision import lifecycle, process_records, processes
 from modelplane.local.supervision.process_records import Record
+from modelplane.user_error import UserError
 
 _LOADING_S = 60.0
 _AGAIN_S = 1.0

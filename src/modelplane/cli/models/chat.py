@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 
 import click
 
-from modelplane.cli.errors import UserError
 from modelplane.cli.options import format_example
 from modelplane.cli.target import Target, add_namespace_option, add_target_options, read
+from modelplane.user_error import UserError
 
 if TYPE_CHECKING:
     from modelplane.kube.client import Client
@@ -103,13 +103,13 @@ def _find(name: str, namespace: str, target: Target) -> _Service:
 
 async def _read_service(client: "Client", name: str, namespace: str) -> "Mapping[str, Any]":
     """Return a ModelService; raise ``UserError`` with the names of others if there is none of that name."""
-    from modelplane.cli import object_names
+    from modelplane.cli.target import find_one
     from modelplane.controllers.fleet_resources import MODEL_SERVICES
 
     service = await client.get(MODEL_SERVICES, name, namespace)
     if service is None:
         everything = (await client.list(MODEL_SERVICES)).items
-        return object_names.find_one(everything, MODEL_SERVICES.kind, name, namespace)
+        return find_one(everything, MODEL_SERVICES.kind, name, namespace)
     return service
 
 

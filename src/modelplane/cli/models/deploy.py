@@ -5,9 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from modelplane.cli.errors import UserError
-from modelplane.cli.inspect import placing
-from modelplane.cli.manifest_files import load
+from modelplane.cli.inspect import plan
 from modelplane.cli.models.deploy_options import TOKEN_SECRET, Asked, add_deploy_options
 from modelplane.cli.options import (
     add_all_option,
@@ -15,11 +13,12 @@ from modelplane.cli.options import (
     add_yes_option,
     confirm,
     format_example,
+    load,
     require_terminal,
 )
-from modelplane.cli.output import TEXT, add_chosen_output
-from modelplane.cli.tables import show
+from modelplane.cli.output import TEXT, add_chosen_output, print_table
 from modelplane.cli.target import Target, add_target_options, read_fleet, write_changes
+from modelplane.user_error import UserError
 
 if TYPE_CHECKING:
     from modelplane.api.columns import Table
@@ -75,9 +74,8 @@ def deploy(
 def _read_settings(asked: Asked, namespace: str) -> "ModelSettings":
     """Read the model, and return its deployment apart from the hardware."""
     from modelplane.checkpoints.checkpoint import build_model
-    from modelplane.cli.models.model_argument import TOKENS_OPTION, read_checkpoint
-    from modelplane.offline.models.engine_containers import Engine
-    from modelplane.offline.models.model_manifests import ModelSettings, make_name
+    from modelplane.cli.models.deploy_options import TOKENS_OPTION, read_checkpoint
+    from modelplane.offline.models.model_manifests import Engine, ModelSettings, make_name
     from modelplane.operations.model_sizes import choose_context
 
     checkpoint = read_checkpoint(asked.model, asked.revision)
@@ -132,20 +130,16 @@ def _propose(
     except InvalidObject as error:
         raise UserError(str(error)) from error
     if proposed.best:
-        _validate(proposed.best.manifests)
+        # Refuse what an API server would, such as a name that is none.
+        from modelplane.offline.check.validation import validate
+        from modelplane.offline.files.diagnostics import Severity
+        from modelplane.offline.files.sources import Source
+
+        report = validate([Source("manifests", _as_documents(proposed.best.manifests))])
+        errors = [problem for problem in report.problems if problem.severity is Severity.ERROR]
+        if errors:
+            raise UserError("; ".join(f"{problem.field}: {problem.message}" for problem in errors))
     return proposed
-
-
-def _validate(manifests: "tuple[Object, ...]") -> None:
-    """Refuse what an API server would, such as a name that is none."""
-    from modelplane.offline.check.validation import validate
-    from modelplane.offline.files.diagnostics import Severity
-    from modelplane.offline.files.sources import Source
-
-    report = validate([Source("manifests", _as_documents(manifests))])
-    errors = [problem for problem in report.problems if problem.severity is Severity.ERROR]
-    if errors:
-        raise UserError("; ".join(f"{problem.field}: {problem.message}" for problem in errors))
 
 
 def _finish(
@@ -162,9 +156,14 @@ def _finish(
     best = proposed.best
     if best is None:
         _show_refusals(proposed, everything=everything)
-        raise click.exceptions.Exit(placing.NOT_PLACED)
+        raise click.exceptions.Exit(plan.NOT_PLACED)
     if output != TEXT:
-        _print_manifests(best.manifests, output)
+        if output == "json":
+            from modelplane.offline.files.report_documents import to_json
+
+            click.echo(to_json({"apiVersion": "v1", "kind": "List", "items": best.manifests}))
+        else:
+            click.echo(_as_documents(best.manifests), nl=False)
         for line in _needs(settings, best):
             click.echo(line, err=True)
         for deployment in best.plan.deployments:
@@ -175,25 +174,16 @@ def _finish(
     if not best.plan.placed:
         if output == TEXT and not files:
             click.echo("\nNothing is applied, because not every replica has a place", err=True)
-        raise click.exceptions.Exit(placing.NOT_PLACED)
+        raise click.exceptions.Exit(plan.NOT_PLACED)
     if output != TEXT or files:
         return
     confirm("\nApply these objects?", yes=yes)
     apply_all(target, best.manifests)
 
 
-def _print_manifests(manifests: "Sequence[Object]", output: str) -> None:
-    if output == "json":
-        from modelplane.offline.files.report_documents import to_json
-
-        click.echo(to_json({"apiVersion": "v1", "kind": "List", "items": manifests}))
-    else:
-        click.echo(_as_documents(manifests), nl=False)
-
-
 def _as_documents(manifests: "Sequence[Object]") -> str:
     """Return manifests as one YAML text."""
-    from modelplane.offline.files.yaml_output import to_yaml
+    from modelplane.offline.files.yaml_text import to_yaml
 
     return "---\n".join(to_yaml(manifest) for manifest in manifests)
 
@@ -210,11 +200,11 @@ def _show_proposal(proposal: "Proposal", settings: "ModelSettings", *, everythin
         f"{settings.engine} with {served.split} on {devices}{nodes}, {format_gib(served.memory.gpu)} of "
         f"{format_gib(node.memory)} GiB of each, {settings.context:,} tokens of context"
     )
-    show(_tabulate_objects(proposal, settings))
+    print_table(_tabulate_objects(proposal, settings))
     click.echo()
-    placing.print_placements(result.deployments, everything=everything)
-    placing.print_cost(result.deployments)
-    placing.print_fleet(result, result.deployments, everything=everything)
+    plan.print_placements(result.deployments, everything=everything)
+    plan.print_cost(result.deployments)
+    plan.print_fleet(result, result.deployments, everything=everything)
     for number, line in enumerate(_needs(settings, proposal)):
         click.echo(line if number else f"\n{line}")
 
@@ -269,12 +259,12 @@ def _show_refusals(proposed: "Proposed", *, everything: bool) -> None:
     click.echo("No pool of the fleet can serve the model")
     from modelplane.offline.models.proposals import REFUSALS
 
-    show(REFUSALS.tabulate("Pools", refusals, None if everything else _MOST))
+    print_table(REFUSALS.tabulate("Pools", refusals, None if everything else _MOST))
 
 
 def apply_all(target: Target, manifests: "tuple[Object, ...]") -> None:
     """Apply objects by server-side apply with the user's permissions, and print the outcomes."""
-    from modelplane.install.steps.applying import apply
+    from modelplane.install.applying import apply
     from modelplane.kube.errors import Conflict, NotFound, NotInstalled
 
     async def do(client: "Client") -> None:

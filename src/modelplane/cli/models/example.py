@@ -5,8 +5,8 @@ from pathlib import Path
 import click
 
 from modelplane.api.listing import in_order
-from modelplane.cli.errors import UserError
 from modelplane.cli.options import format_example
+from modelplane.user_error import UserError
 
 
 @click.command(epilog=format_example("modelplane example first-answer | modelplane kubectl apply -f -"))
@@ -39,12 +39,12 @@ def example(names: tuple[str, ...], directory: Path | None, overwrite: bool) -> 
         )
     else:
         from modelplane.api.columns import Columns
-        from modelplane.cli.tables import show
+        from modelplane.cli.output import print_table
 
         columns = Columns[examples.Example](
             ("NAME", lambda entry: entry.name), ("TITLE", lambda entry: entry.title)
         )
-        show(columns.tabulate("", examples.list_examples()))
+        print_table(columns.tabulate("", examples.list_examples()))
 
 
 def _write(folders: list[Path], root: Path, directory: Path, overwrite: bool) -> None:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from modelplane.cli.errors import UserError
 from modelplane.cli.options import Duration, format_example
 from modelplane.cli.target import (
     Target,
@@ -16,6 +15,7 @@ from modelplane.cli.target import (
     read,
     write_changes,
 )
+from modelplane.user_error import UserError
 
 if TYPE_CHECKING:
     from modelplane.api import model_key
@@ -50,7 +50,7 @@ def _services(_context: click.Context, _parameter: click.Parameter, texts: tuple
 def _amount(_context: click.Context, _parameter: click.Parameter, text: str | None) -> str | None:
     import re
 
-    from modelplane.api.fields.requests.budgets import AMOUNT
+    from modelplane.api.fields.requests.pricing import AMOUNT
 
     if text is not None and not re.fullmatch(AMOUNT, text):
         raise click.BadParameter(f'"{text}" is not an amount: use a number such as 12.50')
@@ -172,7 +172,7 @@ def create(
 @add_target_options
 def list_keys(*, namespace: str, all_namespaces: bool, target: Target) -> None:
     """List ModelKeys, with their services, their expiry, and the used part of their budgets."""
-    from modelplane.cli.tables import show
+    from modelplane.cli.output import print_table
     from modelplane.operations.api_keys import KEYS, ListedKey, get_place
 
     if not all_namespaces:
@@ -186,7 +186,7 @@ def list_keys(*, namespace: str, all_namespaces: bool, target: Target) -> None:
     items = sorted(read(target, "ModelKeys", do), key=get_place)
     if not items:
         click.echo("No ModelKey" if all_namespaces else f'No ModelKey in namespace "{namespace}"', err=True)
-    show(KEYS.tabulate("", (ListedKey(item, now) for item in items)))
+    print_table(KEYS.tabulate("", (ListedKey(item, now) for item in items)))
 
 
 @key.command(epilog=format_example("modelplane key rotate ci -n ml-team --overlap 7d"))

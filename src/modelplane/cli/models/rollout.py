@@ -5,11 +5,18 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from modelplane.cli import object_names
-from modelplane.cli.errors import UserError
 from modelplane.cli.options import format_example
-from modelplane.cli.tables import clean_text
-from modelplane.cli.target import Target, add_namespace_option, add_target_options, read, write_changes
+from modelplane.cli.output import clean_text
+from modelplane.cli.target import (
+    Target,
+    add_namespace_option,
+    add_target_options,
+    find_one,
+    parse_object_name,
+    read,
+    write_changes,
+)
+from modelplane.user_error import UserError
 
 if TYPE_CHECKING:
     from modelplane.api.meta import Object
@@ -45,7 +52,7 @@ def status(*, name: str, namespace: str, target: Target) -> None:
     """
     from modelplane.api.conditions.reasons import ModelDeploymentCondition, ModelDeploymentReason
     from modelplane.compose.readiness import condition_of, observed_generation
-    from modelplane.deciders.canary.state import COUNTS_EVERY_S
+    from modelplane.deciders.canary import COUNTS_EVERY_S
 
     async def do(client: "Client") -> "Object":
         return await _find(client, name, namespace, target)
@@ -81,8 +88,8 @@ def _written(item: "Object") -> str:
 def history(*, name: str, namespace: str, target: Target) -> None:
     """List the revisions that are kept, the newest first."""
     from modelplane.api.columns import Columns
-    from modelplane.cli import tables
-    from modelplane.compose.deployment.rollout.revisions import number_of
+    from modelplane.cli.output import print_table
+    from modelplane.compose.deployment.revisions import number_of
     from modelplane.operations import rollouts
 
     async def do(client: "Client") -> "tuple[Object, list[Object]]":
@@ -98,7 +105,7 @@ def history(*, name: str, namespace: str, target: Target) -> None:
         ("IMAGES", lambda record: ", ".join(rollouts.list_images(record))),
         ("", lambda record: "current" if rollouts.get_hash(record) == current else ""),
     )
-    tables.show(columns.tabulate("", records))
+    print_table(columns.tabulate("", records))
 
 
 @rollout.command(epilog=format_example("modelplane rollout pause md/qwen -n ml-team"))
@@ -145,7 +152,7 @@ def undo(*, name: str, namespace: str, to_revision: int | None, target: Target) 
 
     A tool that applies manifests, such as Argo CD or Flux, overwrites it: revert its source too.
     """
-    from modelplane.compose.deployment.rollout.revisions import number_of
+    from modelplane.compose.deployment.revisions import number_of
     from modelplane.operations import rollouts
 
     async def do(client: "Client") -> "tuple[Object, Object]":
@@ -187,12 +194,12 @@ async def _find(client: "Client", name: str, namespace: str, target: Target) -> 
     from modelplane.operations.rollouts import check_rollout
 
     kind = kind_of(ModelDeployment)
-    meant = object_names.parse_object_name(name, [kind])
+    meant = parse_object_name(name, [kind])
     if meant is None:
         raise click.BadParameter(f'"{name}" is not of the form {kind.short}/NAME', param_hint="md/NAME")
     namespace = target.choose_namespace(namespace)
     deployments = (await client.list(MODEL_DEPLOYMENTS, namespace)).items
-    item = object_names.find_one(deployments, kind.name, meant[1], namespace)
+    item = find_one(deployments, kind.name, meant[1], namespace)
     _accept(check_rollout(item))
     return item
 

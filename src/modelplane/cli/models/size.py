@@ -4,12 +4,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from modelplane.cli.errors import UserError
-from modelplane.cli.manifest_files import load
-from modelplane.cli.models.model_argument import add_model_options
-from modelplane.cli.options import add_all_option, add_fleet_option, format_example
-from modelplane.cli.output import TEXT, add_output_option, print_document
-from modelplane.cli.tables import show
+from modelplane.cli.models.deploy_options import add_model_options
+from modelplane.cli.options import add_all_option, add_fleet_option, format_example, load
+from modelplane.cli.output import TEXT, add_output_option, print_document, print_table
+from modelplane.user_error import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +54,7 @@ def size(  # noqa: PLR0913  an argument for each option
     safetensors files are read. The exit status is 2 if no hardware can serve the model.
     """
     from modelplane.api.schema.decode import InvalidObject
-    from modelplane.cli.models.model_argument import TOKENS_OPTION, read_checkpoint
+    from modelplane.cli.models.deploy_options import TOKENS_OPTION, read_checkpoint
     from modelplane.operations.model_sizes import size_model
 
     objects = load(fleet)[0] if fleet else None
@@ -75,20 +73,16 @@ def size(  # noqa: PLR0913  an argument for each option
     if output != TEXT:
         print_document(result, output)
     else:
-        _show(result, everything=everything)
+        # Print the size of a model.
+        from modelplane.offline.models import size_rows
+
+        click.echo(size_rows.describe_model(result))
+        print_table(size_rows.WEIGHTS.tabulate("Weights", size_rows.list_weights(result)))
+        _show_cache(result, result.cache)
+        _show_splits(result)
+        _show_hardware(result.hardware, everything=everything)
     if not result.servable:
         raise click.exceptions.Exit(NOT_SERVABLE)
-
-
-def _show(size: "Size", *, everything: bool) -> None:
-    """Print the size of a model."""
-    from modelplane.offline.models import size_rows
-
-    click.echo(size_rows.describe_model(size))
-    show(size_rows.WEIGHTS.tabulate("Weights", size_rows.list_weights(size)))
-    _show_cache(size, size.cache)
-    _show_splits(size)
-    _show_hardware(size.hardware, everything=everything)
 
 
 def _show_cache(size: "Size", cache: "Cache") -> None:
@@ -112,7 +106,7 @@ def _show_cache(size: "Size", cache: "Cache") -> None:
 def _show_splits(size: "Size") -> None:
     from modelplane.offline.models import size_rows
 
-    show(size_rows.SPLITS.tabulate(size_rows.SPLITS_TITLE, size_rows.list_splits(size)))
+    print_table(size_rows.SPLITS.tabulate(size_rows.SPLITS_TITLE, size_rows.list_splits(size)))
     for split in size.splits:
         if split.rejections and split.pipeline == 1:
             click.echo(f"{split.name} is not legal: {'; '.join(split.rejections)}")
@@ -123,8 +117,8 @@ def _show_hardware(hardware: "Sequence[HardwareSize]", *, everything: bool) -> N
 
     served = size_rows.tabulate_served(hardware, None if everything else _MOST)
     refused = size_rows.tabulate_refused(hardware)
-    show(served)
+    print_table(served)
     if everything or not served.rows:
-        show(refused)
+        print_table(refused)
     elif refused.rows:
         click.echo(f"{len(refused.rows)} more cannot serve it: --all shows the reasons")

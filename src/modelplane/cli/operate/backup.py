@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from modelplane.cli.errors import UserError
 from modelplane.cli.options import format_example
 from modelplane.cli.target import Target, add_target_options, read
+from modelplane.user_error import UserError
 
 if TYPE_CHECKING:
     from modelplane.backup.saving import Saved
@@ -28,8 +28,8 @@ def backup(file: Path, *, passphrase_file: Path | None, target: Target) -> None:
     `modelplane restore` writes them to an empty control plane.
     """
     from modelplane.api.listing import number_of
+    from modelplane.backup.archive import read_passphrase
     from modelplane.backup.saving import Saver
-    from modelplane.backup.sealing import read_passphrase
 
     async def do(client: "Client") -> "Saved":
         passphrase = read_passphrase(passphrase_file) if passphrase_file else None

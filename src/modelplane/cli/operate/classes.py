@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from modelplane.cli.errors import UserError
 from modelplane.cli.options import add_dry_run_option, format_example
 from modelplane.cli.output import TEXT, add_chosen_output, print_document
 from modelplane.cli.target import Target, add_target_options, write_changes
+from modelplane.user_error import UserError
 
 if TYPE_CHECKING:
     from modelplane.catalogue.descriptions import Listed
@@ -65,9 +65,9 @@ def _write(machines: "list[Listed]", output: str) -> None:
         print_document({"items": machines}, output)
     elif machines:
         from modelplane.catalogue.descriptions import CLASSES
-        from modelplane.cli.tables import show
+        from modelplane.cli.output import print_table
 
-        show(CLASSES.tabulate("", machines))
+        print_table(CLASSES.tabulate("", machines))
     else:
         click.echo("No class of the catalogue matches", err=True)
 
@@ -87,7 +87,7 @@ def show_classes(names: tuple[str, ...]) -> None:
     from modelplane.catalogue.catalogue_files import load_catalogue
     from modelplane.catalogue.descriptions import list_comments
     from modelplane.catalogue.inference_classes import build_class
-    from modelplane.offline.files.yaml_output import to_yaml
+    from modelplane.offline.files.yaml_text import to_yaml
 
     entries = load_catalogue()
     documents = [
@@ -111,7 +111,7 @@ def apply_classes(names: tuple[str, ...], *, force_conflicts: bool, target: Targ
     from modelplane.api.schema.decode import encode
     from modelplane.catalogue.catalogue_files import load_catalogue
     from modelplane.catalogue.inference_classes import build_class
-    from modelplane.install.steps.applying import apply
+    from modelplane.install.applying import apply
     from modelplane.kube.errors import Conflict
 
     manifests = [encode(build_class(load_catalogue(), machine)) for machine in _find(names)]

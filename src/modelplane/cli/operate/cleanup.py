@@ -4,12 +4,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from modelplane.cli.errors import FAILED
+from modelplane.cli import FAILED
 from modelplane.cli.options import add_dry_run_option, add_yes_option, confirm, format_example
 from modelplane.cli.target import Target, add_target_options, run_steps
 
 if TYPE_CHECKING:
-    from modelplane.install.steps.waiting import Deadline, Report
+    from modelplane.install.waiting import Deadline, Report
     from modelplane.kube.client import Client
 
 
@@ -33,8 +33,8 @@ def cleanup(namespace: str, *, clusters: tuple[str, ...], target: Target, dry_ru
     doubts: list[str] = []
 
     async def do(client: "Client", report: "Report", deadline: "Deadline") -> None:
-        from modelplane.operations.inference_clusters import InferenceClusters
         from modelplane.operations.leftovers import Cleaner
+        from modelplane.operations.pod_logs import InferenceClusters
 
         reached = InferenceClusters(client)
         try:

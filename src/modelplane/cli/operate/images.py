@@ -10,8 +10,7 @@ import click
 
 from modelplane.api.columns import Columns
 from modelplane.cli.options import format_example
-from modelplane.cli.output import TEXT, add_output_option, print_document
-from modelplane.cli.tables import show
+from modelplane.cli.output import TEXT, add_output_option, print_document, print_table
 
 
 class Pulled(NamedTuple):
@@ -42,11 +41,11 @@ def images(output: str) -> None:
             ("WHERE", lambda pulled: pulled.where),
             ("PURPOSE", lambda pulled: pulled.purpose),
         )
-        show(columns.tabulate("", listed))
+        print_table(columns.tabulate("", listed))
 
 
 def _control_plane() -> Iterator[Pulled]:
-    from modelplane.install.deployment_pods import list_containers
+    from modelplane.install.deployments import list_containers
     from modelplane.install.installation_options import Options
     from modelplane.install.manifests import build_manifests
 
@@ -56,7 +55,7 @@ def _control_plane() -> Iterator[Pulled]:
 
 
 def _crossplane() -> Iterator[Pulled]:
-    from modelplane.crossplane.package.installation import installation
+    from modelplane.crossplane.package.package_installation import installation
 
     for item in installation():
         if package := item["spec"].get("package"):
@@ -75,7 +74,7 @@ def _clouds() -> Iterator[Pulled]:
 
 
 def _inference_clusters() -> Iterator[Pulled]:
-    from modelplane.compose.added_images import IMAGES
+    from modelplane.compose.added_containers import IMAGES
 
     for image in IMAGES:
         yield Pulled("Image", image.reference, "inference clusters", image.purpose)

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from modelplane.cli.errors import UserError
 from modelplane.cli.machine.running import refuse_local_fleet
-from modelplane.cli.manifest_files import read
-from modelplane.cli.options import add_credential_lifetime_option, add_dry_run_option, format_example
+from modelplane.cli.options import add_credential_lifetime_option, add_dry_run_option, format_example, read
 from modelplane.cli.target import Target, add_target_options, run_steps
+from modelplane.user_error import UserError
 
 if TYPE_CHECKING:
     from modelplane.install.installation_options import Options
-    from modelplane.install.steps.waiting import Deadline, Report
+    from modelplane.install.waiting import Deadline, Report
     from modelplane.kube.client import Client
     from modelplane.kube.resources import Object
     from modelplane.offline.files.tree import Node
@@ -144,7 +143,7 @@ def install(
         refuse_local_fleet(target.find_local_home())
 
         async def do(client: "Client", report: "Report", deadline: "Deadline") -> None:
-            from modelplane.install.steps.applying import Installer
+            from modelplane.install.applying import Installer
 
             installer = Installer(client, report, deadline, dry_run=dry_run)
             await installer.install(options, upgrade=upgrade, check=_problems)
@@ -274,8 +273,8 @@ def _digest_error(path: str, message: str, node: "Node") -> UserError:
 
 def _write_quotas(namespaces: Sequence[str]) -> None:
     """Write the quota of each namespace of a team; as a comment, if none is named."""
-    from modelplane.install.object_quotas import build_quota
-    from modelplane.offline.files.yaml_output import to_yaml
+    from modelplane.install.manifests import build_quota
+    from modelplane.offline.files.yaml_text import to_yaml
 
     for namespace in namespaces:
         click.echo(f"---\n{to_yaml(build_quota(namespace))}", nl=False)
@@ -286,7 +285,7 @@ def _write_quotas(namespaces: Sequence[str]) -> None:
 
 
 def _write(manifests: "Sequence[Object]") -> None:
-    from modelplane.offline.files.yaml_output import to_yaml
+    from modelplane.offline.files.yaml_text import to_yaml
 
     click.echo("---\n".join(map(to_yaml, manifests)), nl=False)
 

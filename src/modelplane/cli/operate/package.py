@@ -6,8 +6,8 @@ from pathlib import Path
 import click
 
 from modelplane import __version__
-from modelplane.cli.errors import UserError
 from modelplane.cli.options import ListedArgument, format_example
+from modelplane.user_error import UserError
 
 
 @click.group()
@@ -20,7 +20,7 @@ _ALL = "all"
 
 def _names() -> list[str]:
     from modelplane.crossplane.package import package_contents
-    from modelplane.crossplane.package.package_addresses import Registry, Version
+    from modelplane.crossplane.package.metadata import Registry, Version
 
     return [_ALL, *(bundle.repository for bundle in package_contents.packages(Registry(), Version("0.0.0")))]
 
@@ -63,9 +63,8 @@ def build(what: str, folder: Path, version_text: str, prefix: str | None, runtim
     files with skopeo, crane or Crossplane's own command line.
     """
     from modelplane.crossplane.package import building, package_contents
-    from modelplane.crossplane.package.metadata import PackageKind
-    from modelplane.crossplane.package.package_addresses import Registry, Version
-    from modelplane.crossplane.package.python.runtime import from_this_python
+    from modelplane.crossplane.package.metadata import PackageKind, Registry, Version
+    from modelplane.crossplane.package.runtime import from_this_python
 
     try:
         version = Version.parse(version_text)
@@ -90,7 +89,7 @@ def build(what: str, folder: Path, version_text: str, prefix: str | None, runtim
 @package.command(epilog=format_example("modelplane package prerequisites | kubectl apply -f -"))
 def prerequisites() -> None:
     """Print the manifests to apply before the packages, for `kubectl apply -f -`."""
-    from modelplane.crossplane.package.prerequisites import manifest
+    from modelplane.crossplane.package.package_installation import manifest
 
     click.echo(manifest(), nl=False)
 

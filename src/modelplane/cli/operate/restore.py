@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from modelplane.cli.errors import UserError
 from modelplane.cli.options import add_dry_run_option, format_example
 from modelplane.cli.target import Target, add_target_options, write_changes
+from modelplane.user_error import UserError
 
 if TYPE_CHECKING:
     from modelplane.backup.restoring import Restored
@@ -28,11 +28,10 @@ def restore(file: Path, *, passphrase_file: Path | None, target: Target, dry_run
 
     Controllers that elect a leader stand by in the meantime. Run an interrupted restore again to complete it.
     """
-    from modelplane.backup.archive import Damaged, open_file
+    from modelplane.backup.archive import Damaged, open_file, read_passphrase
     from modelplane.backup.restoring import Restorer
-    from modelplane.backup.sealing import read_passphrase
-    from modelplane.cli.tables import clean_text
-    from modelplane.install.steps.waiting import Deadline
+    from modelplane.cli.output import clean_text
+    from modelplane.install.waiting import Deadline
 
     if target.find_local_home() is not None:
         raise UserError(_LOCAL)
@@ -62,7 +61,7 @@ _LOCAL = (
 
 def _tell(restored: "Restored", *, dry_run: bool) -> None:
     from modelplane.api.listing import number_of
-    from modelplane.cli.tables import clean_text
+    from modelplane.cli.output import clean_text
 
     for item in restored.missing:
         click.echo(f"missing: {item}: create it")

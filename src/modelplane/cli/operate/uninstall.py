@@ -9,7 +9,7 @@ from modelplane.cli.options import format_example
 from modelplane.cli.target import Target, add_target_options, run_steps
 
 if TYPE_CHECKING:
-    from modelplane.install.steps.waiting import Deadline, Report
+    from modelplane.install.waiting import Deadline, Report
     from modelplane.kube.client import Client
 
 
@@ -28,7 +28,7 @@ def uninstall(*, delete_models: bool, target: Target) -> None:
     refuse_local_fleet(target.find_local_home())
 
     async def do(client: "Client", report: "Report", deadline: "Deadline") -> None:
-        from modelplane.install.steps.removing import Uninstaller
+        from modelplane.install.removing import Uninstaller
 
         await Uninstaller(client, report, deadline).uninstall(delete_models=delete_models)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from modelplane.cli.processes.log_format import log_to_stderr
+from modelplane.cli.processes.long_running import log_to_stderr
 from modelplane.host import addresses
 
 _FILE = click.Path(exists=True, dir_okay=False, resolve_path=True, path_type=Path)
@@ -80,10 +80,10 @@ def agent(port: int, tls_cert: Path, tls_key: Path, client_ca: Path, **options: 
     """Run the node agent of this machine."""
     from ipaddress import IPv4Network
 
-    from modelplane.kubelet.devices.device_discovery import Share
-    from modelplane.kubelet.logs.server import ServerSettings
+    from modelplane.kubelet.local_devices import Share
+    from modelplane.kubelet.log_server import ServerSettings
     from modelplane.kubelet.main import Settings, run
-    from modelplane.kubelet.runtime.containers.cli import Choice
+    from modelplane.kubelet.runtime.container_cli import Choice
 
     log_to_stderr()
     server = ServerSettings(port, str(tls_cert), str(tls_key), str(client_ca))

@@ -10,21 +10,19 @@ from typing import TYPE_CHECKING
 import click
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
-from modelplane.cli.errors import FAILED, NOT_OURS
+from modelplane.cli import FAILED, NOT_OURS
 from modelplane.cli.options import (
     add_credential_lifetime_option,
     add_gateway_address_option,
     format_example,
     parse_seconds,
 )
-from modelplane.cli.processes.health_endpoint import serve_health
-from modelplane.cli.processes.log_format import FORMATS, log_to_stderr
-from modelplane.cli.processes.process_connection import connect
+from modelplane.cli.processes.long_running import FORMATS, connect, log_to_stderr, serve_health
 
 if TYPE_CHECKING:
-    from modelplane.controllers.election.lease_thread import LeaseThread
     from modelplane.controllers.gateway.gateway_manager import GatewayManager
-    from modelplane.controllers.helm.process import Program
+    from modelplane.controllers.helm.helm_program import Program
+    from modelplane.controllers.lease_thread import LeaseThread
     from modelplane.controllers.manager import Manager
     from modelplane.kube.client import Client
     from modelplane.kube.fence import Fence
@@ -110,12 +108,12 @@ def controller(log_format: str, debug: bool, **options: object) -> None:
 
 
 async def _run(options: _Options) -> None:
+    from modelplane.controllers import state_samples
     from modelplane.controllers.definition_check import NotOurs
-    from modelplane.controllers.election.leader import Deposed
     from modelplane.controllers.fleet_resources import known
-    from modelplane.controllers.metrics import state_samples
+    from modelplane.controllers.leader import Deposed
     from modelplane.host.signals import run_until_signalled
-    from modelplane.telemetry import event_loop, metrics, traces
+    from modelplane.telemetry import metrics, server, traces
     from modelplane.telemetry.metric_definitions import Program
 
     async with AsyncExitStack() as stack:
@@ -133,11 +131,11 @@ async def _run(options: _Options) -> None:
 
         stack.enter_context(traces.export_spans("modelplane-controller"))
         loop = asyncio.get_running_loop()
-        state = event_loop.route_to_loop(loop, manager.state)
+        state = server.route_to_loop(loop, manager.state)
         checks = serve_health(
             options.metrics_address,
             Program.CONTROLLER,
-            event_loop.route_to_loop(loop, find_problem),
+            server.route_to_loop(loop, find_problem),
             lambda: state_samples.samples(state()),
         )
         stack.enter_context(checks)
@@ -172,7 +170,7 @@ def _election(options: _Options) -> "LeaseThread | None":
     """Return the election of a leader, if there is one."""
     from functools import partial
 
-    from modelplane.controllers.election.lease_thread import LeaseThread
+    from modelplane.controllers.lease_thread import LeaseThread
 
     if not options.leader_elect:
         return None
@@ -182,7 +180,7 @@ def _election(options: _Options) -> "LeaseThread | None":
 
 def _rotation(gateway_dir: Path | None) -> AbstractAsyncContextManager[None]:
     """Return the rotation of a local Envoy's usage records."""
-    from modelplane.proxy.usage_files import rotate
+    from modelplane.proxy.envoy_directory import rotate
 
     return rotate(gateway_dir) if gateway_dir else nullcontext()
 
@@ -191,9 +189,9 @@ def _helm(folder: Path | None) -> "Program":
     """Return the helm program: that of the local control plane's binary, else one on PATH."""
     import shutil
 
-    from modelplane.controllers.helm.process import Program
+    from modelplane.controllers.helm.helm_program import Program
     from modelplane.host.errors import LocalError
-    from modelplane.local.builds import binary
+    from modelplane.local import binary
 
     try:
         built = binary.find()
@@ -208,7 +206,7 @@ def _helm(folder: Path | None) -> "Program":
 def _without_module() -> str:
     """Return why the gateway's pods have no module, as far as their image, which is also this one, tells."""
     from modelplane.host.errors import LocalError
-    from modelplane.local.builds import gateway_module
+    from modelplane.local import gateway_module
 
     try:
         library = gateway_module.find()
@@ -218,14 +216,13 @@ def _without_module() -> str:
 
 
 def _proxy(options: _Options, client: "Client") -> "Proxy | None":
-    from modelplane.proxy import usage_files
-    from modelplane.proxy.deployment import GatewayDeployment
-    from modelplane.proxy.directory import GatewayDirectory
+    from modelplane.proxy import envoy_directory
+    from modelplane.proxy.proxies import GatewayDeployment, GatewayDirectory
 
     if options.gateway_service:
         return GatewayDeployment(
             client, options.namespace, options.gateway_service, without_module=_without_module()
         )
     if options.gateway_dir:
-        return GatewayDirectory(options.gateway_dir, options.gateway_address, usage_files.write)
+        return GatewayDirectory(options.gateway_dir, options.gateway_address, envoy_directory.write)
     return None

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
-from modelplane.cli.errors import UserError
 from modelplane.cli.machine.build_progress import WITHOUT_MODULE
+from modelplane.user_error import UserError
 
 
 @click.command(hidden=True)
@@ -35,10 +35,10 @@ def envoy(
     from modelplane.gateway.envoy.access_log import STANDARD_OUTPUT
     from modelplane.gateway.route_table import Front, Listener
     from modelplane.host.addresses import is_loopback
-    from modelplane.local.builds import gateway_module
+    from modelplane.local import gateway_module
     from modelplane.proxy import admin, envoy_bootstrap, module
+    from modelplane.proxy.envoy_directory import USAGE_LOG
     from modelplane.proxy.interface import FLEET_LISTENER, cluster_listener
-    from modelplane.proxy.usage_files import USAGE_LOG
 
     if check:
         if problem := admin.find_obstacle(directory):

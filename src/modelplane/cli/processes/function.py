@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from modelplane.cli.errors import UserError
 from modelplane.cli.options import format_example
-from modelplane.cli.processes.log_format import log_to_stderr
+from modelplane.cli.processes.long_running import log_to_stderr
 from modelplane.install.installation_options import Options, ServiceType
+from modelplane.user_error import UserError
 
 _DEFAULTS = Options()
 _ANYWHERE = "0.0.0.0:9443"

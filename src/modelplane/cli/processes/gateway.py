@@ -8,9 +8,7 @@ import click
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.cli.options import format_example
-from modelplane.cli.processes.health_endpoint import serve_health
-from modelplane.cli.processes.log_format import FORMATS, log_to_stderr
-from modelplane.cli.processes.process_connection import connect
+from modelplane.cli.processes.long_running import FORMATS, connect, log_to_stderr, serve_health
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +74,8 @@ def gateway(log_format: str, debug: bool, **options: object) -> None:
 
 async def _run(options: _Options) -> None:
     from modelplane.host.signals import run_until_signalled
-    from modelplane.proxy import envoy_metrics, usage_files
-    from modelplane.proxy.companion import Gateway
-    from modelplane.proxy.counting import Counting
+    from modelplane.proxy import envoy_directory, gateway_metrics
+    from modelplane.proxy.companion import Counting, Gateway
     from modelplane.proxy.follower import GatewayFollower
     from modelplane.telemetry.metric_definitions import Program
 
@@ -87,7 +84,7 @@ async def _run(options: _Options) -> None:
             client,
             options.namespace,
             directory=options.directory,
-            write=usage_files.write,
+            write=envoy_directory.write,
             listens=(options.address, options.port),
         )
         counting = Counting(client, options.directory)
@@ -96,7 +93,7 @@ async def _run(options: _Options) -> None:
             options.metrics_address,
             Program.GATEWAY,
             lambda: running.problem,
-            lambda: envoy_metrics.read_samples(options.directory),
+            lambda: gateway_metrics.read_samples(options.directory),
         )
         with checks:
             await run_until_signalled(running.run())

@@ -3,7 +3,7 @@
 import click
 
 from modelplane.cli.options import format_example
-from modelplane.cli.processes.process_connection import connect
+from modelplane.cli.processes.long_running import connect
 
 
 @click.command(epilog=format_example("modelplane heartbeat gpu-1 --kubeconfig fleet.kubeconfig"))
@@ -23,7 +23,7 @@ def heartbeat(cluster: str, *, kubeconfig: str) -> None:
     import asyncio
     import socket
 
-    from modelplane.controllers.clusters.heartbeat_renewal import renew
+    from modelplane.controllers.clusters.heartbeats import renew
 
     async def run() -> None:
         async with connect(kubeconfig) as client:

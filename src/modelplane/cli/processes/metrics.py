@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
-from modelplane.cli.errors import UserError
 from modelplane.cli.options import format_example
-from modelplane.cli.processes.log_format import log_to_stderr
-from modelplane.cli.processes.process_connection import connect
+from modelplane.cli.processes.long_running import connect, log_to_stderr
+from modelplane.user_error import UserError
 
 if TYPE_CHECKING:
     from modelplane.kube.client import Client
-    from modelplane.proxy.gateway_load import Source
+    from modelplane.proxy.gateway_metrics import Source
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -82,8 +81,8 @@ def metrics(debug: bool, **options: object) -> None:
 
 
 async def _run(options: _Options) -> None:
+    from modelplane.controllers import external_metrics_server
     from modelplane.controllers.fleet_resources import known
-    from modelplane.controllers.metrics import external_metrics_server
     from modelplane.host.signals import run_until_signalled
 
     host, _, port = options.address.rpartition(":")
@@ -103,7 +102,7 @@ async def _run(options: _Options) -> None:
 
 
 def _source(options: _Options, client: "Client") -> "Source":
-    from modelplane.proxy.gateway_load import DirectorySource, PodSource
+    from modelplane.proxy.gateway_metrics import DirectorySource, PodSource
 
     if options.gateway_dir:
         return DirectorySource(options.gateway_dir)

@@ -6,11 +6,8 @@ only then replaces the old files. So engines keep the weights that they have, an
 again, does no harm.
 """
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-
-import msgspec
 
 from modelplane.api import labels
 from modelplane.api.meta import Object
@@ -18,9 +15,16 @@ from modelplane.api.model_cache import ModelCache
 from modelplane.api.names import MAX_LENGTH, child_name
 from modelplane.api.schema.untyped import get_map
 from modelplane.api.values import quantity
-from modelplane.compose.added_images import HYDRATION
-from modelplane.compose.cache.cache_volume import claim_name
-from modelplane.compose.cache.source_jobs import HOPELESS, MEASURED, PATH, SOURCE_PATH, Source
+from modelplane.compose.added_containers import HYDRATION
+from modelplane.compose.cache.source_jobs import (
+    HOPELESS,
+    MEASURED,
+    PATH,
+    SOURCE_PATH,
+    Source,
+    claim_name,
+    digest,
+)
 from modelplane.compose.replica import pod_problems
 
 _USER = 65532
@@ -89,7 +93,7 @@ def job(cache: ModelCache, source: Source, credentials: Credentials | None) -> O
     """
     spec = _job_spec(cache, source, credentials)
     values = ",".join(value for _, value in sorted(credentials.encoded.items())) if credentials else ""
-    attempt = _digest([spec, values, source.size_gib])[:8]
+    attempt = digest([spec, values, source.size_gib])[:8]
     name = child_name("modelcache", cache.metadata.namespace, cache.metadata.name, "hydrate", attempt)
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": _metadata(cache, name), "spec": spec}
 
@@ -102,14 +106,12 @@ def artifact_of(child: Object) -> str:
 
 def last_word(attempts: Iterable[Object]) -> str | None:
     """Return the problem of the newest pod of a Job; None if it has none."""
-    by_age = sorted(attempts, key=_age)
-    return pod_problems.trouble(by_age[-1:])
+    return pod_problems.trouble(sorted(attempts, key=_age)[-1:])
 
 
 def earlier(attempts: Iterable[Object]) -> str:
     """Return how the attempt before the newest one ended, for a message; empty if it is the first."""
-    by_age = sorted(attempts, key=_age)
-    trouble = pod_problems.trouble(by_age[-2:-1])
+    trouble = pod_problems.trouble(sorted(attempts, key=_age)[-2:-1])
     return f"; the attempt before: {trouble}" if trouble else ""
 
 
@@ -201,7 +203,3 @@ def _metadata(cache: ModelCache, name: str) -> Object:
         "namespace": cache.metadata.namespace,
         "labels": {labels.MODEL_CACHE: cache_label(cache)},
     }
-
-
-def _digest(content: object) -> str:
-    return hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()

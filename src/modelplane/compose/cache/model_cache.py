@@ -25,13 +25,12 @@ from modelplane.api.rejected import Rejected
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.api.schema.untyped import get_map
 from modelplane.compose import guards
-from modelplane.compose.cache import cache_coverage, cache_size, cache_turns, hydration
-from modelplane.compose.cache.cache_facts import CacheRequest
-from modelplane.compose.cache.cache_volume import claim_name
-from modelplane.compose.cache.source_jobs import SecretKeys, Source, measuring, sized, source_of
+from modelplane.compose.cache import cache_coverage, hydration, source_jobs
+from modelplane.compose.cache.source_jobs import SecretKeys, Source, claim_name, measuring, sized, source_of
 from modelplane.compose.cluster import cluster_namespace
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Requirement
 from modelplane.compose.conditions import Condition, false, true
+from modelplane.compose.facts import CacheRequest
 from modelplane.compose.readiness import condition_of, exists, is_ready, is_true
 from modelplane.compose.service import region_rules
 from modelplane.gateway.region_routing import RegionRule
@@ -100,7 +99,7 @@ def requirements(cache: ModelCache) -> tuple[Requirement, ...]:
         *([Requirement("auth-secret", "v1", "Secret", namespace, secret.name)] if secret else []),
         region_rules.requirement(namespace),
         Requirement("replicas", API_VERSION, kind_name(ModelReplica), namespace, triggers=False),
-        cache_turns.requirement(namespace),
+        cache_coverage.requirement(namespace),
         *(
             Requirement(f"{key}-{entry.name}", api_version, kind, namespace, "", label, entry.name)
             for entry in cache.status.clusters
@@ -124,7 +123,7 @@ def compose(request: CacheRequest) -> Composition | Blocked:
     if isinstance(regions, Blocked):
         return regions
     auth = _auth(request, source)
-    estimate = cache_size.recorded(cache, source)
+    estimate = source_jobs.recorded(cache, source)
     if estimate is not None:
         source = sized(source, estimate.size_gib)
     sites = tuple(_sites(request, source, auth, regions))
@@ -137,7 +136,7 @@ def compose(request: CacheRequest) -> Composition | Blocked:
         children=tuple(child for site in sites for child in site.children),
         status={
             "summary": {"ready": f"{_count(matched, CachePhase.READY)}/{len(matched)}"},
-            **({"estimate": cache_size.wire(estimate)} if estimate else {}),
+            **({"estimate": source_jobs.wire(estimate)} if estimate else {}),
             "clusters": [site.wire() for site in sites],
         },
         conditions=(cache_coverage.covered(cache, len(matched), regions), staged),
@@ -285,11 +284,13 @@ def _on_cluster(
     wanted = source.artifact
     job = request.observed.get(f"hydrate-{name}")
     # While there is a Job, only the Job counts: it may have replaced the recorded artifact.
-    there = wanted == entry.artifact if job is None else _has_staged(job, wanted)
+    there = (
+        wanted == entry.artifact if job is None else is_ready(job) and hydration.artifact_of(job) == wanted
+    )
     if there and claim is not None and is_ready(claim):
         return _Site(name, CachePhase.READY, wanted, children=tuple(children), larger=larger)
     current = job
-    waits = job is None and cache_turns.must_wait(request, name)
+    waits = job is None and cache_coverage.must_wait(request, name)
     if not waits and auth.named and auth.credentials is None:
         # The right Job is unknown without the credentials; a running one may still finish.
         children += [Keep(key) for key in (f"auth-{name}", f"hydrate-{name}") if key in request.observed]
@@ -298,12 +299,11 @@ def _on_cluster(
         if job is not None and job["metadata"]["name"] != manifest["metadata"]["name"]:
             current = None
         if auth.credentials is not None:
-            copy = hydration.secret(cache, auth.credentials)
-            children.append(Desired(f"auth-{name}", copy, exists, name))
+            children.append(Desired(f"auth-{name}", hydration.secret(cache, auth.credentials), exists, name))
         children.append(Desired(f"hydrate-{name}", manifest, is_ready, name))
     remembered = "" if entry.artifact == wanted else entry.artifact or ""
     if not source.size_gib and current is not None:
-        found = cache_size.reported(source, current, request.found(f"pods-{name}"))
+        found = source_jobs.reported(source, current, request.found(f"pods-{name}"))
         if isinstance(found, str):
             return _Site(name, CachePhase.FAILED, remembered, f"{found}: set sizeGiB", tuple(children))
         if found is not None:
@@ -312,7 +312,7 @@ def _on_cluster(
             )
     phase, message = _progress(request, source, auth, name, current)
     if waits:
-        phase, message = CachePhase.PENDING, cache_turns.WAITING
+        phase, message = CachePhase.PENDING, cache_coverage.WAITING
     return _Site(name, phase, remembered, message, tuple(children), waits=waits, larger=larger)
 
 
@@ -326,10 +326,6 @@ def _volume(
     volume = hydration.volume(cache, source.size_gib, storage or "", claim)
     larger = claim is not None and hydration.shrinks(source.size_gib, claim)
     return [Desired(f"pvc-{name}", volume, is_ready, name)], larger
-
-
-def _has_staged(job: Object, artifact: str) -> bool:
-    return is_ready(job) and hydration.artifact_of(job) == artifact
 
 
 def _progress(

@@ -1,19 +1,24 @@
-"""Sources of a ModelCache: what the Job of each one gets.
+"""Sources of a ModelCache: what the Job of each one gets, and the size that it reports.
 
 A source is a program, the variables that describe it, and the keys of a Secret that the program needs. Values
 of a user are in variables, and never in a command. The artifact depends on the content that is asked for, and
 on neither its size nor the way to it.
+
+A Job without a volume asks the source, and the status records its answer before a volume is made. A volume
+gets a tenth more than the source reports, because file systems and partial downloads take some.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import msgspec
 
-from modelplane.api.fields.caches.cache_sources import (
+from modelplane.api.fields.cache_sources import (
     HTTP,
+    LARGEST_GIB,
     NGC,
     OCI,
     S3,
@@ -22,10 +27,19 @@ from modelplane.api.fields.caches.cache_sources import (
     HuggingFace,
 )
 from modelplane.api.meta import Object
-from modelplane.api.model_cache import ModelCacheSpec
-from modelplane.compose.cache.cache_volume import MARKER
-from modelplane.compose.cache.hydration_program import MIRROR_PROGRAM, PROGRAM, SOURCES_PROGRAM
-from modelplane.compose.cache.hydration_requirements import REQUIREMENTS
+from modelplane.api.model_cache import CacheEstimate, ModelCache, ModelCacheSpec
+from modelplane.api.names import child_name
+from modelplane.api.schema.untyped import get_list, get_map
+from modelplane.compose.cache.hydration_program import MIRROR_PROGRAM, PROGRAM, REQUIREMENTS, SOURCES_PROGRAM
+
+MARKER = ".modelplane-hydrated"
+"""File in the volume that is written last, once the weights are complete."""
+
+
+def claim_name(namespace: str, cache: str) -> str:
+    """Return the name of the PersistentVolumeClaim that holds a cache on a cluster."""
+    return child_name("modelcache", namespace, cache)
+
 
 PATH = "/mnt/artifact"
 """Mount path of the volume in the Job."""
@@ -106,7 +120,7 @@ def source_of(spec: ModelCacheSpec) -> Source | None:
 def _hugging_face(source: HuggingFace) -> Source:
     only = [source.files] if source.files is CacheFiles.SAFETENSORS else []
     secret = source.auth_secret
-    artifact = _digest(["HuggingFace", source.repo, source.revision, *only])
+    artifact = digest(["HuggingFace", source.repo, source.revision, *only])[:16]
     program = MIRROR_PROGRAM if source.endpoint or source.mirrors else PROGRAM
     # The library's own transfer does not ask the program before it connects.
     mirror = {"HF_ENDPOINT": source.endpoint, "HF_HUB_DISABLE_XET": "1"} if source.endpoint else {}
@@ -237,7 +251,7 @@ def _other(
     claim: str = "",
 ) -> Source:
     """Return a source of the program that is not for the Hugging Face hub."""
-    artifact = _digest(content)
+    artifact = digest(content)[:16]
     return Source(
         name=name,
         size_gib=size_gib or 0,
@@ -259,5 +273,48 @@ def _text(described: Object | tuple[str, ...]) -> str:
     return msgspec.json.encode(described, order="sorted").decode()
 
 
-def _digest(content: object) -> str:
-    return hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()[:16]
+def digest(content: object) -> str:
+    """Return the hash of some content."""
+    return hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
+
+
+_REPORT = re.compile(r"(?P<bytes>[0-9]{1,18}) bytes in (?P<files>[0-9]{1,9}) files")
+_JOB_NAME = "batch.kubernetes.io/job-name"
+
+
+def recorded(cache: ModelCache, source: Source) -> CacheEstimate | None:
+    """Return the estimate that the status has for a source without a size."""
+    estimate = cache.status.estimate
+    known = estimate is not None and estimate.artifact == source.artifact
+    return estimate if known and not source.size_gib else None
+
+
+def reported(source: Source, job: Object, pods: Iterable[Object]) -> CacheEstimate | str | None:
+    """Return the estimate that a Job's pod ended with; why there is none; None if none has ended so."""
+    for pod in pods:
+        if pod["metadata"].get("labels", {}).get(_JOB_NAME) != job["metadata"]["name"]:
+            continue
+        for container in get_list(pod, "status", "containerStatuses"):
+            ended = get_map(container, "state", "terminated")
+            lines = str(ended.get("message", "")).splitlines() or [""]
+            found = _REPORT.fullmatch(lines[-1])
+            if ended.get("exitCode") == MEASURED and found:
+                return _estimate(source, int(found["bytes"]), int(found["files"]))
+    return None
+
+
+def wire(estimate: CacheEstimate) -> Object:
+    """Return the entry of the status."""
+    return {"sizeGiB": estimate.size_gib, "artifact": estimate.artifact, "message": estimate.message}
+
+
+def _estimate(source: Source, size: int, files: int) -> CacheEstimate | str:
+    gib = size * 11 // (10 * _GIB) + 1
+    if gib > LARGEST_GIB:
+        return f"{source.name} reports {size / _GIB:.0f} GiB, and a volume has at most {LARGEST_GIB}"
+    counted = "1 file" if files == 1 else f"{files} files"
+    return CacheEstimate(
+        size_gib=gib,
+        artifact=source.artifact,
+        message=f"estimated: {source.name} reports {size / _GIB:.1f} GiB in {counted}",
+    )

@@ -16,7 +16,7 @@ from modelplane.api.conditions.reasons import CloudClusterReason as Reason
 from modelplane.api.listing import in_order, listing
 from modelplane.api.meta import Object
 from modelplane.compose import guards
-from modelplane.compose.clouds.provider import Provider
+from modelplane.compose.clouds.kinds import Provider
 from modelplane.compose.clouds.recipe import Recipe
 from modelplane.compose.clouds.site import ACCOUNT_KEY, Site, Waiting
 from modelplane.compose.composition import Composition, Desired, Keep, Request, Requirement, Unknown, keep_all
@@ -26,7 +26,6 @@ from modelplane.compose.readiness import condition_of
 
 DEFINITION_KEY = "definition-"
 """Prefix of the keys of the requirements for definitions; the provider's package follows."""
-
 
 _OF_ONE_REQUEST = re.compile(
     r'("?((request|correlation|operation|trace)[ _]?id|timestamp)"?: ?"?'
@@ -73,7 +72,10 @@ def _account(recipe: Recipe, cluster: Any) -> Requirement:
 def compose(recipe: Recipe, request: Request[Any, Any]) -> Composition:
     """Compose a cluster; in doubt, keep every resource as it is."""
     site: Site[Any] = Site(request)
-    condition = _not_installed(recipe, request) or _invalid(recipe, site)
+    condition = _not_installed(recipe, request)
+    if condition is None and (problems := list(recipe.problems(site))):
+        message = in_order(problems, separator="; ")
+        condition = false(Type.CLUSTER_READY, Reason.INVALID_SETTINGS, message)
     if condition is not None:
         return _composition(recipe, site, keep_all(request.observed), condition)
     composed = [part for compose_part in recipe.parts for part in compose_part(site)]
@@ -120,13 +122,6 @@ def _not_installed(recipe: Recipe, request: Request[Any, Any]) -> Condition | No
         f"{'package' if len(missing) == 1 else 'packages'} {listing(missing)}"
     )
     return false(Type.CLUSTER_READY, Reason.PROVIDER_NOT_INSTALLED, message)
-
-
-def _invalid(recipe: Recipe, site: Site[Any]) -> Condition | None:
-    found = list(recipe.problems(site))
-    return (
-        false(Type.CLUSTER_READY, Reason.INVALID_SETTINGS, in_order(found, separator="; ")) if found else None
-    )
 
 
 def _progress(

@@ -3,6 +3,9 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Protocol, TypeVar
 
+import msgspec
+
+from modelplane.api import labels
 from modelplane.api.clouds.cloud_cluster import PoolRole
 from modelplane.api.fields.cluster.node_pools import NodePool, NodeTaint, NodeTaintEffect
 
@@ -24,66 +27,18 @@ EFFECTS: Final = {
 """Effects of taints, as clouds write them. Source: GKE API, ``NodeTaint.Effect``; EKS API, ``Taint``."""
 
 
-def at_first(for_provider: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the field for values that only the first version of a resource has; none if there are none."""
-    return {"initProvider": for_provider} if for_provider else {}
-
-
-def taints(listed: Iterable[NodeTaint]) -> list[dict[str, str]]:
-    """Return taints in the form of a cloud."""
-    return [{"key": taint.key, "value": taint.value, "effect": EFFECTS[taint.effect]} for taint in listed]
-
-
-class _NamedPool(Protocol):
+class _Pool(Protocol):
     @property
     def name(self) -> str: ...
 
-
-Pool = TypeVar("Pool", bound=_NamedPool)
-
-
-class _SystemPool(Protocol):
     @property
-    def min_node_count(self) -> int: ...
+    def role(self) -> PoolRole: ...
 
     @property
-    def max_node_count(self) -> int: ...
+    def gpu(self) -> Any: ...
 
-
-def system_pool(
-    given: Iterable[Pool], make: Callable[..., Pool], settings: _SystemPool, **machine: Any
-) -> Pool:
-    """Return the system pool: the given one of that name, or else that of the settings.
-
-    ``make`` is the type of the pools, and ``machine`` has its fields for the machines.
-    """
-    for pool in given:
-        if pool.name == SYSTEM:
-            return pool
-    fewest, most = settings.min_node_count, settings.max_node_count
-    sizes = {"node_count": fewest, "min_node_count": fewest, "max_node_count": most}
-    return make(name=SYSTEM, role=PoolRole.SYSTEM, **sizes, **machine)
-
-
-def with_system(system: Pool, given: tuple[Pool, ...]) -> tuple[Pool, ...]:
-    """Return the pools of a cluster, with the system pool first unless it is one of them."""
-    return given if system in given else (system, *given)
-
-
-def others(given: Iterable[Pool]) -> tuple[Pool, ...]:
-    """Return the pools that are not the system pool."""
-    return tuple(pool for pool in given if pool.name != SYSTEM)
-
-
-def system_problems(pool: _SystemPool) -> Iterator[str]:
-    """Yield what is wrong with the settings of a system pool."""
-    if pool.min_node_count > pool.max_node_count:
-        yield "systemPool: minNodeCount is greater than maxNodeCount"
-
-
-class _BoundedPool(Protocol):
     @property
-    def name(self) -> str: ...
+    def taints(self) -> tuple[NodeTaint, ...]: ...
 
     @property
     def node_count(self) -> int: ...
@@ -95,7 +50,54 @@ class _BoundedPool(Protocol):
     def max_node_count(self) -> int | None: ...
 
 
-def first_size_problems(pools: Iterable[_BoundedPool]) -> Iterator[str]:
+def label_and_taint(pool: _Pool) -> tuple[dict[str, str], tuple[NodeTaint, ...]]:
+    """Return the labels and the taints of the nodes of a pool."""
+    if pool.role is not PoolRole.GPU or pool.gpu is None:
+        return {labels.POOL: pool.name}, pool.taints
+    return {labels.POOL: pool.name, labels.GPU: pool.gpu.accelerator_type}, (GPU_TAINT, *pool.taints)
+
+
+def at_first(for_provider: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the field for values that only the first version of a resource has; none if there are none."""
+    return {"initProvider": for_provider} if for_provider else {}
+
+
+def taints(listed: Iterable[NodeTaint]) -> list[dict[str, str]]:
+    """Return taints in the form of a cloud."""
+    return [{"key": taint.key, "value": taint.value, "effect": EFFECTS[taint.effect]} for taint in listed]
+
+
+Pool = TypeVar("Pool", bound=_Pool)
+
+
+def system_pool(given: Iterable[Pool], make: Callable[..., Pool], settings: Any) -> Pool:
+    """Return the system pool: the given one of that name, or else that of the settings.
+
+    ``make`` is the type of the pools, which have every field of the settings.
+    """
+    from_settings = {"node_count": settings.min_node_count, **msgspec.structs.asdict(settings)}
+    made = make(name=SYSTEM, role=PoolRole.SYSTEM, **from_settings)
+    return next((pool for pool in given if pool.name == SYSTEM), made)
+
+
+def with_system(given: tuple[Pool, ...], make: Callable[..., Pool], settings: Any) -> tuple[Pool, ...]:
+    """Return the pools of a cluster, with the system pool first unless it is one of them."""
+    system = system_pool(given, make, settings)
+    return given if system in given else (system, *given)
+
+
+def others(given: Iterable[Pool]) -> tuple[Pool, ...]:
+    """Return the pools that are not the system pool."""
+    return tuple(pool for pool in given if pool.name != SYSTEM)
+
+
+def system_problems(pool: Any) -> Iterator[str]:
+    """Yield what is wrong with the settings of a system pool."""
+    if pool.min_node_count > pool.max_node_count:
+        yield "systemPool: minNodeCount is greater than maxNodeCount"
+
+
+def first_size_problems(pools: Iterable[_Pool]) -> Iterator[str]:
     """Yield the pools whose first size is their minimum, and greater than their maximum."""
     for pool in pools:
         most = pool.max_node_count

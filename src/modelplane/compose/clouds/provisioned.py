@@ -89,8 +89,8 @@ def _problems(
 
 
 def _recipe_fields(recipe: Recipe, pool: NodePool, class_: InferenceClass) -> Mapping[str, Any] | None:
-    provisioning = class_.spec.provisioning
-    return None if provisioning is None else recipe.pool(pool, provisioning)
+    of_class = getattr(class_.spec.provisioning, recipe.settings, None)
+    return None if of_class is None else recipe.pool(pool, of_class)
 
 
 def _pool(recipe: Recipe, pool: NodePool, class_: InferenceClass) -> dict[str, Any]:

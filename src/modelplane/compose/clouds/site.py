@@ -13,7 +13,7 @@ from modelplane.api import labels
 from modelplane.api.clouds.cloud_settings import Credentials
 from modelplane.api.meta import Object, ObjectMeta
 from modelplane.api.names import MAX_LENGTH, child_name
-from modelplane.compose.clouds.provider import ManagedKind
+from modelplane.compose.clouds.kinds import ManagedKind
 from modelplane.compose.composition import Desired, Request
 from modelplane.compose.readiness import is_ready
 
@@ -60,14 +60,14 @@ class Site(msgspec.Struct, Generic[Owner], frozen=True):
         owner: Owner = self.request.owner
         return owner
 
-    @property
-    def credentials(self) -> Credentials:
-        """The provider configuration that every resource names."""
-        return self.owner.spec.credentials or Credentials()
-
     def name(self, *parts: str, limit: int = MAX_LENGTH) -> str:
         """Return the name of a resource of the cluster."""
         return child_name(self.owner.metadata.name, *parts, limit=limit)
+
+    @property
+    def kubeconfig_secret(self) -> str:
+        """The name of the Secret with the kubeconfig."""
+        return self.name("kubeconfig")
 
     def unique_name(self, *parts: str, limit: int = MAX_LENGTH) -> str:
         """Return a name for a resource that shares its names with clusters of other namespaces."""
@@ -101,7 +101,7 @@ class Site(msgspec.Struct, Generic[Owner], frozen=True):
         ``name`` is for a resource whose name is not made from its key, ``external_name`` for one that the
         cloud calls by another name. ``spec`` has fields beside ``forProvider``.
         """
-        credentials = self.credentials
+        credentials = self.owner.spec.credentials or Credentials()
         metadata: dict[str, Any] = {
             "name": name or self.name(key),
             "namespace": self.owner.metadata.namespace,

@@ -1,13 +1,13 @@
 """Table of the clouds that are composed: one row each."""
 
 from modelplane.api.clouds.cluster_origin import Source
-from modelplane.compose.clouds.aks.recipe import RECIPE as AKS
-from modelplane.compose.clouds.eks.recipe import RECIPE as EKS
-from modelplane.compose.clouds.gke.recipe import RECIPE as GKE
-from modelplane.compose.clouds.nebius.recipe import RECIPE as NEBIUS
-from modelplane.compose.clouds.provider import Account
+from modelplane.compose.clouds.aks import RECIPE as AKS
+from modelplane.compose.clouds.eks import RECIPE as EKS
+from modelplane.compose.clouds.gke import RECIPE as GKE
+from modelplane.compose.clouds.kinds import Account
+from modelplane.compose.clouds.nebius import RECIPE as NEBIUS
 from modelplane.compose.clouds.recipe import Recipe
-from modelplane.compose.clouds.vultr.recipe import RECIPE as VULTR
+from modelplane.compose.clouds.vultr import RECIPE as VULTR
 
 _ROWS = (
     GKE,

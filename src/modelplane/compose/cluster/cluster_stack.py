@@ -11,7 +11,7 @@ from modelplane.api.clouds.cluster_origin import Source
 from modelplane.api.clouds.serving_stack import KEY, ServingStack, name_stack
 from modelplane.api.conditions.reasons import ServingStackCondition, ServingStackReason
 from modelplane.api.fields.cluster.stack_components import ComponentName, ServingProfile
-from modelplane.api.fields.pods.serving_backend import ServingBackend
+from modelplane.api.fields.pods.engines import ServingBackend
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.inference_cluster import ServingStack as Settings
 from modelplane.api.kinds import kind_of
@@ -20,8 +20,8 @@ from modelplane.api.meta import SYSTEM_NAMESPACE, Object
 from modelplane.api.rejected import Rejected
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.api.schema.untyped import get_list, get_map
-from modelplane.compose.clouds.inside import Inside
 from modelplane.compose.clouds.provisioned import recipe_of
+from modelplane.compose.clouds.recipe import Inside
 from modelplane.compose.clouds.site import Site
 from modelplane.compose.cluster.cluster_facts import ClusterRequest
 from modelplane.compose.cluster.cluster_kubeconfig import kubeconfig_reference
@@ -61,7 +61,7 @@ def asked(request: ClusterRequest, provisioned: Desired | None, *, is_running: b
     """
     observed = request.observed.get(KEY)
     settings = request.owner.spec.serving_stack
-    secrets = _secrets(request) or _secrets_of(observed)
+    secrets = _secrets(request) or list(get_list(observed, "spec", "secrets"))
     if observed is None and not (is_running and _is_open(request)):
         return None
     is_off = settings.profile is ServingProfile.NONE and not settings.components
@@ -76,7 +76,10 @@ def _is_open(request: ClusterRequest) -> bool:
     settings = request.owner.spec.serving_stack
     if settings.profile is ServingProfile.NONE:
         return any(component.enabled for component in settings.components)
-    return request.unknown(cluster_gateway.KEY) is None and not _has_own_gateway(request)
+    return request.unknown(cluster_gateway.KEY) is None and not any(
+        cluster_gateway.address(item) and not cluster_gateway.is_ours(item)
+        for item in request.found(cluster_gateway.KEY)
+    )
 
 
 def _inside(request: ClusterRequest, provisioned: Desired | None) -> Inside:
@@ -117,11 +120,7 @@ def _stack(
         spec["components"] = components
     if root := _DRIVER_ROOTS.get(cluster.spec.cluster.source):
         spec["nvidiaDriverRoot"] = root
-    metadata = {
-        "name": name_stack(name),
-        "namespace": SYSTEM_NAMESPACE,
-        "labels": {labels.CLUSTER: name},
-    }
+    metadata = {"name": name_stack(name), "namespace": SYSTEM_NAMESPACE, "labels": {labels.CLUSTER: name}}
     manifest = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": metadata, "spec": spec}
     return Desired(KEY, manifest, when_condition(READY))
 
@@ -144,14 +143,6 @@ def _values(values: Mapping[str, Any]) -> dict[str, Any]:
     return {"values": dict(values)} if values else {}
 
 
-def _has_own_gateway(request: ClusterRequest) -> bool:
-    """Return True if a cluster has a gateway with an address that no stack made."""
-    return any(
-        cluster_gateway.address(item) and not cluster_gateway.is_ours(item)
-        for item in request.found(cluster_gateway.KEY)
-    )
-
-
 def _secrets(request: ClusterRequest) -> list[dict[str, Any]]:
     """Return the Secrets for access to the cluster; empty while there is no kubeconfig."""
     origin = request.owner.spec.cluster
@@ -161,12 +152,7 @@ def _secrets(request: ClusterRequest) -> list[dict[str, Any]]:
     if isinstance(reference, Rejected):
         return []
     secrets = [
-        {
-            "type": "Kubeconfig",
-            "name": reference.name,
-            "key": reference.key,
-            "namespace": reference.namespace,
-        }
+        {"type": "Kubeconfig", "name": reference.name, "key": reference.key, "namespace": reference.namespace}
     ]
     if identity := reference.identity:
         secrets.append(
@@ -178,10 +164,6 @@ def _secrets(request: ClusterRequest) -> list[dict[str, Any]]:
             }
         )
     return secrets
-
-
-def _secrets_of(stack: Object | None) -> list[dict[str, Any]]:
-    return list(get_list(stack, "spec", "secrets"))
 
 
 def gateway_address(stack: Object | None) -> str:

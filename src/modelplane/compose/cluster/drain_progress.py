@@ -1,6 +1,6 @@
 """Progress of the drain of a cluster or of its pools, as its InferenceCluster reports it.
 
-The replicas move as their ModelDeployments decide (``scheduler.drain``); nothing here moves one.
+The replicas move as their ModelDeployments decide (``scheduler.existing.drain``); nothing here moves one.
 """
 
 from collections import Counter

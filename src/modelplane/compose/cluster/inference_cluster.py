@@ -26,19 +26,16 @@ from modelplane.api.rejected import Rejected
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose import guards
 from modelplane.compose.clouds import provisioned
-from modelplane.compose.cluster import cluster_stack, drain_progress, mutual_tls_phase, noticed_nodes
-from modelplane.compose.cluster.capacity import live_capacity
+from modelplane.compose.cluster import (
+    cluster_stack,
+    drain_progress,
+    live_capacity,
+    mutual_tls_phase,
+    noticed_nodes,
+)
 from modelplane.compose.cluster.cluster_facts import ClusterRequest
 from modelplane.compose.cluster.reachability import reported
-from modelplane.compose.composition import (
-    Composition,
-    Desired,
-    Keep,
-    Requirement,
-    Silence,
-    Unknown,
-    keep_all,
-)
+from modelplane.compose.composition import Composition, Desired, Keep, Requirement, Silence, Unknown, keep_all
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.definition_owner import CRD_API_VERSION
 from modelplane.compose.deployment import lost_replicas
@@ -211,7 +208,12 @@ def _silence(request: ClusterRequest) -> Silence | None:
 
     The status keeps the time at which it stopped answering until it answers again.
     """
-    found = request.facts.silence or _unobserved(request)
+    found = request.facts.silence
+    gateway = request.required.get(cluster_gateway.KEY, Unknown("not fetched yet"))
+    if found is None and isinstance(gateway, Unknown):
+        found = Silence(gateway.cause, gateway.since)
+    elif found is None and request.owner.status.capabilities is None and (unknown := _unknown(request)):
+        found = Silence(unknown.cause)
     if found is None:
         name = request.owner.metadata.name
         found = reported(guards.users(kind_name(ModelReplica), request)).get(name)
@@ -219,14 +221,6 @@ def _silence(request: ClusterRequest) -> Silence | None:
         return None
     known = request.owner.status.unreachable_since
     return Silence(found.cause, msgspec.to_builtins(known) if known else found.since)
-
-
-def _unobserved(request: ClusterRequest) -> Silence | None:
-    found = request.required.get(cluster_gateway.KEY, Unknown("not fetched yet"))
-    if isinstance(found, Unknown):
-        return Silence(found.cause, found.since)
-    unknown = _unknown(request) if request.owner.status.capabilities is None else None
-    return Silence(unknown.cause) if unknown else None
 
 
 def _unknown(request: ClusterRequest) -> Unknown | None:

@@ -13,13 +13,13 @@ import msgspec
 
 from modelplane.api.conditions.reasons import InferenceClusterCondition as Type
 from modelplane.api.conditions.reasons import InferenceClusterReason as Reason
-from modelplane.api.fields.cluster.eviction_notices import MAX_NOTICES, EvictionNotice
+from modelplane.api.fields.cluster.node_pools import MAX_NOTICES, EvictionNotice
 from modelplane.api.fields.cluster.usable_capacity import CapacitySource
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.listing import in_order, number_of
-from modelplane.compose.cluster.capacity.capacity_facts import NodeFacts, facts_of
-from modelplane.compose.cluster.capacity.live_capacity import NODES, UNREADABLE, Report
+from modelplane.compose.cluster.capacity_facts import facts_of
 from modelplane.compose.cluster.cluster_facts import ClusterRequest
+from modelplane.compose.cluster.live_capacity import NODES, UNREADABLE, Report
 from modelplane.compose.composition import Requirement
 from modelplane.compose.conditions import Condition, false, true
 
@@ -96,7 +96,7 @@ def _notices(request: ClusterRequest, now: dt.datetime) -> tuple[EvictionNotice,
     before = {notice.node: notice for notice in request.owner.status.eviction_notices}
     spot = {pool.name: pool.spot for pool in request.owner.spec.node_pools}
     found = []
-    for node in _nodes(request):
+    for node in facts_of(request.found(NODES)):
         if node.notice is None or node.pool not in spot:
             continue
         noticed = before[node.name].noticed_at if node.name in before else now
@@ -111,10 +111,6 @@ def _notices(request: ClusterRequest, now: dt.datetime) -> tuple[EvictionNotice,
             )
         )
     return tuple(sorted(found, key=lambda notice: (notice.deadline, notice.node))[:MAX_NOTICES])
-
-
-def _nodes(request: ClusterRequest) -> Sequence[NodeFacts]:
-    return facts_of(request.found(NODES))
 
 
 def _time(text: str) -> dt.datetime | None:
@@ -136,7 +132,7 @@ def _until(
     """Return the time until which a spot pool is blocked; one that is past if it is not."""
     ends = [known or now, *(notice.noticed_at + BLOCKED for notice in notices if notice.pool == pool)]
     if not request.unknown(NODES):
-        there = {node.name for node in _nodes(request)}
+        there = {node.name for node in facts_of(request.found(NODES))}
         before = request.owner.status.eviction_notices
         ends += [now + BLOCKED for notice in before if notice.pool == pool and notice.node not in there]
     return max(ends)

@@ -74,16 +74,12 @@ def reported(replicas: Iterable[Mapping[str, Any]]) -> dict[str, Silence]:
 def reported_by(replica: Mapping[str, Any]) -> Silence | None:
     """Return the connection error that a ModelReplica reports; None if its cluster answers."""
     accepted = condition_of(replica, ModelReplicaCondition.MODEL_ACCEPTED)
-    if accepted.get("reason") != ModelReplicaReason.CLUSTER_UNREACHABLE or _left(replica):
+    if accepted.get("reason") != ModelReplicaReason.CLUSTER_UNREACHABLE:
+        return None
+    # A replica that is leaving or paused is no longer composed: its report may be old.
+    if "deletionTimestamp" in replica["metadata"] or replica["spec"].get("draining"):
+        return None
+    if condition_of(replica, SYNCED).get("reason") == SyncedReason.RECONCILE_PAUSED:
         return None
     cause = str(accepted["message"]).partition(_UNREACHABLE)[2]
     return Silence(cause, str(accepted.get("lastTransitionTime", "")))
-
-
-def _left(replica: Mapping[str, Any]) -> bool:
-    """Return True if a replica is leaving or paused, and so no longer composed: its report may be old."""
-    return bool(
-        "deletionTimestamp" in replica["metadata"]
-        or replica["spec"].get("draining")
-        or condition_of(replica, SYNCED).get("reason") == SyncedReason.RECONCILE_PAUSED
-    )

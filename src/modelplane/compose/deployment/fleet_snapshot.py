@@ -11,29 +11,34 @@ from msgspec.structs import replace
 from modelplane import scheduler
 from modelplane.api import labels, money
 from modelplane.api.conditions.reasons import InferenceClusterCondition, InferenceClusterReason
+from modelplane.api.conditions.reasons import ModelReplicaCondition as Type
+from modelplane.api.conditions.reasons import ModelReplicaReason as Reason
 from modelplane.api.fields.cluster.devices import Device, DeviceAttribute
 from modelplane.api.fields.cluster.drain_settings import Cordon
 from modelplane.api.fields.deployment.placement_settings import PlacementSettings
-from modelplane.api.fields.pods.pod_scheduler import PodScheduler
-from modelplane.api.fields.pods.serving_backend import ServingBackend
+from modelplane.api.fields.pods.engines import ServingBackend
 from modelplane.api.inference_cluster import Capabilities, GPUPool, InferenceCluster
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import Engine, Member, ModelDeployment, ReplicaTemplate
-from modelplane.api.model_replica import ModelReplica, PlacedEngine, PlacedMember
+from modelplane.api.model_replica import ModelReplica, PlacedMember
 from modelplane.api.schema.decode import InvalidObject, convert, decode_as
-from modelplane.compose.cluster.capacity import capacity_status
+from modelplane.compose.cluster import capacity_status
 from modelplane.compose.cluster.reachability import reported, reported_by
-from modelplane.compose.conditions import READY
-from modelplane.compose.deployment.rollout.rollout_order import is_surge, is_updating
+from modelplane.compose.conditions import READY, SYNCED
+from modelplane.compose.deployment.rollout_order import is_surge, is_updating
 from modelplane.compose.memo import per_version
 from modelplane.compose.readiness import condition_of, holds
-from modelplane.compose.replica import pod_policy, unwritten_replicas
+from modelplane.compose.replica import pod_policy
 
 _STARTS_WITHIN: Final = timedelta(minutes=30)
 """Time within which a replica that ever becomes ready does: a cold start with a download."""
 
 WITHDRAWN_WITHIN: Final = timedelta(seconds=60)
 """Time before a node is gone at which its replica is withdrawn: requests in progress end in it."""
+
+_ALWAYS: Final = "0"
+_NEVER: Final = "1"
+"""A text that sorts before every time, and after ``_ALWAYS``."""
 
 
 @per_version
@@ -51,8 +56,7 @@ def cluster(found: Mapping[str, Any]) -> scheduler.Cluster:
 
 def described(source: InferenceCluster) -> scheduler.Cluster:
     """Return an InferenceCluster in the scheduler's types."""
-    status = source.status
-    why = _not_ready(source)
+    status, why = source.status, _not_ready(source)
     classes = {node_pool.name: node_pool.class_name for node_pool in source.spec.node_pools}
     cordons = {tainted.pool: source.cordon(tainted.pool) for tainted in source.spec.pool_taints}
     return scheduler.Cluster(
@@ -74,22 +78,6 @@ def described(source: InferenceCluster) -> scheduler.Cluster:
         max_moving=source.spec.drain.max_moving,
         max_moving_in_fleet=source.spec.drain.max_moving_in_fleet,
     )
-
-
-def backend(found: Mapping[str, Any]) -> ServingBackend:
-    """Return what runs the pods of new replicas on an InferenceCluster; the default if it is unreadable."""
-    try:
-        return decode_as(InferenceCluster, found).spec.serving_stack.backend
-    except InvalidObject:
-        return ServingBackend.MODELPLANE
-
-
-def pod_scheduler(found: Mapping[str, Any]) -> PodScheduler | None:
-    """Return the scheduler of pods of new replicas on an InferenceCluster; None if it is unreadable."""
-    try:
-        return decode_as(InferenceCluster, found).spec.pod_scheduler
-    except InvalidObject:
-        return None
 
 
 def clusters(
@@ -155,7 +143,7 @@ def _not_ready(source: InferenceCluster) -> str:
 
 @lru_cache(maxsize=64)
 def _capabilities(found: Capabilities | None, backend: ServingBackend) -> scheduler.Capabilities:
-    known = {} if found is None else msgspec.structs.asdict(found)
+    known = msgspec.structs.asdict(found) if found else {}
     return scheduler.Capabilities(**known, needs_llm_inference_service=backend is ServingBackend.KSERVE)
 
 
@@ -182,8 +170,7 @@ def pool(source: GPUPool, cordon: Cordon = Cordon.NONE, class_name: str = "") ->
 
 
 def _prices(pool: GPUPool) -> tuple[str, tuple[int, ...]]:
-    pricing = pool.pricing
-    if pricing is None:
+    if (pricing := pool.pricing) is None:
         return "", ()
     return pricing.currency, tuple(
         pricing.find_price_per_hour(device.name, spot=pool.spot) or 0 for device in pool.devices
@@ -193,8 +180,7 @@ def _prices(pool: GPUPool) -> tuple[str, tuple[int, ...]]:
 @lru_cache(maxsize=4096)
 def _devices(encoded: bytes) -> tuple[scheduler.Device, ...]:
     """Return the same devices for the same content: the pools of one class share them."""
-    devices = convert(msgspec.json.decode(encoded), tuple[Device, ...])
-    return tuple(map(device, devices))
+    return tuple(map(device, convert(msgspec.json.decode(encoded), tuple[Device, ...])))
 
 
 def device(source: Device) -> scheduler.Device:
@@ -213,11 +199,8 @@ def device(source: Device) -> scheduler.Device:
 def _attribute(value: DeviceAttribute) -> scheduler.AttributeValue:
     if value.version is not None:
         return scheduler.Version(value.version)
-    if value.boolean is not None:
-        return value.boolean
-    if value.integer is not None:
-        return value.integer
-    return value.string or ""
+    plain = (value.boolean, value.integer, value.string)
+    return next((found for found in plain if found is not None), "")
 
 
 def replica(found: Mapping[str, Any]) -> scheduler.Replica:
@@ -231,7 +214,24 @@ def replica(found: Mapping[str, Any]) -> scheduler.Replica:
 @per_version
 def _replica(found: Mapping[str, Any]) -> tuple[scheduler.Replica, str]:
     """Return a replica, and the time before which one that is stuck holds nothing."""
-    return _decoded(found), unwritten_replicas.since(found)
+    return _decoded(found), _unwritten_since(found)
+
+
+def _unwritten_since(found: Mapping[str, Any]) -> str:
+    """Return the time before which a replica must be stuck to hold nothing; empty if it holds its devices.
+
+    It holds nothing if it is known that no engine of it is on its cluster, and that none can be written
+    there: the namespace is not for it and nobody may ever label it, or each attempt has failed for as long as
+    any start takes.
+    """
+    accepted, ready = condition_of(found, Type.MODEL_ACCEPTED), condition_of(found, Type.MODEL_READY)
+    if ready.get("reason") != Reason.WAITING_FOR_MODEL or ready.get("status") != "False":
+        return ""
+    if accepted.get("reason") in {Reason.NAMESPACE_NOT_LABELED, Reason.NAMESPACE_TERMINATING}:
+        return _ALWAYS
+    is_failing = condition_of(found, SYNCED).get("status") == "False"
+    is_refused = is_failing and accepted.get("reason") == Reason.DEPLOYING
+    return str(found["metadata"].get("creationTimestamp", "")) if is_refused else ""
 
 
 def _decoded(found: Mapping[str, Any]) -> scheduler.Replica:
@@ -241,6 +241,7 @@ def _decoded(found: Mapping[str, Any]) -> scheduler.Replica:
         condition.type == READY and condition.status == "True" for condition in source.status.conditions
     )
     evicted = source.status.eviction
+    index = source.metadata.labels.get(labels.REPLICA_INDEX, "")
     return scheduler.Replica(
         namespace=source.metadata.namespace,
         name=source.metadata.name,
@@ -248,8 +249,11 @@ def _decoded(found: Mapping[str, Any]) -> scheduler.Replica:
         deployment_uid=owner.uid if owner else "",
         deployment_name=source.metadata.labels.get(labels.DEPLOYMENT, ""),
         cluster=source.spec.cluster_name,
-        index=_index(source),
-        engines=tuple(_placed_engine(engine) for engine in source.spec.engines),
+        index=int(index) if index.isdecimal() else 0,
+        engines=tuple(
+            scheduler.PlacedEngine(engine.name, engine.copies, tuple(map(_placed_member, engine.members)))
+            for engine in source.spec.engines
+        ),
         ready=ready,
         unreachable=f"unreachable: {silence.cause}" if (silence := reported_by(found)) else "",
         deleting=bool(source.metadata.deletion_timestamp),
@@ -269,7 +273,7 @@ def without_devices(found: Mapping[str, Any], before: str) -> scheduler.Replica:
     ``before``: see ``stuck_before``. Raises ``InvalidObject``.
     """
     known, since = _replica(found)
-    return replace(known, engines=()) if since and since < (before or unwritten_replicas.NEVER) else known
+    return replace(known, engines=()) if since and since < (before or _NEVER) else known
 
 
 def _time(at: datetime | None) -> str:
@@ -285,16 +289,6 @@ def stuck_before(now: datetime | None) -> str:
 def evicted_before(now: datetime | None) -> str:
     """Return the time before which a node is gone so soon that its replica is withdrawn; empty if unknown."""
     return (now + WITHDRAWN_WITHIN).isoformat() if now else ""
-
-
-def _index(source: ModelReplica) -> int:
-    text = source.metadata.labels.get(labels.REPLICA_INDEX, "")
-    return int(text) if text.isdecimal() else 0
-
-
-def _placed_engine(engine: PlacedEngine) -> scheduler.PlacedEngine:
-    members = tuple(_placed_member(member) for member in engine.members)
-    return scheduler.PlacedEngine(engine.name, engine.copies, members)
 
 
 def _placed_member(member: PlacedMember) -> scheduler.PlacedMember:

@@ -17,7 +17,7 @@ from modelplane.api.conditions.reasons import ModelDeploymentReason as Reason
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.compose.cluster.cluster_facts import ClusterRequest
 from modelplane.compose.conditions import Condition, false, true
-from modelplane.compose.deployment.deployment_facts import DeploymentRequest
+from modelplane.compose.facts import DeploymentRequest
 from modelplane.compose.readiness import condition_of
 from modelplane.deciders.cluster_health import State, Watched
 
@@ -37,10 +37,10 @@ def situation(
         item["metadata"]["name"]: condition_of(item, InferenceClusterCondition.REACHABLE)
         for item in request.found("clusters")
     }
-    as_seen = (
+    as_seen = tuple(
         seen(cluster, said.get(cluster.name, {}), watched.lost.get(cluster.name)) for cluster in clusters
     )
-    return tuple(as_seen), replace(deployment, failover=True)
+    return as_seen, replace(deployment, failover=True)
 
 
 def seen(cluster: scheduler.Cluster, condition: Mapping[str, Any], lost: str | None) -> scheduler.Cluster:
@@ -106,10 +106,9 @@ def status(request: DeploymentRequest) -> dict[str, Any]:
     watched = request.facts.watched
     if request.owner.spec.failover is None or watched is None or not (watched.lost or watched.paused):
         return {}
-    told: dict[str, Any] = {
-        "lostClusters": [{"name": name, "cause": cause} for name, cause in sorted(watched.lost.items())]
-    }
-    return {"failover": {**told, "paused": watched.paused} if watched.paused else told}
+    lost = [{"name": name, "cause": cause} for name, cause in sorted(watched.lost.items())]
+    paused = {"paused": watched.paused} if watched.paused else {}
+    return {"failover": {"lostClusters": lost, **paused}}
 
 
 def reported(owner: ModelDeployment) -> Watched:

@@ -6,6 +6,7 @@ send it no more requests, and then it is deleted.
 """
 
 from collections.abc import Iterator
+from datetime import datetime
 
 from msgspec.structs import replace
 
@@ -30,23 +31,27 @@ from modelplane.compose.composition import (
     keep_all,
 )
 from modelplane.compose.conditions import READY, Condition, false, true
-from modelplane.compose.deployment import fleet_snapshot, lost_replicas, placement_status, preferred
-from modelplane.compose.deployment.deployment_facts import DeploymentRequest
-from modelplane.compose.deployment.plan_slots import Plans, SlotPlan, plan_slots
-from modelplane.compose.deployment.replica_lifecycle import Action, Phase
-from modelplane.compose.deployment.rollout import stable_template
-from modelplane.compose.deployment.rollout.canary import Canary, canary, has_revision
-from modelplane.compose.deployment.rollout.demands import explain_blocked, list_demands
-from modelplane.compose.deployment.rollout.revisions import revisions
-from modelplane.compose.deployment.rollout.rollout_order import has_template, is_surge
-from modelplane.compose.deployment.rollout.rollout_progress import progress
-from modelplane.compose.deployment.slots import list_policy, list_slots
+from modelplane.compose.deployment import (
+    fleet_snapshot,
+    lost_replicas,
+    placement_status,
+    preferred,
+    scheduler_quotas,
+)
+from modelplane.compose.deployment.canary import Canary, canary, has_revision
+from modelplane.compose.deployment.demands import explain_blocked, list_demands, stable_requirements
+from modelplane.compose.deployment.replica_lifecycle import Action, Phase, Plans, SlotPlan, plan_slots
+from modelplane.compose.deployment.revisions import revisions
+from modelplane.compose.deployment.rollout_order import has_template, is_surge, list_replicas
+from modelplane.compose.deployment.rollout_progress import progress
 from modelplane.compose.deployment.standby import standby
-from modelplane.compose.deployment.wanted_replicas import Wanted, wanted_replicas
-from modelplane.compose.deployment.withdrawals import soonest
-from modelplane.compose.quota import priorities, scheduler_quotas
+from modelplane.compose.deployment.wanted_replicas import Wanted, list_policy, list_slots, wanted_replicas
+from modelplane.compose.facts import DeploymentRequest
 from modelplane.compose.readiness import when_condition
 from modelplane.compose.replica import engine_variables
+
+_AFTER_S = 0.1
+"""Times are compared, and the deadline itself is not before itself."""
 
 
 def requirements(deployment: ModelDeployment) -> tuple[Requirement, ...]:
@@ -56,16 +61,12 @@ def requirements(deployment: ModelDeployment) -> tuple[Requirement, ...]:
         Requirement("clusters", API_VERSION, kind_name(InferenceCluster), triggers=False),
         Requirement("replicas", API_VERSION, kind_name(ModelReplica), triggers=False),
         *preferred.requirements(deployment),
-        *stable_template.requirements(deployment),
+        *stable_requirements(deployment),
         scheduler_quotas.QUOTAS,
     ]
-    cache = deployment.replica_template().model_cache_name
-    if cache:
-        needed.append(
-            Requirement(
-                "cache", API_VERSION, kind_name(ModelCache), deployment.metadata.namespace, name=cache
-            )
-        )
+    if cache := deployment.replica_template().model_cache_name:
+        namespace = deployment.metadata.namespace
+        needed.append(Requirement("cache", API_VERSION, kind_name(ModelCache), namespace, name=cache))
     return tuple(needed)
 
 
@@ -103,7 +104,7 @@ def situation(request: DeploymentRequest) -> tuple[scheduler.Fleet, scheduler.De
     )
     known = scheduler_quotas.of_fleet(request)
     bound = scheduler.index_by_namespace(known)
-    others = priorities.others(request, bound)
+    others = scheduler_quotas.other_deployments(request, bound)
     there = scheduler.Fleet(
         clusters,
         replicas,
@@ -112,7 +113,7 @@ def situation(request: DeploymentRequest) -> tuple[scheduler.Fleet, scheduler.De
         others,
         fleet_snapshot.evicted_before(request.now),
     )
-    return there, replace(wanted, priority=priorities.of(deployment, bound))
+    return there, replace(wanted, priority=scheduler_quotas.find_priority(deployment, bound))
 
 
 def placed(request: DeploymentRequest, placement: scheduler.Placement) -> Composition:
@@ -125,15 +126,12 @@ def placed(request: DeploymentRequest, placement: scheduler.Placement) -> Compos
     plans = {plan.key: plan for plan in plan_slots(slots, list_policy(request, trial))}
     blocked = explain_blocked(request, trial, placement)
     reached = progress(request, placement, plans, trial, blocked)
-    children = (
-        *_children(request, wanted, plans),
-        *revisions(deployment, request.observed),
-    )
     scheduled = placement_status.scheduled(request, placement, blocked)
     ready, ready_condition = placement_status.ready_replicas(request, placement, slots, plans)
     staying = [assignment for assignment in placement.assignments if not assignment.leaving]
+    displaced = {(displace.namespace, displace.deployment_name) for displace in placement.displaces}
     return Composition(
-        children=children,
+        children=(*_children(request, wanted, plans), *revisions(deployment, request.observed)),
         status={
             "replicas": placement_status.counts(
                 staying, ready, sum(plan.is_updated for plan in plans.values())
@@ -154,7 +152,8 @@ def placed(request: DeploymentRequest, placement: scheduler.Placement) -> Compos
             *reached.conditions,
         ),
         again_in_s=soonest(request, reached.again_in_s),
-        wakes=_displaced(placement),
+        # The deployments whose replicas are to leave for one that is missing.
+        wakes=tuple(Reference(kind_name(ModelDeployment), *names) for names in sorted(displaced)),
         ready=scheduled.holds and ready_condition.holds,
         unsatisfied=len(staying) < deployment.spec.replicas
         or bool(placement.surge_problem)
@@ -166,10 +165,18 @@ def placed(request: DeploymentRequest, placement: scheduler.Placement) -> Compos
     )
 
 
-def _displaced(placement: scheduler.Placement) -> tuple[Reference, ...]:
-    """Return the deployments whose replicas are to leave for one that is missing."""
-    names = {(displace.namespace, displace.deployment_name) for displace in placement.displaces}
-    return tuple(Reference(kind_name(ModelDeployment), namespace, name) for namespace, name in sorted(names))
+def soonest(request: DeploymentRequest, others: float | None) -> float | None:
+    """Return the seconds until the next replica is to be withdrawn, or until the others if that is sooner."""
+    before = fleet_snapshot.evicted_before(request.now)
+    replicas = map(fleet_snapshot.replica, list_replicas(request.observed).values())
+    times = [
+        replica.evicted_at for replica in replicas if replica.evicted_at and replica.evicted_at >= before
+    ]
+    if request.now is None or not times:
+        return others
+    left = datetime.fromisoformat(min(times)) - fleet_snapshot.WITHDRAWN_WITHIN - request.now
+    own = max(left.total_seconds(), 0.0) + _AFTER_S
+    return own if others is None else min(own, others)
 
 
 def _selector(deployment: ModelDeployment) -> str:
@@ -181,8 +188,7 @@ def _replicas(request: DeploymentRequest) -> tuple[scheduler.Replica, ...]:
     trial = canary(request)
     own = {
         _full_name(child): _own_replica(request, key, child, trial)
-        for key, child in request.observed.items()
-        if child["kind"] == kind_name(ModelReplica)
+        for key, child in list_replicas(request.observed).items()
     }
     before = fleet_snapshot.stuck_before(request.now)
     others = (
@@ -226,8 +232,7 @@ def _cache(
     if unknown := request.unknown("cache"):
         message = f'cannot read ModelCache "{name}": {unknown.cause}'
         return fleet_snapshot.footprint(()), (false(type_, Reason.MODEL_CACHE_UNRESOLVED, message),)
-    found = request.found("cache")
-    footprint = fleet_snapshot.footprint(found)
+    footprint = fleet_snapshot.footprint(request.found("cache"))
     if not footprint.known:
         message = f'there is no ModelCache "{name}" in namespace "{request.owner.metadata.namespace}"'
         return footprint, (false(type_, Reason.MODEL_CACHE_NOT_FOUND, message),)
@@ -268,8 +273,7 @@ def _children(request: DeploymentRequest, wanted: Wanted, plans: Plans) -> Itera
         elif plan.action is Action.KEEP:
             yield Keep(key)
         else:
-            told = _told(child, draining=plan.action is Action.WITHDRAW)
-            yield Desired(key, told, when_condition(READY))
+            yield Desired(key, _told(child, draining=plan.action is Action.WITHDRAW), when_condition(READY))
 
 
 def _written(replica: ModelReplica, child: Object | None, plan: SlotPlan) -> Object:

@@ -8,32 +8,29 @@ from modelplane.api import money
 from modelplane.api.conditions.reasons import ModelDeploymentCondition as Type
 from modelplane.api.conditions.reasons import ModelDeploymentReason as Reason
 from modelplane.api.listing import listing
-from modelplane.compose.conditions import READY, Condition, false, true
-from modelplane.compose.deployment import fleet_snapshot
-from modelplane.compose.deployment.deployment_facts import DeploymentRequest
-from modelplane.compose.deployment.plan_slots import Plans
-from modelplane.compose.deployment.replica_lifecycle import Slot
-from modelplane.compose.deployment.rollout.rollout_order import is_draining
+from modelplane.compose.conditions import READY, Condition, false, state_unless_new, true
+from modelplane.compose.deployment import fleet_snapshot, scheduler_quotas
+from modelplane.compose.deployment.replica_lifecycle import Plans, Slot
+from modelplane.compose.deployment.rollout_order import is_draining
 from modelplane.compose.deployment.wanted_replicas import replica_key
-from modelplane.compose.quota import scheduler_quotas
+from modelplane.compose.facts import DeploymentRequest
 from modelplane.compose.readiness import condition_of, holds
 
 
 def counts(staying: Sequence[scheduler.Assignment], ready: int, updated: int) -> dict[str, int]:
     """Return the counts of replicas that stay; of those on spot pools, only if there are any."""
-    found = {"total": len(staying), "ready": ready, "updated": updated}
     on_spot = sum(bool(assignment.spot_pools) for assignment in staying)
-    return {**found, "spot": on_spot} if on_spot else found
+    spot = {"spot": on_spot} if on_spot else {}
+    return {"total": len(staying), "ready": ready, "updated": updated, **spot}
 
 
 def cost(placement: scheduler.Placement) -> dict[str, Any]:
     """Return the cost of all replicas; nothing without prices."""
     if not placement.currency:
         return {}
-    status: dict[str, Any] = {"currency": placement.currency, "perHour": money.format_amount(placement.price)}
-    if placement.unpriced:
-        status["unpricedReplicas"] = placement.unpriced
-    return {"cost": status}
+    unpriced = {"unpricedReplicas": placement.unpriced} if placement.unpriced else {}
+    per_hour = money.format_amount(placement.price)
+    return {"cost": {"currency": placement.currency, "perHour": per_hour, **unpriced}}
 
 
 def scheduled(request: DeploymentRequest, placement: scheduler.Placement, blocked: str) -> Condition:
@@ -48,8 +45,7 @@ def scheduled(request: DeploymentRequest, placement: scheduler.Placement, blocke
         return false(type_, Reason.NO_CLUSTERS, "the fleet has no InferenceCluster: register one")
     problem = placement.diagnosis.describe()
     if len(staying) < wanted and blocked:
-        message = f"{len(staying)} of {wanted} replicas placed; {blocked}"
-        return false(type_, Reason.STABLE_UNPLACED, message)
+        return false(type_, Reason.STABLE_UNPLACED, f"{len(staying)} of {wanted} replicas placed; {blocked}")
     if len(staying) < wanted:
         return false(type_, scheduler_quotas.reason(placement.diagnosis), problem)
     if wanted and not any(replica_key(a.cluster, a.index) in request.observed for a in staying):
@@ -67,15 +63,10 @@ def template_accepted(request: DeploymentRequest, placement: scheduler.Placement
     type_ = Type.SETTINGS_SUPPORTED
     template = fleet_snapshot.deployment(request.owner, None)
     names = {assignment.cluster for assignment in placement.assignments}
-    found = (
-        fleet_snapshot.cluster(cluster)
-        for cluster in request.found("clusters")
-        if cluster["metadata"]["name"] in names
-    )
     refusing = {
         cluster.name: rejected.detail
-        for cluster in found
-        if (rejected := scheduler.check_pod_keys(template, cluster))
+        for cluster in map(fleet_snapshot.cluster, request.found("clusters"))
+        if cluster.name in names and (rejected := scheduler.check_pod_keys(template, cluster))
     }
     if refusing:
         name, parts = min(refusing.items())
@@ -85,9 +76,8 @@ def template_accepted(request: DeploymentRequest, placement: scheduler.Placement
             "spec.podKeys.accept of the InferenceCluster"
         )
         return (false(type_, Reason.POD_REFUSED, message),)
-    if any(condition.type == type_ for condition in request.owner.status.conditions):
-        return (true(type_, Reason.POD_ACCEPTED, "the clusters of all replicas accept the pods"),)
-    return ()
+    accepted = true(type_, Reason.POD_ACCEPTED, "the clusters of all replicas accept the pods")
+    return state_unless_new(accepted, request.owner.status)
 
 
 def summary(staying: Sequence[scheduler.Assignment], ready: int, desired: int) -> dict[str, str]:
@@ -115,7 +105,7 @@ def ready_replicas(
     )
     known = [replica for each, replica in zip(staying, observed, strict=True) if each.cluster not in silent]
     ready = sum(
-        1 for replica in known if replica is not None and holds(replica, READY) and not is_draining(replica)
+        replica is not None and holds(replica, READY) and not is_draining(replica) for replica in known
     )
     message = f"{ready} of {wanted} replicas ready"
     if serving := sum(slot.serves_until_replaced for slot in slots):

@@ -22,9 +22,9 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.composition import Requirement
 from modelplane.compose.conditions import Condition, false
-from modelplane.compose.deployment.deployment_facts import DeploymentRequest
-from modelplane.compose.deployment.rollout.rollout_order import serves
-from modelplane.compose.readable import readable
+from modelplane.compose.deployment.rollout_order import serves
+from modelplane.compose.facts import DeploymentRequest
+from modelplane.compose.memo import readable
 from modelplane.compose.readiness import condition_of, holds, is_true
 
 _DEPLOYMENTS, _AUTOSCALERS = "deployments", "autoscalers"
@@ -162,8 +162,7 @@ def _read(item: Object | None, name: str, namespace: str) -> Preferred | Conditi
     try:
         return Preferred(decode_as(ModelDeployment, item), item)
     except InvalidObject as error:
-        message = f'cannot read ModelDeployment "{name}": {error}'
-        return false(type_, Reason.PREFERRED_UNREADABLE, message)
+        return false(type_, Reason.PREFERRED_UNREADABLE, f'cannot read ModelDeployment "{name}": {error}')
 
 
 def _counted(request: DeploymentRequest, before: Iterable[Preferred]) -> tuple[Preferred, ...]:

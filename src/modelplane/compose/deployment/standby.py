@@ -3,8 +3,12 @@
 The composition of a standby is that of a deployment with another number of replicas: all of
 ``spec.replicas``, or none. On doubt the state stays as it is, and a standby without a state that has replicas
 keeps them.
+
+A time begins when its cause is seen first. It begins anew when the cause was gone for a moment, or when the
+process that watches is a new one. Without current evidence nothing changes.
 """
 
+import datetime as dt
 from typing import Any
 
 import msgspec
@@ -15,13 +19,12 @@ from modelplane.api.conditions.reasons import ModelDeploymentReason as Reason
 from modelplane.api.fields.deployment.standby_settings import StandbyFor, StandbyStatus, StandbyTrigger
 from modelplane.api.meta import Object
 from modelplane.compose.composition import Composition, Requirement
-from modelplane.compose.conditions import Condition, false, true
+from modelplane.compose.conditions import Condition, false, state_unless_new, true
 from modelplane.compose.deployment import preferred
-from modelplane.compose.deployment.deployment_facts import DeploymentRequest
 from modelplane.compose.deployment.preferred import Preferred, Saturation, Seen
-from modelplane.compose.deployment.rollout.revisions import is_revision
-from modelplane.compose.deployment.rollout.rollout_order import is_draining
-from modelplane.compose.deployment.standby_state import left_s, step
+from modelplane.compose.deployment.revisions import is_revision
+from modelplane.compose.deployment.rollout_order import is_draining
+from modelplane.compose.facts import DeploymentRequest
 
 
 class Standby(msgspec.Struct, frozen=True):
@@ -53,7 +56,8 @@ def standby(request: DeploymentRequest) -> Standby:
     before = _before(request, settings)
     order = preferred.order(request, settings)
     if isinstance(order, Condition):
-        message = f"{_runs(before)}, and nothing changes until the order is known: {order.message}"
+        runs = "the replicas run" if before.active else "no replicas run"
+        message = f"{runs}, and nothing changes until the order is known: {order.message}"
         kept = replace(order, holds=before.active, message=message)
         watched = preferred.watched(request, settings, ())
         return Standby(_with_replicas(request, before), _wire(before), (kept,), watched)
@@ -69,17 +73,67 @@ def standby(request: DeploymentRequest) -> Standby:
     )
 
 
+def idle(deployment: Object) -> str:
+    """Return why a deployment runs no replicas whatever it asks for; empty if it is no inactive standby."""
+    settings, status = deployment["spec"].get("standbyFor"), deployment.get("status") or {}
+    if settings is None or (status.get("standby") or {}).get("active"):
+        return ""
+    return f'the ModelDeployment stands by for "{settings["name"]}" and runs no replicas now'
+
+
+def desired(deployment: Object) -> int:
+    """Return the replicas that a deployment asks for now."""
+    return 0 if idle(deployment) else int(deployment["spec"].get("replicas", 1))
+
+
+def step(
+    before: StandbyStatus,
+    seen: Seen,
+    settings: StandbyFor,
+    now: dt.datetime,
+    watching_since: dt.datetime | None = None,
+) -> StandbyStatus:
+    """Return the next state; ``watching_since`` is the time from which somebody watches without a break."""
+    if not seen.is_current:
+        return before
+    now = now.replace(microsecond=0)
+    state = _with_times(before, seen, settings, now)
+    for trigger, since, after in _windows(state, settings):
+        if since is not None and _passed(since, now, watching_since) >= after:
+            return StandbyStatus(
+                preferred=state.preferred, active=not state.active, since=now, trigger=trigger
+            )
+    return state
+
+
+def left_s(
+    state: StandbyStatus,
+    settings: StandbyFor,
+    now: dt.datetime | None,
+    watching_since: dt.datetime | None = None,
+) -> float | None:
+    """Return the seconds until a time is over; None if none has begun."""
+    if now is None:
+        return None
+    left = [
+        after - _passed(since, now, watching_since)
+        for _, since, after in _windows(state, settings)
+        if since is not None
+    ]
+    return max(1.0, min(left)) if left else None
+
+
 def _before(request: DeploymentRequest, settings: StandbyFor) -> StandbyStatus:
     """Return the state so far. Replicas without a state have been there before, and stay."""
     known = request.owner.status.standby
     if known is None:
         replicas = (item for item in request.observed.values() if not is_revision(item))
         return StandbyStatus(preferred=settings.name, active=not all(map(is_draining, replicas)))
-    if known.preferred != settings.name:
-        return StandbyStatus(
-            preferred=settings.name, active=known.active, since=known.since, trigger=known.trigger
-        )
-    return known
+    if known.preferred == settings.name:
+        return known
+    return StandbyStatus(
+        preferred=settings.name, active=known.active, since=known.since, trigger=known.trigger
+    )
 
 
 def _without_clock(request: DeploymentRequest, before: StandbyStatus, seen: Seen) -> StandbyStatus:
@@ -92,9 +146,8 @@ def _without_clock(request: DeploymentRequest, before: StandbyStatus, seen: Seen
 def _with_replicas(request: DeploymentRequest, state: StandbyStatus) -> DeploymentRequest:
     if state.active:
         return request
-    replaced = msgspec.structs.replace
-    spec = replaced(request.owner.spec, replicas=0)
-    return replace(request, owner=replaced(request.owner, spec=spec))
+    spec = replace(request.owner.spec, replicas=0)
+    return replace(request, owner=replace(request.owner, spec=spec))
 
 
 def _wire(state: StandbyStatus) -> dict[str, Any]:
@@ -103,25 +156,17 @@ def _wire(state: StandbyStatus) -> dict[str, Any]:
 
 def _ended(request: DeploymentRequest) -> tuple[Condition, ...]:
     """Return the conditions of a former standby: Crossplane keeps those that are left out."""
-    if request.facts.observes_capacity or not any(
-        condition.type == Type.STANDBY_ACTIVE for condition in request.owner.status.conditions
-    ):
-        return ()
     message = "spec.standbyFor is absent, so the replicas always run"
-    return (true(Type.STANDBY_ACTIVE, Reason.NOT_A_STANDBY, message),)
+    ended = true(Type.STANDBY_ACTIVE, Reason.NOT_A_STANDBY, message)
+    return () if request.facts.observes_capacity else state_unless_new(ended, request.owner.status)
 
 
 def _unsaturable(request: DeploymentRequest, settings: StandbyFor) -> tuple[Condition, ...]:
     """Return the condition that the trigger Saturated has no effect, if it has none or had none before."""
     if problem := preferred.saturation_problem(request, settings):
         return (false(Type.SETTINGS_SUPPORTED, Reason.SATURATION_UNKNOWN, problem),)
-    if any(condition.type == Type.SETTINGS_SUPPORTED for condition in request.owner.status.conditions):
-        return (true(Type.SETTINGS_SUPPORTED, Reason.POD_ACCEPTED, "every setting has its effect"),)
-    return ()
-
-
-def _runs(state: StandbyStatus) -> str:
-    return "the replicas run" if state.active else "no replicas run"
+    supported = true(Type.SETTINGS_SUPPORTED, Reason.POD_ACCEPTED, "every setting has its effect")
+    return state_unless_new(supported, request.owner.status)
 
 
 def _active(
@@ -179,14 +224,45 @@ def _inactive(wire: dict[str, Any], settings: StandbyFor, nearest: Preferred) ->
     return false(type_, Reason.NOT_NEEDED, f'no replicas run while "{nearest.name}" has capacity')
 
 
-def idle(deployment: Object) -> str:
-    """Return why a deployment runs no replicas whatever it asks for; empty if it is no inactive standby."""
-    settings, status = deployment["spec"].get("standbyFor"), deployment.get("status") or {}
-    if settings is None or (status.get("standby") or {}).get("active"):
-        return ""
-    return f'the ModelDeployment stands by for "{settings["name"]}" and runs no replicas now'
+def _windows(
+    state: StandbyStatus, settings: StandbyFor
+) -> tuple[tuple[StandbyTrigger | None, dt.datetime | None, int], ...]:
+    """Return the times that may end a state: the trigger of the next one, their beginning and length."""
+    if state.active:
+        return ((None, state.served_since, settings.return_after_seconds),)
+    return (
+        (StandbyTrigger.UNPLACED, state.unplaced_since, settings.after_seconds),
+        (StandbyTrigger.SATURATED, state.saturated_since, settings.saturated_after_seconds),
+    )
 
 
-def desired(deployment: Object) -> int:
-    """Return the replicas that a deployment asks for now."""
-    return 0 if idle(deployment) else int(deployment["spec"].get("replicas", 1))
+def _with_times(before: StandbyStatus, seen: Seen, settings: StandbyFor, now: dt.datetime) -> StandbyStatus:
+    served = before.active and bool(seen.served_by) and not _is_held_back(before, seen, settings)
+    unplaced = seen.unplaced and StandbyTrigger.UNPLACED in settings.when
+    saturated = seen.saturation is Saturation.SATURATED and StandbyTrigger.SATURATED in settings.when
+    return replace(
+        before,
+        served_since=_since(before.served_since, now) if served else None,
+        unplaced_since=_since(before.unplaced_since, now) if unplaced and not before.active else None,
+        saturated_since=_since(before.saturated_since, now) if saturated and not before.active else None,
+    )
+
+
+def _is_held_back(state: StandbyStatus, seen: Seen, settings: StandbyFor) -> bool:
+    """Return True if the load keeps a standby from returning."""
+    if StandbyTrigger.SATURATED not in settings.when:
+        return False
+    if state.trigger is StandbyTrigger.SATURATED:
+        # Its share of the requests goes back to the preferred one, which must have room for it.
+        return seen.saturation is not Saturation.HEADROOM
+    return seen.saturation is Saturation.SATURATED
+
+
+def _since(before: dt.datetime | None, now: dt.datetime) -> dt.datetime:
+    # A clock that was set back begins anew.
+    return now if before is None or before > now else before
+
+
+def _passed(since: dt.datetime, now: dt.datetime, watching_since: dt.datetime | None) -> float:
+    begun = since if watching_since is None else max(since, watching_since)
+    return (now - begun).total_seconds()

@@ -1,16 +1,17 @@
-"""The replicas that a placement asks for, as ModelReplicas by key."""
+"""The replicas that a placement asks for, as ModelReplicas by key, and the slots of a deployment."""
 
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import TypeAlias
-
-import msgspec
 
 from modelplane import scheduler
 from modelplane.api import labels
+from modelplane.api.conditions.reasons import ModelReplicaCondition
 from modelplane.api.fields.cluster.devices import DeviceSelector
-from modelplane.api.fields.pods.engines import Serving
+from modelplane.api.fields.pods.engines import Serving, ServingBackend
 from modelplane.api.fields.pods.pod_scheduler import PodScheduler
-from modelplane.api.fields.pods.serving_backend import ServingBackend
-from modelplane.api.meta import LocalReference, ObjectMeta
+from modelplane.api.inference_cluster import InferenceCluster
+from modelplane.api.meta import LocalReference, Object, ObjectMeta
 from modelplane.api.model_deployment import Engine, ModelDeployment, ReplicaTemplate
 from modelplane.api.model_replica import (
     ModelReplica,
@@ -20,12 +21,23 @@ from modelplane.api.model_replica import (
     ResolvedRequest,
 )
 from modelplane.api.names import name_replica
-from modelplane.api.schema.decode import convert, decode_as
-from modelplane.compose.deployment import fleet_snapshot
-from modelplane.compose.deployment.deployment_facts import DeploymentRequest
-from modelplane.compose.deployment.rollout.canary import Canary
-from modelplane.compose.deployment.rollout.rollout_order import is_surge, revision
-from modelplane.compose.deployment.rollout.stable_template import stable_template
+from modelplane.api.schema.decode import InvalidObject, convert, decode_as
+from modelplane.compose.cluster.reachability import reported_by
+from modelplane.compose.deployment.canary import Canary, has_revision
+from modelplane.compose.deployment.demands import stable_template
+from modelplane.compose.deployment.replica_lifecycle import Phase, Policy, Runs, Slot
+from modelplane.compose.deployment.rollout_order import (
+    is_draining,
+    is_surge,
+    is_updating,
+    limits,
+    list_replicas,
+    revision,
+    same_spec,
+    serves,
+)
+from modelplane.compose.facts import DeploymentRequest
+from modelplane.compose.readiness import condition_of
 
 Wanted: TypeAlias = dict[str, ModelReplica]
 """The replicas that are to exist, by key."""
@@ -48,24 +60,38 @@ def wanted_replicas(
         if assignment.role is scheduler.ReplicaRole.PINNED:
             wanted[key] = decode_as(ModelReplica, request.observed[key])
             continue
-        backend = _backend(request, key, assignment.cluster)
-        was_surge = is_surge(request.observed.get(key))
-        template = stable if assignment.demand else current
-        replica = _replica(request.owner, template, assignment, name, backend, was_surge=was_surge)
-        scheduled = _pod_scheduler(request, key, assignment.cluster)
-        wanted[key] = (
-            msgspec.structs.replace(
-                replica, spec=msgspec.structs.replace(replica.spec, pod_scheduler=scheduled)
-            )
-            if scheduled
-            else replica
-        )
+        wanted[key] = _replica(request, stable if assignment.demand else current, assignment, key, name)
     return wanted
 
 
 def replica_key(cluster: str, index: int) -> str:
     """Return the key of a replica among the deployment's children."""
     return f"replica-{cluster}-{index}"
+
+
+def list_policy(request: DeploymentRequest, trial: Canary | None) -> Policy:
+    """Return what a deployment asks of its replicas."""
+    replicas, limit = request.owner.spec.replicas, limits(request.owner)
+    if trial is None:
+        return Policy(replicas, Phase.ROLLOUT, limit.unavailable, limit.paused)
+    status = trial.status
+    return Policy(replicas, trial.phase, limit.unavailable, limit.paused, status.replicas, status.weight)
+
+
+def list_slots(
+    request: DeploymentRequest, placement: scheduler.Placement, wanted: Wanted, trial: Canary | None
+) -> Iterator[Slot]:
+    """Yield a slot for each assignment, and one for each replica that has to go."""
+    names = {replica.metadata.name for replica in wanted.values()}
+    for assignment in placement.assignments:
+        key = replica_key(assignment.cluster, assignment.index)
+        names.add(assignment.replica)
+        yield _slot(request, key, assignment, wanted.get(key), trial)
+    for key, child in sorted(list_replicas(request.observed).items()):
+        if child["metadata"]["name"] not in names:
+            yield Slot(
+                key, None, _runs(child, trial), serves=serves(child), has_endpoint=_has_endpoint(child)
+            )
 
 
 def _new_name(owner: ModelDeployment, assignment: scheduler.Assignment, taken: set[str]) -> str:
@@ -76,35 +102,35 @@ def _new_name(owner: ModelDeployment, assignment: scheduler.Assignment, taken: s
     return name
 
 
-def _backend(request: DeploymentRequest, key: str, cluster: str) -> ServingBackend:
-    """Return what a replica runs with: what it has, or the choice of its cluster if it is new.
+def _choices(
+    request: DeploymentRequest, key: str, cluster: str
+) -> tuple[ServingBackend, PodScheduler | None]:
+    """Return the backend and the scheduler of a replica's pods: what it has, or its cluster's if it is new.
 
-    So a change of the choice replaces no replica that serves.
+    So a change of the cluster's choice replaces no replica that serves.
     """
     if there := request.observed.get(key):
-        return ServingBackend(there["spec"].get("backend", ServingBackend.MODELPLANE))
-    clusters = (item for item in request.found("clusters") if item["metadata"]["name"] == cluster)
-    return next(map(fleet_snapshot.backend, clusters), ServingBackend.MODELPLANE)
-
-
-def _pod_scheduler(request: DeploymentRequest, key: str, cluster: str) -> PodScheduler | None:
-    """Return the scheduler of a replica's pods: what it has, or that of its cluster if it is new."""
-    if there := request.observed.get(key):
-        known = there["spec"].get("podScheduler")
-        return convert(known, PodScheduler) if known else None
-    clusters = (item for item in request.found("clusters") if item["metadata"]["name"] == cluster)
-    return next(map(fleet_snapshot.pod_scheduler, clusters), None)
+        backend, known = there["spec"].get("backend"), there["spec"].get("podScheduler")
+        pod_scheduler = convert(known, PodScheduler) if known else None
+        return ServingBackend(backend or ServingBackend.MODELPLANE), pod_scheduler
+    for item in request.found("clusters"):
+        if item["metadata"]["name"] == cluster:
+            # Not remembered: few clusters get a new replica.
+            with suppress(InvalidObject):
+                spec = decode_as(InferenceCluster, item).spec
+                return spec.serving_stack.backend, spec.pod_scheduler
+    return ServingBackend.MODELPLANE, None
 
 
 def _replica(
-    owner: ModelDeployment,
+    request: DeploymentRequest,
     template: ReplicaTemplate,
     assignment: scheduler.Assignment,
+    key: str,
     name: str,
-    backend: ServingBackend,
-    *,
-    was_surge: bool,
 ) -> ModelReplica:
+    owner, was_surge = request.owner, is_surge(request.observed.get(key))
+    backend, pod_scheduler = _choices(request, key, assignment.cluster)
     placed = {engine.name: engine for engine in assignment.engines}
     cache = template.model_cache_name
     serving = template.serving_settings
@@ -131,6 +157,7 @@ def _replica(
             engines=tuple(_engine(engine, placed[engine.name]) for engine in template.engines),
             # Absent where it is the default, so that replicas of earlier versions stay as they are.
             backend=None if backend is ServingBackend.MODELPLANE else backend,
+            pod_scheduler=pod_scheduler,
         ),
     )
 
@@ -142,17 +169,61 @@ def _engine(engine: Engine, placed: scheduler.PlacedEngine) -> PlacedEngine:
             worker=member.worker,
             template=member.template,
             node_pool_name=place.pool,
-            device_requests=tuple(map(_claim, place.claims)),
+            device_requests=tuple(
+                ResolvedRequest(
+                    name=claim.name,
+                    device_class_name=claim.device_class_name,
+                    count=claim.count,
+                    selectors=tuple(DeviceSelector(cel=selector) for selector in claim.selectors),
+                )
+                for claim in place.claims
+            ),
         )
         for member, place in zip(engine.members, placed.members, strict=True)
     )
     return PlacedEngine(name=engine.name, copies=engine.copies, phase=engine.phase, members=tuple(members))
 
 
-def _claim(claim: scheduler.ResolvedRequest) -> ResolvedRequest:
-    return ResolvedRequest(
-        name=claim.name,
-        device_class_name=claim.device_class_name,
-        count=claim.count,
-        selectors=tuple(DeviceSelector(cel=selector) for selector in claim.selectors),
+def _slot(
+    request: DeploymentRequest,
+    key: str,
+    assignment: scheduler.Assignment,
+    wanted: ModelReplica | None,
+    trial: Canary | None,
+) -> Slot:
+    gets = Runs.STABLE if assignment.demand else Runs.NEW
+    child = request.observed.get(key)
+    if child is None:
+        return Slot(key, assignment.role, gets=gets, cause=assignment.cause, is_surge=assignment.surge)
+    is_pinned = assignment.role is scheduler.ReplicaRole.PINNED
+    return Slot(
+        key,
+        assignment.role,
+        _runs(child, trial),
+        gets,
+        assignment.cause,
+        is_surge=assignment.surge,
+        is_same=wanted is not None and not is_pinned and same_spec(wanted, child),
+        serves=serves(child),
+        is_updating=is_updating(child),
+        is_seen=reported_by(child) is None,
+        is_draining=is_draining(child),
+        share=(child["metadata"].get("annotations") or {}).get(labels.CANARY_WEIGHT),
     )
+
+
+def _runs(replica: Object, trial: Canary | None) -> Runs:
+    """Return the revision of a replica; without a canary, every one that is not new is as good as another."""
+    if trial is None:
+        return Runs.STABLE
+    if has_revision(replica, trial.status.revision):
+        return Runs.NEW
+    return Runs.STABLE if has_revision(replica, trial.status.stable_revision) else Runs.OTHER
+
+
+def _has_endpoint(replica: Object) -> bool:
+    """Return True unless a replica reports that it has no endpoint; one without a report may have one."""
+    said = condition_of(replica, ModelReplicaCondition.ROUTING_READY)
+    generation = replica["metadata"].get("generation", 0)
+    # A condition from the first withdrawal does not count for a second one.
+    return said.get("status") != "False" or said.get("observedGeneration", generation) < generation

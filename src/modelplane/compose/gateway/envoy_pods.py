@@ -8,11 +8,11 @@ only, they stay, whatever backend is asked for.
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from modelplane.api.inference_gateway import Backend, InferenceGateway
+from modelplane.api.inference_gateway import Backend
 from modelplane.api.meta import Object
 from modelplane.api.rejected import Rejected
 from modelplane.compose.composition import Desired
-from modelplane.compose.gateway.gateway_facts import GatewayRequest
+from modelplane.compose.facts import GatewayRequest
 from modelplane.compose.readiness import condition_of, exists, is_true
 from modelplane.gateway.hosts import find_address
 
@@ -45,18 +45,15 @@ def address(request: GatewayRequest) -> str | Rejected:
         return Rejected(detail="waiting for the Service and the Deployment of Envoy")
     for key in (DEPLOYMENT, PUBLISHER):
         # A gateway that serves goes on with its configuration while nothing publishes another.
-        is_needed = key == DEPLOYMENT or not _serves(request.owner)
+        is_needed = key == DEPLOYMENT or request.owner.status.backend is not Backend.ENVOY
         if is_needed and not is_available(observed.get(key, {})):
-            return _reject_unavailable(key, observed.get(key, {}))
+            deployment = observed.get(key, {})
+            name = deployment.get("metadata", {}).get("name", "")
+            said = condition_of(deployment, "Available").get("message", "")
+            title = (
+                f'{_READY[key]} (Deployment "{name}") are not available'
+                if name
+                else f"waiting for {_READY[key]}"
+            )
+            return Rejected(detail=f"{title}: {said}" if said else title)
     return find_address(observed[SERVICE], tls=request.owner.spec.tls is not None)
-
-
-def _serves(gateway: InferenceGateway) -> bool:
-    return gateway.status.backend is Backend.ENVOY
-
-
-def _reject_unavailable(key: str, deployment: Object) -> Rejected:
-    name = deployment.get("metadata", {}).get("name", "")
-    said = condition_of(deployment, "Available").get("message", "")
-    title = f'{_READY[key]} (Deployment "{name}") are not available' if name else f"waiting for {_READY[key]}"
-    return Rejected(detail=f"{title}: {said}" if said else title)

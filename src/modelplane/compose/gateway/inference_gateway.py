@@ -23,17 +23,9 @@ from modelplane.compose.clouds.flow import DEFINITION_KEY
 from modelplane.compose.composition import Composition, Desired, Keep, Requirement, keep_all
 from modelplane.compose.conditions import false, true
 from modelplane.compose.definition_owner import CRD_API_VERSION
-from modelplane.compose.gateway import (
-    envoy_pods,
-    gateway_aliases,
-    gateway_keys,
-    gateway_tls,
-    installed_gateway,
-    unsupported_settings,
-)
-from modelplane.compose.gateway.gateway_facts import GatewayRequest
+from modelplane.compose.facts import GatewayRequest
+from modelplane.compose.gateway import envoy_pods, fleet_gateway, gateway_conditions, installed_gateway
 from modelplane.compose.gateway.installed_gateway import IMPLEMENTATIONS, INSTALLER, Implementation
-from modelplane.compose.key import authentication
 from modelplane.compose.readiness import accepted, exists
 from modelplane.compose.serving_stack import cluster_gateway as stack_gateway
 from modelplane.compose.workload_kinds import is_release
@@ -50,7 +42,7 @@ ROUTE: Final = "front-route"
 """Key of the route from another gateway to Envoy."""
 
 _ENVOY_SERVICE = "modelplane-gateway"
-"""Service of Envoy in an installation (install/installation_names.py)."""
+"""Service of Envoy in an installation (install/installation_options.py)."""
 
 DEFINED = Requirement(
     f"{DEFINITION_KEY}gateway-api",
@@ -96,19 +88,22 @@ def compose(request: GatewayRequest) -> Composition:
         message = f'only the InferenceGateway named "{DEFAULT_NAME}" is used: rename this one'
         condition = false(Type.CONTROLLER_READY, Reason.IGNORED, message)
         return Composition(children=keep_all(request.observed), conditions=(condition,), ready=False)
-    keys = _keys(request)
-    observed = {key: child for key, child in request.observed.items() if key != gateway_keys.KEY}
+    keys: tuple[Desired | Keep, ...] = keep_all({fleet_gateway.KEYS_KEY} & request.observed.keys())
+    if request.facts.keys is not None:
+        manifest = tokens.build_manifest(request.facts.keys, SYSTEM_NAMESPACE)
+        keys = (Desired(fleet_gateway.KEYS_KEY, manifest, exists),)
+    observed = {key: child for key, child in request.observed.items() if key != fleet_gateway.KEYS_KEY}
     request = _with_pods(replace(request, observed=observed))
     front = _front(request)
     composed = _of_controllers(request, front) if _by_controllers(request) else _of_crossplane(request, front)
-    authenticated = authentication.authenticated(request)
+    authenticated = gateway_conditions.authenticated(request)
     is_closed = authenticated.reason == Reason.MODULE_MISSING
     conditions = (
         *composed.conditions,
         authenticated,
-        *gateway_tls.conditions(request),
-        *gateway_aliases.conditions(request),
-        *unsupported_settings.of_gateway(request),
+        *gateway_conditions.tls_conditions(request),
+        *gateway_conditions.alias_conditions(request),
+        *gateway_conditions.of_gateway(request),
     )
     status = {**composed.status, **_url(request, composed.status.get("address", ""))}
     status |= _cluster_gateways(request)
@@ -124,14 +119,6 @@ def _url(request: GatewayRequest, address: str) -> dict[str, str]:
     spec = request.owner.spec
     scheme = "https" if spec.tls and spec.backend is Backend.ENVOY else "http"
     return {"url": f"{scheme}://{address}/{ONE_URL}"}
-
-
-def _keys(request: GatewayRequest) -> tuple[Desired | Keep, ...]:
-    """Return the Secret of the gateway's keys, where the InferenceGateway composes it."""
-    if request.facts.keys is None:
-        return keep_all({gateway_keys.KEY} & request.observed.keys())
-    manifest = tokens.build_manifest(request.facts.keys, SYSTEM_NAMESPACE)
-    return (Desired(gateway_keys.KEY, manifest, exists),)
 
 
 def _cluster_gateways(request: GatewayRequest) -> dict[str, list[str]]:
@@ -180,7 +167,8 @@ class _Front(msgspec.Struct, frozen=True):
 def _front(request: GatewayRequest) -> _Front:
     """Return the backend that is asked for; in doubt, everything stays as it is."""
     if request.owner.spec.backend is Backend.ENVOY:
-        return _envoy(request)
+        pods, address = tuple(envoy_pods.children(request.facts.pods)), request.facts.address
+        return _Front("Envoy", pods, address, is_settled=bool(address))
     if _by_controllers(request) and request.facts.is_local:
         return _Front(_NAMED, ignored="the gateway of a fleet on one machine is the Envoy of that machine")
     row = IMPLEMENTATIONS.get(request.owner.spec.backend)
@@ -195,11 +183,6 @@ def _front(request: GatewayRequest) -> _Front:
 
 def _by_controllers(request: GatewayRequest) -> bool:
     return request.facts.proxy is Backend.ENVOY
-
-
-def _envoy(request: GatewayRequest) -> _Front:
-    pods = tuple(envoy_pods.children(request.facts.pods))
-    return _Front("Envoy", pods, request.facts.address, is_settled=bool(request.facts.address))
 
 
 def _existing(row: Implementation | None, request: GatewayRequest, found: Object | None) -> _Front:
@@ -274,7 +257,9 @@ def _children(request: GatewayRequest, front: _Front) -> tuple[Desired | Keep, .
     others = [key for key in request.observed if key not in named]
     former = [key for key in others if key.startswith(envoy_pods.PREFIX)]
     others = [key for key in others if key not in former]
-    if former and _leaves_envoy(request, front):
+    # The status tells the services when the pods of Envoy are not needed any more.
+    is_told = request.owner.status.backend not in (None, Backend.ENVOY)
+    if is_told and front.address and not request.facts.envoy_is_needed_by:
         former = []
     if front.is_settled:
         objects = [key for key in others if not is_release(request.observed[key])]
@@ -282,16 +267,10 @@ def _children(request: GatewayRequest, front: _Front) -> tuple[Desired | Keep, .
     return (*front.children, *keep_all((*former, *others)))
 
 
-def _leaves_envoy(request: GatewayRequest, front: _Front) -> bool:
-    """Return True if the pods of Envoy are not needed any more: the status has told the services so."""
-    is_told = request.owner.status.backend not in (None, Backend.ENVOY)
-    return bool(is_told and front.address and not request.facts.envoy_is_needed_by)
-
-
 def _of_crossplane(request: GatewayRequest, front: _Front) -> Composition:
     """Return the composition under Crossplane, where the Gateway routes to the endpoints."""
     gateway, address = request.owner, request.facts.address
-    if authentication.would_open(request):
+    if gateway_conditions.would_open(request):
         return _unpublished(request)
     is_installed = stack_gateway.KEY in request.observed and gateway.spec.backend in IMPLEMENTATIONS
     backend = gateway.spec.backend if is_installed else Backend.GATEWAY_API
@@ -299,7 +278,9 @@ def _of_crossplane(request: GatewayRequest, front: _Front) -> Composition:
     if not address:
         return _waiting(request, front, front.problem or front.waiting or _NO_ADDRESS)
     failed = f"; {front.problem}" if front.problem else ""
-    message = f"{name} accepts requests at {address}{failed}{_ignored(request, front)}{_former(request)}"
+    needed = request.facts.envoy_is_needed_by
+    former = f"; the pods of Envoy stay, because they still serve {needed}" if needed else ""
+    message = f"{name} accepts requests at {address}{failed}{_ignored(request, front)}{former}"
     return _serving(_children(request, front), address, backend, message)
 
 
@@ -392,9 +373,3 @@ def _unpublished(request: GatewayRequest) -> Composition:
 def _ignored(request: GatewayRequest, front: _Front) -> str:
     """Return why the backend that is asked for is not installed; empty if it is."""
     return f"; spec.backend {request.owner.spec.backend} is ignored: {front.ignored}" if front.ignored else ""
-
-
-def _former(request: GatewayRequest) -> str:
-    """Return why the pods of Envoy stay beside another backend; empty if they do not."""
-    needed = request.facts.envoy_is_needed_by
-    return f"; the pods of Envoy stay, because they still serve {needed}" if needed else ""

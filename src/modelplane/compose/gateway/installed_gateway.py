@@ -17,7 +17,7 @@ from modelplane.api.meta import SYSTEM_NAMESPACE, Object
 from modelplane.api.rejected import Rejected
 from modelplane.compose import releases
 from modelplane.compose.composition import Desired
-from modelplane.compose.gateway.gateway_facts import GatewayRequest
+from modelplane.compose.facts import GatewayRequest
 from modelplane.compose.readiness import exists
 from modelplane.compose.releases import Chart
 from modelplane.compose.serving_stack import cluster_gateway as stack_gateway
@@ -74,7 +74,8 @@ class Implementation:
     def check_version(self, gateway: InferenceGateway) -> Rejected | None:
         """Return why the version of a gateway is not installed; None if it is."""
         version, oldest = self.version(gateway), ".".join(map(str, self.oldest))
-        if _numbers(version) >= self.oldest:
+        found = re.match(r"v?(\d{1,9})(?:\.(\d{1,9}))?(?:\.(\d{1,9}))?", version)
+        if found and tuple(int(group or 0) for group in found.groups()) >= self.oldest:
             return None
         return Rejected(
             subject=f"chart {self.chart.name} {version}",
@@ -82,16 +83,6 @@ class Implementation:
             "port only",
             remedy=f"set a version of {oldest} or later",
         )
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    """Return the numbers at the beginning of a version."""
-    found = re.match(r"v?(\d{1,9})(?:\.(\d{1,9}))?(?:\.(\d{1,9}))?", version)
-    return tuple(int(group or 0) for group in found.groups()) if found else ()
-
-
-def _traefik_version(gateway: InferenceGateway) -> str:
-    return gateway.spec.traefik.version if gateway.spec.traefik else ""
 
 
 def _traefik_values(gateway: InferenceGateway) -> Mapping[str, Any]:
@@ -133,11 +124,6 @@ def _has_metallb(gateway: InferenceGateway) -> bool:
     return gateway.spec.traefik is not None and gateway.spec.traefik.load_balancer is LoadBalancer.METALLB
 
 
-def _envoy_gateway_version(gateway: InferenceGateway) -> str:
-    settings = gateway.spec.envoy_gateway
-    return (settings and settings.version) or Versions().envoy_gateway
-
-
 def _envoy_gateway() -> Implementation:
     """Return Envoy Gateway, whose chart is that of the serving stack."""
     row = next(component for component in COMPONENTS if component.name is ComponentName.ENVOY_GATEWAY)
@@ -148,7 +134,9 @@ def _envoy_gateway() -> Implementation:
         str(row.name),
         row.chart,
         row.namespace,
-        _envoy_gateway_version,
+        lambda gateway: (
+            (gateway.spec.envoy_gateway and gateway.spec.envoy_gateway.version) or Versions().envoy_gateway
+        ),
         lambda _gateway: {},
         class_name="envoy",
         controller=stack_gateway.CONTROLLER,
@@ -163,7 +151,7 @@ IMPLEMENTATIONS: Final = {
         _TRAEFIK,
         Chart(_TRAEFIK, _TRAEFIK_CHARTS),
         _TRAEFIK_NAMESPACE,
-        _traefik_version,
+        lambda gateway: gateway.spec.traefik.version if gateway.spec.traefik else "",
         _traefik_values,
         class_name=_TRAEFIK,
         controller="traefik.io/gateway-controller",

@@ -1,4 +1,8 @@
-"""Manifests of a replica's ModelEndpoint that are made of the existing one."""
+"""Manifests of a replica's ModelEndpoint that are made of the existing one.
+
+The gateway writes the name by which the engine knows its model into a request whose service was chosen by
+the service's name, which no engine knows.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -8,7 +12,7 @@ from modelplane.api.meta import API_VERSION, Object, kind_name
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.schema.untyped import get_map
-from modelplane.compose.replica import served_model
+from modelplane.compose.replica import engine_flags, engine_variables
 
 
 def passed_on(own: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -21,13 +25,9 @@ def passed_on(own: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 def annotations(replica: ModelReplica) -> dict[str, str]:
     """Return the annotations of an endpoint: the name of its model, and its share of a canary's requests."""
-    return {**served_model.annotation(replica), **_canary_share(replica.metadata.annotations)}
-
-
-def _canary_share(annotations: Mapping[str, str]) -> dict[str, str]:
-    share = annotations.get(labels.CANARY_WEIGHT)
+    share = replica.metadata.annotations.get(labels.CANARY_WEIGHT)
     # Empty too, because an annotation that is left out stays.
-    return {} if share is None else {labels.CANARY_WEIGHT: share}
+    return {**_served_model(replica), **({} if share is None else {labels.CANARY_WEIGHT: share})}
 
 
 def marked(endpoint: Object) -> Object:
@@ -42,8 +42,7 @@ def placeholder(endpoint: Object) -> Object:
 
 def is_placeholder(endpoint: Object) -> bool:
     """Return True if the replica of an endpoint does not serve, so that services do not route to it."""
-    annotations = get_map(endpoint, "metadata", "annotations")
-    return bool(annotations.get(labels.DRAINING) == labels.NOT_SERVING)
+    return bool(get_map(endpoint, "metadata", "annotations").get(labels.DRAINING) == labels.NOT_SERVING)
 
 
 def in_region(endpoint: Object, region: str) -> Object:
@@ -55,6 +54,7 @@ def in_region(endpoint: Object, region: str) -> Object:
 def _again(endpoint: Object, annotations: Mapping[str, str], spec: Mapping[str, Any]) -> Object:
     metadata = endpoint["metadata"]
     known = metadata.get("annotations", {})
+    kept = {key: known[key] for key in (labels.SERVED_MODEL, labels.CANARY_WEIGHT) if key in known}
     return {
         "apiVersion": API_VERSION,
         "kind": kind_name(ModelEndpoint),
@@ -62,7 +62,18 @@ def _again(endpoint: Object, annotations: Mapping[str, str], spec: Mapping[str, 
             "name": metadata["name"],
             "namespace": metadata["namespace"],
             "labels": dict(passed_on(metadata.get("labels", {}))),
-            "annotations": {**served_model.of(known), **_canary_share(known), **annotations},
+            "annotations": {**kept, **annotations},
         },
         "spec": spec,
     }
+
+
+def _served_model(replica: ModelReplica) -> dict[str, str]:
+    """Return the annotation with the name of the first engine whose command line tells it."""
+    containers = (
+        engine_variables.with_served_name(replica, member.template.spec.engine)
+        for engine in replica.spec.engines
+        for member in engine.members
+    )
+    named = next(filter(None, map(engine_flags.served_model, containers)), None)
+    return {labels.SERVED_MODEL: named} if named else {}

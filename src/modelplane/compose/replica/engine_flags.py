@@ -7,7 +7,7 @@ the engine. Nothing here fails: an unreadable flag counts as absent.
 import posixpath
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from modelplane.api.fields.pods.containers import Container
@@ -113,16 +113,11 @@ def written_words(container: Container) -> Iterator[Written]:
     known = {variable.name: variable.value for variable in container.env if variable.value is not None}
     written = [("command", *row) for row in enumerate(container.command)]
     written += [("args", *row) for row in enumerate(container.args)]
-    words = [_expanded(word, known) for *_, word in written]
+    # As Kubernetes does, if the value is a plain one.
+    words = [_REFERENCE.sub(lambda match: known.get(match[1], match[0]), word) for *_, word in written]
     of_shell = script(words)
-    for number, (field, place, _) in enumerate(written):
-        word = words[number]
+    for number, ((field, place, _), word) in enumerate(zip(written, words, strict=True)):
         yield Written(field, place, tuple(_split(word)) if number == of_shell else (word,))
-
-
-def _expanded(word: str, known: Mapping[str, str]) -> str:
-    """Return a word with ``$(NAME)`` expanded as Kubernetes does, if the value is a plain one."""
-    return _REFERENCE.sub(lambda match: known.get(match[1], match[0]), word)
 
 
 def script(words: Sequence[str]) -> int:

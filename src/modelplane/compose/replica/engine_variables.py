@@ -6,22 +6,22 @@ other name remains as it is written, and the program receives those characters.
 
 import re
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
 from modelplane.api import labels
+from modelplane.api.conditions.reasons import ModelDeploymentCondition as Type
+from modelplane.api.conditions.reasons import ModelDeploymentReason as Reason
 from modelplane.api.fields.pods.containers import CommonContainer, Container, PodSpec
 from modelplane.api.fields.pods.engines import Phase, Role
 from modelplane.api.fields.pods.variables import EnvVar
 from modelplane.api.listing import listing
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
-from modelplane.compose.replica.backends import connectors
+from modelplane.compose.conditions import Condition, false, state_unless_new, true
+from modelplane.compose.replica.backends import prefill_decode
 from modelplane.compose.replica.engine_flags import script
-
-if TYPE_CHECKING:
-    from modelplane.compose.conditions import Condition
 
 SERVED_MODEL_NAME: Final = "MODELPLANE_SERVED_MODEL_NAME"
 LEADER_ADDRESS: Final = "MODELPLANE_LEADER_ADDRESS"
@@ -65,7 +65,9 @@ def own(replica: ModelReplica, container: CommonContainer, role: Role) -> list[d
 
     The served name is set where the container names it: other pods are as earlier versions wrote them.
     """
-    found = [{"name": SERVED_MODEL_NAME, "value": served_name(replica)}] if _names(container) else []
+    values = (variable.value or "" for variable in container.env)
+    is_named = any(SERVED_MODEL_NAME in text for text in (*container.command, *container.args, *values))
+    found = [{"name": SERVED_MODEL_NAME, "value": served_name(replica)}] if is_named else []
     if role is not Role.STANDALONE:
         found += [{"name": name, "value": f"$({source})"} for name, source in _OF_GANGS.items()]
     return found
@@ -83,11 +85,6 @@ def with_served_name(replica: ModelReplica, container: Container) -> Container:
     return msgspec.structs.replace(container, env=(variable, *container.env))
 
 
-def _names(container: CommonContainer) -> bool:
-    values = (variable.value or "" for variable in container.env)
-    return any(SERVED_MODEL_NAME in text for text in (*container.command, *container.args, *values))
-
-
 def undefined(pod: PodSpec, role: Role, phase: Phase | None) -> Iterator[Undefined]:
     """Yield each reference in the containers of an engine's member that nothing defines."""
     for field, containers in (("initContainers", pod.init_containers), ("containers", pod.containers)):
@@ -97,7 +94,9 @@ def undefined(pod: PodSpec, role: Role, phase: Phase | None) -> Iterator[Undefin
                 defined |= {*_OF_GANGS, *_OF_LEADER_WORKER_SET}
             if container is pod.engine and phase is not None:
                 defined |= {
-                    variable["name"] for row in connectors.CONNECTORS.values() for variable in row.variables
+                    variable["name"]
+                    for row in prefill_decode.CONNECTORS.values()
+                    for variable in row.variables
                 }
             for path, name in _undefined(container, defined):
                 yield Undefined((field, index, *path), container.name, name)
@@ -125,13 +124,9 @@ def _in_word(
             yield path, name
 
 
-def conditions(deployment: ModelDeployment) -> "tuple[Condition, ...]":
+def conditions(deployment: ModelDeployment) -> tuple[Condition, ...]:
     """Return the condition that names undefined variables; none if there is none and never was one."""
-    # A check of a manifest needs no condition, and the reasons of all kinds take long to import.
-    from modelplane.api.conditions import reasons  # noqa: PLC0415  see above
-    from modelplane.compose.conditions import false, true  # noqa: PLC0415  see above
-
-    type_ = reasons.ModelDeploymentCondition.SETTINGS_SUPPORTED
+    condition = true(Type.SETTINGS_SUPPORTED, Reason.POD_ACCEPTED, "every variable of a command line is set")
     found = [
         f'$({missing.name}) of container "{missing.container}"'
         for engine in deployment.replica_template().engines
@@ -143,11 +138,5 @@ def conditions(deployment: ModelDeployment) -> "tuple[Condition, ...]":
             f"nothing sets {listing(dict.fromkeys(found))}, so the program receives these characters: set "
             "the variable in env, or write $$(NAME) for the characters"
         )
-        return (false(type_, reasons.ModelDeploymentReason.UNDEFINED_VARIABLE, message),)
-    if any(condition.type == type_ for condition in deployment.status.conditions):
-        return (
-            true(
-                type_, reasons.ModelDeploymentReason.POD_ACCEPTED, "every variable of a command line is set"
-            ),
-        )
-    return ()
+        condition = false(Type.SETTINGS_SUPPORTED, Reason.UNDEFINED_VARIABLE, message)
+    return state_unless_new(condition, deployment.status)

@@ -6,7 +6,7 @@ replica's cluster, in a namespace of the same name. On the control plane there i
 as the replica serves.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from msgspec.structs import replace
 
@@ -25,17 +25,17 @@ from modelplane.api.schema.decode import decode_as, encode
 from modelplane.compose.cluster import cluster_namespace, reachability
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Requirement, keep_all
 from modelplane.compose.conditions import READY, Condition, false, last_said, true
-from modelplane.compose.gateway.gateway_keys import REQUIREMENT as KEYS
-from modelplane.compose.gateway.gateway_keys import ReplicaLink, link
+from modelplane.compose.facts import ReplicaRequest
+from modelplane.compose.gateway.fleet_gateway import KEYS, link
 from modelplane.compose.readiness import exists, is_behind, is_ready, when_condition
-from modelplane.compose.replica import endpoint_manifests, gang_failures, pod_device_health, pod_policy
+from modelplane.compose.replica import endpoint_manifests, pod_policy, pod_problems, replica_status
+from modelplane.compose.replica.backends.backend import disruption_budget
 from modelplane.compose.replica.backends.picker_workload import picker_name
-from modelplane.compose.replica.backends.replica_plan import plan
-from modelplane.compose.replica.backends.replica_routes import ROUTE_KEY, ingress_objects, picks
-from modelplane.compose.replica.backends.superseded import superseded
+from modelplane.compose.replica.backends.replica_routes import ROUTE_KEY, ingress_objects
 from modelplane.compose.replica.backends.table import (
     backend_of,
     marks_of,
+    plan,
     reject_other_backend,
     workload_key,
     workload_keys,
@@ -43,23 +43,24 @@ from modelplane.compose.replica.backends.table import (
 from modelplane.compose.replica.backends.workload import (
     FORMER,
     Workload,
+    claim_template,
     is_former,
+    picks,
     spec_hash,
     with_spec_hash,
 )
-from modelplane.compose.replica.pods.copied_references import Copies, copies, reference_requirements
-from modelplane.compose.replica.pods.device_claims import claim_template
-from modelplane.compose.replica.pods.disruption import disruption_budget
-from modelplane.compose.replica.replica_facts import ReplicaRequest
-from modelplane.compose.replica.replica_readiness import PICKER_PODS, readiness
+from modelplane.compose.replica.copied_references import Copies, copies, reference_requirements
 from modelplane.compose.replica.replica_status import (
     CLUSTER_KEY,
+    PICKER_PODS,
     announced,
     decoded_cluster,
     eviction_conditions,
     pods_of,
+    readiness,
     status,
 )
+from modelplane.compose.replica.superseded import superseded
 
 ENDPOINT_KEY = "endpoint"
 """Key of the ModelEndpoint."""
@@ -116,7 +117,8 @@ def compose(request: ReplicaRequest) -> Composition | Blocked:
         return _kept(request, planned, _running(request))
     copied, workloads = planned
     linked = link(request, cluster, request.observed.get(ROUTE_KEY))
-    children = (*copied.children, *_children(replica, workloads, request.observed, linked))
+    written = (child for workload in workloads for child in _workload(workload, request.observed))
+    children = (*copied.children, *written, *ingress_objects(replica, linked))
     seen = [pod for requirement in _pod_requirements(replica) for pod in request.found(requirement.key)]
     desired = {child.key: child.manifest for child in children if isinstance(child, Desired)}
     accepted, ready = _conditions(request, desired)
@@ -130,15 +132,15 @@ def compose(request: ReplicaRequest) -> Composition | Blocked:
         placeholders=() if endpoint else _placeholder(request),
         status={
             **status(request, serves=ready.holds),
-            **gang_failures.status(request),
-            **pod_device_health.status(seen),
+            **replica_status.failure_status(request),
+            **pod_problems.device_status(seen),
         },
         conditions=(
             accepted,
             ready,
             announced(replica, ready.holds, endpoint),
             *eviction_conditions(request, serves=ready.holds),
-            *pod_device_health.conditions(seen),
+            *pod_problems.device_conditions(seen),
         ),
         ready=ready.holds,
     )
@@ -261,7 +263,7 @@ def _kept(request: ReplicaRequest, why: Rejected, running: Mapping[str, Object |
             accepted,
             ready,
             announced(owner, ready.holds, endpoint),
-            *pod_device_health.known(owner),
+            *pod_problems.known_devices(owner),
         ),
         ready=ready.holds,
     )
@@ -270,7 +272,7 @@ def _kept(request: ReplicaRequest, why: Rejected, running: Mapping[str, Object |
 def _kept_status(request: ReplicaRequest) -> Object:
     """Return the status of a replica whose pods are not looked at."""
     owner = request.owner
-    return {**status(request), **gang_failures.kept(owner), **pod_device_health.kept(owner)}
+    return {**status(request), **replica_status.kept_failures(owner), **pod_problems.kept_devices(owner)}
 
 
 def _is_absent(request: ReplicaRequest) -> bool:
@@ -340,14 +342,6 @@ def _not_staged(request: ReplicaRequest) -> Rejected | None:
     return Rejected(
         Reason.WAITING_FOR_CACHE, named, f"{detail}: {state.message}" if state.message else detail
     )
-
-
-def _children(
-    replica: ModelReplica, workloads: Iterable[Workload], observed: Mapping[str, Object], linked: ReplicaLink
-) -> Iterator[Desired | Keep]:
-    for workload in workloads:
-        yield from _workload(workload, observed)
-    yield from ingress_objects(replica, linked)
 
 
 def _workload(workload: Workload, observed: Mapping[str, Object]) -> Iterator[Desired]:

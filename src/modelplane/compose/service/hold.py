@@ -20,13 +20,14 @@ from modelplane.api.rejected import Rejected
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.deployment import standby
+from modelplane.compose.facts import ServiceRequest
 from modelplane.compose.gateway import fleet_gateway
 from modelplane.compose.memo import per_version
-from modelplane.compose.service import region_rules, tier_budgets
-from modelplane.compose.service.service_facts import ServiceRequest
-from modelplane.gateway.module_files.service_file import HoldEntry, ServiceEntry
+from modelplane.compose.service import region_rules
+from modelplane.gateway.module_files.route_files import HoldEntry, ServiceEntry
 from modelplane.gateway.region_routing import Admitted
 
+SPENT = "a budget of spec.endpoints is spent: see the condition WithinBudget of the ModelService"
 _BY_PLACEMENT = frozenset({labels.CLUSTER, labels.REPLICA_INDEX})
 """Labels of an endpoint that no deployment knows before its replicas are placed."""
 
@@ -44,7 +45,7 @@ class LeftOut(msgspec.Struct, frozen=True):
         """The cause for which endpoints get no requests; None if none is left out."""
         if rule := self.admitted.rule:
             return self.admitted.rejected or Rejected(detail=str(rule))
-        return Rejected(detail=tier_budgets.SPENT) if self.closed else None
+        return Rejected(detail=SPENT) if self.closed else None
 
 
 _NONE: Final = LeftOut()

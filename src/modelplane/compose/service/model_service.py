@@ -18,7 +18,7 @@ from modelplane.api.listing import listing
 from modelplane.api.meta import API_VERSION, Object, kind_name
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
-from modelplane.api.namespaces import has_route
+from modelplane.api.names import has_route
 from modelplane.api.rejected import Rejected
 from modelplane.compose.composition import (
     Blocked,
@@ -30,22 +30,20 @@ from modelplane.compose.composition import (
     keep_all,
 )
 from modelplane.compose.conditions import Condition, false, true
-from modelplane.compose.gateway import fleet_gateway, gateway_keys, unsupported_settings
-from modelplane.compose.readable import readable
+from modelplane.compose.facts import ServiceRequest
+from modelplane.compose.gateway import fleet_gateway
+from modelplane.compose.memo import readable
 from modelplane.compose.readiness import accepted, exists, refusal
-from modelplane.compose.service import hold, region_rules, serving_variant, tier_budgets
-from modelplane.compose.service.service_facts import ServiceRequest
+from modelplane.compose.service import hold, region_rules, service_conditions
 from modelplane.gateway import balancing, region_routing
-from modelplane.gateway.destinations import Destinations
-from modelplane.gateway.endpoint_share import MOST_IN_NAMESPACE
 from modelplane.gateway.gateway_api import endpoint_backends, route_tree
-from modelplane.gateway.gateway_api.implementations import OTHER, find_implementation
-from modelplane.gateway.gateway_api.route_tree import ROUTE
+from modelplane.gateway.gateway_api.route_tree import OTHER, ROUTE, find_implementation
 from modelplane.gateway.module_files.models import ONE_URL
 from modelplane.gateway.region_routing import Admitted
 from modelplane.gateway.route_table import Route
 from modelplane.gateway.services import (
     MOST_ENDPOINTS,
+    MOST_IN_NAMESPACE,
     Selected,
     build_service_route,
     list_without_target,
@@ -60,7 +58,7 @@ def requirements(service: ModelService) -> tuple[Requirement, ...]:
         fleet_gateway.REQUIREMENT,
         Requirement("endpoints", API_VERSION, kind_name(ModelEndpoint), namespace=service.metadata.namespace),
         region_rules.requirement(service.metadata.namespace),
-        gateway_keys.REQUIREMENT,
+        fleet_gateway.KEYS,
         fleet_gateway.replicas(service.metadata.namespace),
     )
 
@@ -81,10 +79,11 @@ def compose(request: ServiceRequest) -> Composition | Blocked:
     admitted = region_rules.admitted(request, endpoints)
     if isinstance(admitted, Blocked):
         return admitted
-    closed = tier_budgets.closed(service, request.facts.tier_budgets)
+    closed = service_conditions.closed(service, request.facts.tier_budgets)
     left_out = hold.LeftOut(admitted, closed)
     matched = select(service, admitted.endpoints, destinations, closed)
-    unusable = _unusable(service, admitted, destinations, matched)
+    has_unusable = len(matched) != len(select_endpoints(service, admitted.endpoints))
+    unusable = list_without_target(service, admitted.endpoints, destinations) if has_unusable else ()
     refused = _refused(matched)
     resolved = _resolved(service, matched, unusable, refused, admitted, is_closed=bool(closed))
     proxy = fleet_gateway.proxy(gateways)
@@ -104,27 +103,24 @@ def compose(request: ServiceRequest) -> Composition | Blocked:
     if routing.holds and not matched:
         resolved = _awaited(admitted)
     routing = _balanced(request, proxy, _unless_refused(routing, matched, refused))
-    budget = tier_budgets.within_budget(
+    budget = service_conditions.within_budget(
         service, request.facts.tier_budgets, are_counted=proxy == Backend.ENVOY
     )
     routes = _routes(request, matched, unusable, left_out)
     return Composition(
         children=children,
         status={"address": address} if address else {},
-        conditions=(resolved, routing, *filter(None, [budget]), *_further(request, matched)),
+        conditions=(
+            resolved,
+            routing,
+            *filter(None, [budget]),
+            *service_conditions.unsupported_settings(request),
+            *service_conditions.variant_conditions(request, matched),
+        ),
         ready=resolved.holds and routing.holds,
         unsatisfied=bool(routes) and len(matched[:MOST_ENDPOINTS]) > _most(request),
         routes=routes,
     )
-
-
-def _unusable(
-    service: ModelService, admitted: Admitted, destinations: Destinations, matched: tuple[Selected, ...]
-) -> tuple[str, ...]:
-    """Return the names of the selected endpoints whose url cannot be used."""
-    if len(matched) == len(select_endpoints(service, admitted.endpoints)):
-        return ()
-    return list_without_target(service, admitted.endpoints, destinations)
 
 
 def _most(request: ServiceRequest) -> int:
@@ -135,7 +131,10 @@ def _most(request: ServiceRequest) -> int:
 
 def _further(request: ServiceRequest, matched: tuple[Selected, ...]) -> tuple[Condition, ...]:
     """Return conditions that a service has only if it uses what they are about."""
-    return (*unsupported_settings.of_service(request), *serving_variant.conditions(request, matched))
+    return (
+        *service_conditions.unsupported_settings(request),
+        *service_conditions.variant_conditions(request, matched),
+    )
 
 
 def _address(service: ModelService, host: str, *, tls: bool) -> str:
@@ -177,7 +176,7 @@ def _through_gateway(
 
     The route that takes the requests changes last: those that it leads to must be there before.
     """
-    keys = gateway_keys.keys_of(request)
+    keys = fleet_gateway.keys_of(request)
     if isinstance(keys, Unknown):
         return keep_all(request.observed)  # clusters may require tokens
     selected = endpoint_backends.select_routable(matched)[:MOST_ENDPOINTS]
@@ -226,7 +225,7 @@ def _routes(
     elif not matched and (admitted.outside or (admitted.rule and not admitted.rule.regions)):
         route = replace(route, unavailable=region_routing.explain_unavailable(service, admitted))
     elif left_out.closed and not matched:
-        route = replace(route, unavailable=f'cannot serve ModelService "{route.name}": {tier_budgets.SPENT}')
+        route = replace(route, unavailable=f'cannot serve ModelService "{route.name}": {hold.SPENT}')
     held = hold.settings(request, has_endpoints=bool(matched), left_out=left_out).hold
     return (replace(route, settings=msgspec.structs.replace(route.settings, hold=held)),)
 
@@ -283,7 +282,7 @@ def _resolved(
             "A ModelDeployment adds one for each replica that serves"
         )
         if is_closed:
-            none = f"no endpoint is left: {tier_budgets.SPENT}"
+            none = f"no endpoint is left: {hold.SPENT}"
         reason = Reason.OUTSIDE_REGIONS if admitted.outside else Reason.NO_ENDPOINTS
         return false(Type.ENDPOINTS_RESOLVED, reason, cannot or none)
     count = len(matched)
@@ -329,8 +328,7 @@ def _routing(
     """Return whether requests reach the endpoints; ``observed`` are the HTTPRoutes, if there are any."""
     type_ = Type.ROUTING_READY
     if not host:
-        message = f'InferenceGateway "{GATEWAY}" has no address yet'
-        return false(type_, Reason.WAITING_FOR_GATEWAY, message)
+        return false(type_, Reason.WAITING_FOR_GATEWAY, f'InferenceGateway "{GATEWAY}" has no address yet')
     if not matched:
         return false(type_, Reason.CONFIGURING, "no endpoint to route to")
     if not all(item is not None and accepted(item) for item in observed):

@@ -12,10 +12,9 @@ from modelplane.api.meta import API_VERSION, LocalReference, Model, ObjectMeta, 
 from modelplane.api.model_deployment import ModelDeployment, TemplateMetadata
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.schema.decode import InvalidObject, decode_as
-from modelplane.compose.cache.cache_facts import CacheRequest
 from modelplane.compose.composition import Blocked, Request, Requirement
+from modelplane.compose.facts import CacheRequest, ServiceRequest
 from modelplane.compose.memo import per_version
-from modelplane.compose.service.service_facts import ServiceRequest
 from modelplane.gateway.region_routing import Admitted, DeploymentRule, RegionRule, admit
 
 KEY = "deployments"

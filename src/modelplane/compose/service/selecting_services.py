@@ -10,8 +10,7 @@ from typing import Any
 
 from modelplane.api.meta import Object
 from modelplane.api.model_service import ModelService
-from modelplane.compose.memo import PerVersion, per_version
-from modelplane.compose.readable import readable
+from modelplane.compose.memo import PerVersion, per_version, readable
 from modelplane.compose.service.hold import known_labels, without_placement
 
 MOST_COMPARED = 128

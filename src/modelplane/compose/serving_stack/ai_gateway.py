@@ -5,6 +5,7 @@ hooks. So it has them only while a replica of the cluster has an endpoint picker
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, Final
 
 from modelplane.api import labels
@@ -15,7 +16,7 @@ from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.api.schema.untyped import get_map
 from modelplane.compose.composition import Requirement
 from modelplane.compose.readiness import is_ready
-from modelplane.compose.replica.backends.replica_routes import picks
+from modelplane.compose.replica.backends.workload import picks
 from modelplane.compose.serving_stack.component import Plan, Values
 from modelplane.compose.workload_kinds import INFERENCE_POOL
 
@@ -52,7 +53,13 @@ def hooks(plan: Plan) -> dict[str, Any]:
     It names InferencePool: without that definition, Envoy Gateway ends after two minutes.
     """
     is_used = Name.AI_GATEWAY in plan.chosen and _is_used(plan.request.found(_REPLICAS))
-    if not is_used or not _has_pools(plan) or not _runs(plan):
+    if not is_used or not _has_pools(plan):
+        return {}
+    # The controller was installed. A release that fails later takes no hooks away.
+    observed = plan.request.observed
+    envoy_gateway = get_map(observed.get(str(Name.ENVOY_GATEWAY), {}), "spec", "forProvider")
+    config = get_map(envoy_gateway, "values", "config", "envoyGateway")
+    if "extensionManager" not in config and not is_ready(observed.get(str(Name.AI_GATEWAY), {})):
         return {}
     # Source: Envoy AI Gateway, "Envoy Gateway configuration", with the InferencePool add-on.
     pool, everything = INFERENCE_POOL, {"includeAll": True}
@@ -66,21 +73,10 @@ def hooks(plan: Plan) -> dict[str, Any]:
             }
         },
         "service": {
-            "fqdn": {
-                "hostname": f"ai-gateway-controller.{NAMESPACE}.svc.cluster.local",
-                "port": _PORT,
-            }
+            "fqdn": {"hostname": f"ai-gateway-controller.{NAMESPACE}.svc.cluster.local", "port": _PORT}
         },
         "backendResources": [{"group": pool.group, "kind": pool.kind, "version": pool.version}],
     }
-
-
-def _runs(plan: Plan) -> bool:
-    """Return True if the controller was installed. A release that fails later takes no hooks away."""
-    observed = plan.request.observed
-    envoy_gateway = get_map(observed.get(str(Name.ENVOY_GATEWAY), {}), "spec", "forProvider")
-    config = get_map(envoy_gateway, "values", "config", "envoyGateway")
-    return "extensionManager" in config or is_ready(observed.get(str(Name.AI_GATEWAY), {}))
 
 
 def _has_pools(plan: Plan) -> bool:
@@ -93,11 +89,8 @@ def _has_pools(plan: Plan) -> bool:
 
 
 def _is_used(replicas: Iterable[Object]) -> bool:
-    return any(map(_picks, replicas))
-
-
-def _picks(replica: Object) -> bool:
-    try:
-        return picks(decode_as(ModelReplica, replica))
-    except InvalidObject:
-        return False
+    for replica in replicas:
+        with suppress(InvalidObject):
+            if picks(decode_as(ModelReplica, replica)):
+                return True
+    return False

@@ -89,16 +89,9 @@ def is_programmed(gateway: Object) -> bool:
     return bool(address(gateway)) and is_true(gateway, "Programmed")
 
 
-def _has_route(child: Object) -> bool:
-    return bool(child) and accepted(child)
-
-
 def _answer() -> Object:
     """Return a route that needs no backend, so that its answer tells that the gateway has its routes."""
-    redirect = {
-        "path": {"type": "ReplaceFullPath", "replaceFullPath": ANSWERED},
-        "statusCode": ANSWER_STATUS,
-    }
+    redirect = {"path": {"type": "ReplaceFullPath", "replaceFullPath": ANSWERED}, "statusCode": ANSWER_STATUS}
     rule = {
         "matches": [{"path": {"type": "Exact", "value": ANSWER_PATH}}],
         "filters": [{"type": "RequestRedirect", "requestRedirect": redirect}],
@@ -136,17 +129,13 @@ def objects(plan: Plan) -> Iterator[Desired]:
     manifest: dict[str, Any] = {
         "apiVersion": _API_VERSION,
         "kind": "Gateway",
-        "metadata": {
-            "name": GATEWAY_NAME,
-            "namespace": SYSTEM_NAMESPACE,
-            "labels": dict(MADE),
-        },
+        "metadata": {"name": GATEWAY_NAME, "namespace": SYSTEM_NAMESPACE, "labels": dict(MADE)},
         "spec": {
             "gatewayClassName": gateway.class_name,
             "listeners": cluster_mutual_tls.listeners(plan, listeners, plan.request.observed.get(KEY)),
         },
     }
     yield Desired(KEY, manifest, is_programmed, plan.cluster)
-    yield Desired(ANSWER_KEY, _answer(), _has_route, plan.cluster)
+    yield Desired(ANSWER_KEY, _answer(), lambda child: bool(child) and accepted(child), plan.cluster)
     yield from traffic_policies.policies(GATEWAY_NAME, plan.cluster)
     yield from cluster_mutual_tls.objects(plan)

@@ -1,22 +1,31 @@
 """Component: the row of a part of the serving stack."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
 from modelplane.api.clouds.serving_stack import ServingStack, Versions
 from modelplane.api.fields.cluster.stack_components import ComponentName, ComponentSettings, ComponentState
 from modelplane.api.rejected import Rejected
-from modelplane.compose.composition import Desired
+from modelplane.compose.composition import Desired, Request
 from modelplane.compose.releases import Chart
-from modelplane.compose.serving_stack.stack_facts import StackRequest
+from modelplane.gateway.mutual_tls import Link
+
+
+class StackFacts(msgspec.Struct, frozen=True):
+    """Facts that the composition of a ServingStack reads beside objects."""
+
+    mutual_tls: Link | None = None
+    """Mutual TLS to its cluster; None where nothing issues certificates: under Crossplane, and offline."""
+
+
+StackRequest: TypeAlias = Request[ServingStack, StackFacts]
 
 Values = Mapping[str, Any]
 
 GPU_TOLERATION: dict[str, Any] = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
 """For pods that run on nodes with GPUs, which are tainted."""
-
 
 _COMPOSED = (
     ComponentState.INSTALLED,
@@ -41,26 +50,10 @@ class Plan(msgspec.Struct, frozen=True):
         """The stack."""
         return self.request.owner
 
-    def parts_of(self, row: "Component") -> "Iterator[Component]":
-        """Yield the components that configure the chart of another one."""
-        return (
-            component
-            for component in self.rows
-            if component.part_of == row.name and component.name in self.chosen
-        )
-
 
 def composed_before(stack: ServingStack) -> frozenset[str]:
     """Return the names of the components that were composed, as the status of the stack says."""
     return frozenset(component.name for component in stack.status.components if component.state in _COMPOSED)
-
-
-def _accept(_plan: Plan) -> None:
-    return None
-
-
-def _no_values(_plan: Plan) -> Values:
-    return {}
 
 
 class Component(msgspec.Struct, frozen=True):
@@ -73,7 +66,7 @@ class Component(msgspec.Struct, frozen=True):
     version: Callable[[Versions], str] | None = None
     """Returns the version of its chart, as the stack says or as Modelplane chooses."""
     namespace: str = ""
-    values: Callable[[Plan], Values] = _no_values
+    values: Callable[[Plan], Values] = lambda _plan: {}
     """Returns the values of its chart, or those that it adds to the chart of the component it is part of."""
     objects: Callable[[Plan], Iterator[Desired]] | None = None
     """Yields its objects beside the chart, or without one."""
@@ -81,9 +74,9 @@ class Component(msgspec.Struct, frozen=True):
     """Keys of all objects that it may have."""
     confirmed_by: str = ""
     """Key of a child of another component, whose status tells that the controller of the chart works."""
-    check: Callable[[Plan], Rejected | None] = _accept
+    check: Callable[[Plan], Rejected | None] = lambda _plan: None
     """Returns why its objects cannot be written; None if they can."""
-    check_removal: Callable[[Plan], Rejected | None] = _accept
+    check_removal: Callable[[Plan], Rejected | None] = lambda _plan: None
     """Returns why it cannot be uninstalled yet; None if it can."""
     part_of: ComponentName | None = None
     """The component whose chart it configures."""

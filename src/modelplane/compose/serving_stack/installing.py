@@ -72,7 +72,10 @@ def outcome(row: Component, plan: Plan, before: Mapping[ComponentName, Outcome])
         waiting = Outcome(row, ComponentState.WAITING, False, rejected.message, is_invalid=True)
         return _kept(row, rejected.message) if is_installed(row, plan) else waiting
     if row.part_of is not None:
-        return _part(row, before.get(row.part_of))
+        whole = before.get(row.part_of)
+        if whole is None:
+            return Outcome(row, ComponentState.WAITING, False, f"{row.part_of} is not installed: enable it")
+        return Outcome(row, whole.state, whole.is_ready, whole.message)
     if not is_installed(row, plan):
         there = None if settings.enabled else _there(row, plan)
         if there is not None:
@@ -81,13 +84,6 @@ def outcome(row: Component, plan: Plan, before: Mapping[ComponentName, Outcome])
         if missing:
             return Outcome(row, ComponentState.WAITING, False, f"waiting for {listing(missing)}")
     return _installed(row, plan, settings)
-
-
-def _part(row: Component, whole: Outcome | None) -> Outcome:
-    """Return the outcome of settings of another component."""
-    if whole is None:
-        return Outcome(row, ComponentState.WAITING, False, f"{row.part_of} is not installed: enable it")
-    return Outcome(row, whole.state, whole.is_ready, whole.message)
 
 
 def uninstalling(row: Component, plan: Plan) -> Outcome:
@@ -113,7 +109,15 @@ def _kept(row: Component, message: str) -> Outcome:
 
 def _check(settings: ComponentSettings) -> Rejected | None:
     """Return what is wrong with the settings of a component; None if nothing is."""
-    if _is_deeper(settings.values, MAX_DEPTH):
+    level: list[Any] = [settings.values]
+    for _ in range(MAX_DEPTH):
+        level = [
+            inner
+            for value in level
+            if isinstance(value, Mapping | list | tuple)
+            for inner in (value.values() if isinstance(value, Mapping) else value)
+        ]
+    if level:
         return Rejected(
             subject="its values", detail=f"have more than {MAX_DEPTH} levels", remedy="remove some"
         )
@@ -125,21 +129,6 @@ def _check(settings: ComponentSettings) -> Rejected | None:
             remedy="remove some",
         )
     return None
-
-
-def _is_deeper(value: Any, levels: int) -> bool:
-    level = [value]
-    for _ in range(levels):
-        level = [inner for item in level for inner in _inner(item)]
-        if not level:
-            return False
-    return True
-
-
-def _inner(value: Any) -> list[Any]:
-    if isinstance(value, Mapping):
-        return list(value.values())
-    return list(value) if isinstance(value, list | tuple) else []
 
 
 def _there(row: Component, plan: Plan) -> Outcome | None:
@@ -162,13 +151,6 @@ def _there(row: Component, plan: Plan) -> Outcome | None:
     return Outcome(row, ComponentState.PRESENT, is_ready, message)
 
 
-def _is_left_alone(row: Component, plan: Plan) -> bool:
-    """Return True if the cluster has a component already, or may have it, so that it is not composed."""
-    settings = plan.settings.get(row.name)
-    is_asked_for = settings is not None and settings.enabled is True
-    return not is_installed(row, plan) and not is_asked_for and _there(row, plan) is not None
-
-
 def _installed(row: Component, plan: Plan, settings: ComponentSettings) -> Outcome:
     observed = plan.request.observed
     version = settings.version or (row.version(plan.stack.spec.versions) if row.version else "")
@@ -189,7 +171,12 @@ def _unconfirmed(row: Component, plan: Plan) -> str | None:
     confirming = next(
         (component for component in plan.rows if row.confirmed_by in component.object_keys), None
     )
-    if confirming is None or confirming.name not in plan.chosen or _is_left_alone(confirming, plan):
+    if confirming is None or confirming.name not in plan.chosen:
+        return None
+    settings = plan.settings.get(confirming.name)
+    is_asked_for = settings is not None and settings.enabled is True
+    if not is_installed(confirming, plan) and not is_asked_for and _there(confirming, plan) is not None:
+        # The cluster has it already, or may have it, so that it is not composed.
         return None
     child = plan.request.observed.get(row.confirmed_by)
     if child is not None and holds(child, cluster_gateway.ACCEPTED):
@@ -215,7 +202,8 @@ def _release(row: Component, plan: Plan, settings: ComponentSettings, version: s
     if row.chart is None:
         return ()
     values: Mapping[str, Any] = row.values(plan)
-    for part in plan.parts_of(row):
+    parts = (part for part in plan.rows if part.part_of == row.name and part.name in plan.chosen)
+    for part in parts:
         values = releases.merged(values, part.values(plan))
         own = plan.settings.get(part.name)
         values = releases.merged(values, own.values if own and not _check(own) else {})

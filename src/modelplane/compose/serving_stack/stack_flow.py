@@ -4,7 +4,7 @@ A component that is composed stays: only ``enabled: false`` uninstalls one. If t
 setting is invalid or another component degrades, everything stays as it is.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -21,33 +21,30 @@ from modelplane.compose.composition import Composition, Desired, Keep, Requireme
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.definition_owner import CRD_API_VERSION
 from modelplane.compose.serving_stack import ai_gateway, cluster_gateway, cluster_mutual_tls
-from modelplane.compose.serving_stack.component import Component, Plan, composed_before
-from modelplane.compose.serving_stack.installing import (
-    Outcome,
-    is_installed,
-    outcome,
-    uninstalling,
-)
-from modelplane.compose.serving_stack.stack_facts import StackRequest
+from modelplane.compose.serving_stack.component import Component, Plan, StackRequest, composed_before
+from modelplane.compose.serving_stack.installing import Outcome, is_installed, outcome, uninstalling
 from modelplane.compose.serving_stack.table import COMPONENTS
 from modelplane.compose.workload_kinds import INFERENCE_POOL, capabilities
 
 
 def requirements(stack: ServingStack) -> tuple[Requirement, ...]:
     """Return the requirements of a stack: what its cluster has already, and its users."""
-    there = _there(stack.spec.cluster_name) if stack.spec.cluster_name else ()
-    return (*there, *guards.requirements(kind_name(ServingStack), stack.metadata))
-
-
-def _there(cluster: str) -> Iterator[Requirement]:
-    yield cluster_gateway.requirement(cluster)
-    yield ai_gateway.requirement(cluster)
+    users, cluster = guards.requirements(kind_name(ServingStack), stack.metadata), stack.spec.cluster_name
+    if not cluster:
+        return users
     definitions = capabilities()
     signs = {row.found_by for row in COMPONENTS} & definitions.keys()
-    for key in sorted({*signs, INFERENCE_POOL.capability}):
-        yield Requirement(
-            key, CRD_API_VERSION, "CustomResourceDefinition", name=definitions[key], cluster=cluster
-        )
+    return (
+        cluster_gateway.requirement(cluster),
+        ai_gateway.requirement(cluster),
+        *(
+            Requirement(
+                key, CRD_API_VERSION, "CustomResourceDefinition", name=definitions[key], cluster=cluster
+            )
+            for key in sorted({*signs, INFERENCE_POOL.capability})
+        ),
+        *users,
+    )
 
 
 def compose(request: StackRequest) -> Composition:
@@ -58,16 +55,23 @@ def compose(request: StackRequest) -> Composition:
         known = composed_before(stack)
         keys = {key for row in COMPONENTS if row.name in known for key in row.keys}
         return _composition(request, keep_all({*request.observed, *keys}), refused, [])
-    plan = _plan(request)
+    settings = {component.name: component for component in stack.spec.components}
+    plan = Plan(request, stack.spec.cluster_name or "", frozenset(), settings, COMPONENTS)
+    plan = replace(plan, chosen=frozenset(row.name for row in COMPONENTS if _is_chosen(row, plan)))
     outcomes: dict[ComponentName, Outcome] = {}
     for row in COMPONENTS:
         if row.name in plan.chosen:
             outcomes[row.name] = outcome(row, plan, outcomes)
-        elif _is_off(row, plan) and any(key in request.observed for key in row.keys):
+        elif (
+            row.name in settings
+            and settings[row.name].enabled is False
+            and any(key in request.observed for key in row.keys)
+        ):
             outcomes[row.name] = uninstalling(row, plan)
     children = tuple(child for result in outcomes.values() for child in result.children)
     named = {child.key for child in children}
-    dropped = _dropped(outcomes) | cluster_mutual_tls.withdrawn(plan)
+    leaving = (result for result in outcomes.values() if result.state is ComponentState.UNINSTALLING)
+    dropped = {key for result in leaving for key in result.row.keys} | cluster_mutual_tls.withdrawn(plan)
     kept = keep_all(key for key in request.observed if key not in named | dropped)
     composed = _composition(request, (*children, *kept), _progress(outcomes), list(outcomes.values()))
     return replace(composed, unsatisfied=ai_gateway.awaits_picker(plan))
@@ -87,13 +91,6 @@ def _refused(stack: ServingStack) -> Condition | None:
     return None
 
 
-def _plan(request: StackRequest) -> Plan:
-    spec = request.owner.spec
-    settings = {component.name: component for component in spec.components}
-    plan = Plan(request, spec.cluster_name or "", frozenset(), settings, COMPONENTS)
-    return replace(plan, chosen=frozenset(row.name for row in COMPONENTS if _is_chosen(row, plan)))
-
-
 def _is_chosen(row: Component, plan: Plan) -> bool:
     """Return True if a stack has a component: it is asked for, or it was installed before."""
     settings = plan.settings.get(row.name)
@@ -105,17 +102,6 @@ def _is_chosen(row: Component, plan: Plan) -> bool:
         ServingProfile.NONE: False,
     }
     return in_profile[plan.stack.spec.profile] or is_installed(row, plan)
-
-
-def _dropped(outcomes: Mapping[ComponentName, Outcome]) -> set[str]:
-    """Return the keys of the children that are uninstalled."""
-    leaving = (result for result in outcomes.values() if result.state is ComponentState.UNINSTALLING)
-    return {key for result in leaving for key in result.row.keys}
-
-
-def _is_off(row: Component, plan: Plan) -> bool:
-    settings = plan.settings.get(row.name)
-    return settings is not None and settings.enabled is False
 
 
 def _progress(outcomes: Mapping[ComponentName, Outcome]) -> Condition:
@@ -139,10 +125,7 @@ def _progress(outcomes: Mapping[ComponentName, Outcome]) -> Condition:
 
 
 def _composition(
-    request: StackRequest,
-    children: tuple[Desired | Keep, ...],
-    condition: Condition,
-    outcomes: list[Outcome],
+    request: StackRequest, children: tuple[Desired | Keep, ...], condition: Condition, outcomes: list[Outcome]
 ) -> Composition:
     stack = request.owner
     # A cluster that was written to stays listed until the stack has no objects there.

@@ -13,8 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from modelplane.api import labels
-from modelplane.controllers.children.child_index import ChildIndex, by_key, identity
-from modelplane.controllers.children.ownership import owner_of
+from modelplane.controllers.children.ownership import ChildIndex, by_key, identity, owner_of
 from modelplane.controllers.clusters.cluster_connection import Connection
 from modelplane.kube.resources import Object
 

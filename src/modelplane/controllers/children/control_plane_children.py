@@ -13,9 +13,9 @@ from modelplane.api import labels
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.compose.workload_kinds import ROWS, Place, on_control_plane, row_of
 from modelplane.controllers.children import ownership
-from modelplane.controllers.children.child_index import ChildIndex, Identity, identity
+from modelplane.controllers.children.ownership import ChildIndex, Identity, identity
 from modelplane.controllers.fleet_resources import of_row
-from modelplane.controllers.runnable import Runnable
+from modelplane.controllers.runnable import Runnable, cancel_all
 from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Handler, Informer
@@ -58,8 +58,7 @@ class ControlPlaneChildren(Runnable):
             if row.definition == definition["metadata"]["name"] and (
                 row.place is Place.CONTROL_PLANE or row.of_front
             ):
-                namespace = SYSTEM_NAMESPACE if row.of_front and row.namespaced else None
-                self._watch(of_row(row), namespace)
+                self._watch(of_row(row), SYSTEM_NAMESPACE if row.of_front and row.namespaced else None)
 
     def _watch(self, resource: Resource, namespace: str | None) -> None:
         if (resource.api_version, resource.kind) in self._informers:
@@ -90,9 +89,7 @@ class ControlPlaneChildren(Runnable):
 
     async def close(self) -> None:
         """Stop every watch of third-party kinds."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel_all(self._tasks)
 
     def informer(self, manifest: Object) -> Informer:
         """Return the informer that observes a child once it is written.

@@ -1,4 +1,4 @@
-"""Ownership of children, by the uid of their owner.
+"""Ownership of children, by the uid of their owner, and their index, which informers keep up to date.
 
 A child on the owner's API server has an owner reference, so Kubernetes garbage-collects it. A child on
 another cluster has a label with the owner's uid, and a finalizer holds the owner until no such child is left.
@@ -6,7 +6,8 @@ The uid decides, never a name.
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -16,6 +17,7 @@ from modelplane.compose import guards
 from modelplane.compose.child_marks import mark
 from modelplane.compose.composition import Desired
 from modelplane.compose.kinds import COMPOSERS
+from modelplane.kube.informer import Informer, build_key
 from modelplane.kube.resources import Object
 
 FINALIZER = "modelplane.ai/remote-objects"
@@ -29,25 +31,25 @@ def stamp(owner: Mapping[str, Any], desired: Desired) -> Object:
     """Return a desired child's manifest with its owner and its key."""
     manifest: Object = mark(owner, desired)
     metadata = manifest["metadata"]
-    metadata["annotations"][labels.APPLIED] = _digest(desired.manifest)
+    metadata["annotations"][labels.APPLIED] = hashlib.sha256(
+        msgspec.json.encode(desired.manifest, order="sorted")
+    ).hexdigest()[:16]
     if not desired.cluster:
-        metadata["ownerReferences"] = [_reference(owner)]
+        metadata["ownerReferences"] = [
+            {
+                "apiVersion": owner["apiVersion"],
+                "kind": owner["kind"],
+                "name": owner["metadata"]["name"],
+                "uid": owner["metadata"]["uid"],
+                "controller": True,
+                # Foreground deletion would delete what blocks it at once, although others need the owner.
+                "blockOwnerDeletion": not guards.is_guarded(owner["kind"]),
+            }
+        ]
         row = COMPOSERS.get(manifest["kind"])
         if row is not None and row.on_clusters:
             metadata["finalizers"] = [FINALIZER]
     return manifest
-
-
-def _reference(owner: Mapping[str, Any]) -> Object:
-    return {
-        "apiVersion": owner["apiVersion"],
-        "kind": owner["kind"],
-        "name": owner["metadata"]["name"],
-        "uid": owner["metadata"]["uid"],
-        "controller": True,
-        # Foreground deletion would delete what blocks it at once, although others still need the owner.
-        "blockOwnerDeletion": not guards.is_guarded(owner["kind"]),
-    }
 
 
 def controller_uid(item: Mapping[str, Any]) -> str:
@@ -94,10 +96,6 @@ def recorded_releases(owner: Mapping[str, Any], further: Iterable[tuple[str, str
     return ",".join("/".join(row) for row in sorted(known.union(further)))
 
 
-def _digest(manifest: Mapping[str, Any]) -> str:
-    return hashlib.sha256(msgspec.json.encode(manifest, order="sorted")).hexdigest()[:16]
-
-
 def applied(item: Mapping[str, Any]) -> str:
     """Return the hash of the manifest that an object was applied from; empty if it was not applied."""
     return str(item["metadata"].get("annotations", {}).get(labels.APPLIED, ""))
@@ -131,3 +129,74 @@ def contains(whole: Any, part: Any) -> bool:
             and all(contains(w, p) for w, p in zip(whole, part, strict=True))
         )
     return bool(whole == part)
+
+
+Identity = tuple[str, str, str, str]
+"""Group, kind, namespace and name: two groups may have a kind of one name."""
+
+
+def identity(item: Mapping[str, Any]) -> Identity:
+    """Return the identity of an object on its API server."""
+    group, metadata = item["apiVersion"].rpartition("/")[0], item["metadata"]
+    return group, item["kind"], metadata.get("namespace", ""), metadata["name"]
+
+
+class ChildIndex:
+    """Children on one API server, by owner."""
+
+    def __init__(self, owner_uid: Callable[[Mapping[str, Any]], str]) -> None:
+        self._owner_uid = owner_uid
+        self._children: dict[str, dict[Identity, Object]] = defaultdict(dict)
+        self._owners: dict[Identity, str] = {}
+        self._taken: dict[Identity, str] = {}
+
+    def follow(self, informer: Informer) -> None:
+        """Index an informer's objects from now on."""
+
+        def changed(item: Object) -> None:
+            child = identity(item)
+            before = self._owners.get(child, "")
+            self._forget(child)
+            uid = self._owner_uid(item)
+            if uid and informer.get(build_key(item).name, build_key(item).namespace) is not None:
+                self._owners[child] = uid
+                self._children[uid][child] = item
+                if before not in ("", uid):
+                    self._taken[child] = before
+            else:
+                self._taken.pop(child, None)
+
+        informer.add_handler(changed)
+
+    def _forget(self, child: Identity) -> None:
+        uid = self._owners.pop(child, "")
+        if uid:
+            del self._children[uid][child]
+            if not self._children[uid]:
+                del self._children[uid]
+
+    def of(self, uid: str) -> tuple[Object, ...]:
+        """Return an owner's children."""
+        return tuple(self._children.get(uid, {}).values())
+
+    def holder(self, child: Identity) -> str:
+        """Return the uid of an object's owner; empty if unknown."""
+        return self._owners.get(child, "")
+
+    def get(self, child: Identity) -> Object:
+        """Return a child."""
+        return self._children[self._owners[child]][child]
+
+    def taken_from(self, child: Identity) -> str:
+        """Return the uid of the owner that had an object before its present one."""
+        return self._taken.get(child, "")
+
+    def keyed(self, uid: str) -> dict[str, Object]:
+        """Return an owner's children by their key."""
+        return by_key(self.of(uid))
+
+
+def by_key(children: Iterable[Object]) -> dict[str, Object]:
+    """Return children by their key; a child that is being deleted yields to its successor."""
+    leaving_first = sorted(children, key=lambda child: "deletionTimestamp" not in child["metadata"])
+    return {child_key(child): child for child in leaving_first if child_key(child)}

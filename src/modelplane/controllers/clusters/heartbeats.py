@@ -6,12 +6,13 @@ watched here. Without a Lease, before its first renewal, and while Leases cannot
 """
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
 from modelplane.api.meta import SYSTEM_NAMESPACE, Object
 from modelplane.deciders.cluster_health import Evidence, Witness
-from modelplane.kube import resources
+from modelplane.kube import errors, resources, timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 
@@ -24,7 +25,6 @@ PERIOD_S: Final = 10.0
 PATIENCE_S: Final = 40.0
 """Time without a renewal after which a heartbeat has stopped."""
 
-_STOPPED: Final = Witness(Evidence.BAD, f"its heartbeat has stopped for more than {PATIENCE_S:g} s")
 _RENEWED: Final = "renewTime"
 
 
@@ -73,7 +73,7 @@ class Heartbeats:
             return Witness()
         changed = self._changed.get(name, 0.0)
         if asyncio.get_running_loop().time() - max(changed, self._since) > PATIENCE_S:
-            return _STOPPED
+            return Witness(Evidence.BAD, f"its heartbeat has stopped for more than {PATIENCE_S:g} s")
         return Witness(Evidence.GOOD) if changed else Witness()
 
     def _renewed(self, lease: Object) -> None:
@@ -96,3 +96,34 @@ def _renewal(lease: Object) -> dict[str, Any]:
     kept = {key: metadata[key] for key in ("name", "namespace", "uid", "resourceVersion")}
     renewed = (lease.get("spec") or {}).get(_RENEWED)
     return {"metadata": kept, _RENEWED: renewed if isinstance(renewed, str) else ""}
+
+
+async def renew(client: Client, cluster: str, holder: str, say: Callable[[str], None]) -> None:
+    """Renew the Lease of a cluster until cancelled; ``say`` is told when that begins or ceases to work."""
+    said = ""
+    while True:
+        outcome = await _renewed(client, cluster, holder)
+        if outcome != said:
+            say(outcome)
+        said = outcome
+        await asyncio.sleep(PERIOD_S)
+
+
+async def _renewed(client: Client, cluster: str, holder: str) -> str:
+    """Renew the Lease once; return what became of it as a sentence."""
+    name = PREFIX + cluster
+    spec = {
+        "holderIdentity": holder,
+        "leaseDurationSeconds": int(PATIENCE_S),
+        "renewTime": timestamps.format_now_micro(),
+    }
+    try:
+        async with asyncio.timeout(PERIOD_S):
+            await client.patch(resources.LEASES, name, {"spec": spec}, SYSTEM_NAMESPACE)
+    except errors.NotFound:
+        return f'there is no Lease "{name}" in {SYSTEM_NAMESPACE}: create it on the control plane'
+    except errors.KubernetesError as error:
+        return f'cannot renew Lease "{name}": {error}'
+    except TimeoutError:
+        return f'cannot renew Lease "{name}": no answer within {PERIOD_S:g} s'
+    return f'renews Lease "{name}" every {PERIOD_S:g} s'

@@ -1,8 +1,13 @@
-"""Kubeconfigs: connect to every InferenceCluster, and again when its kubeconfig changes."""
+"""Kubeconfigs: connect to every InferenceCluster, and again when its kubeconfig changes.
+
+Where a kubeconfig has no credential, a cloud's credential is exchanged for a token. A cloud's library is
+loaded with its first credential.
+"""
 
 import asyncio
 from collections import defaultdict
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
@@ -13,15 +18,23 @@ from modelplane.api.schema.decode import convert
 from modelplane.compose.clouds.table import RECIPES
 from modelplane.compose.cluster.cluster_kubeconfig import KubeconfigReference, kubeconfig_reference
 from modelplane.compose.composition import Unknown
-from modelplane.controllers.clusters.cluster_access import Supplied
-from modelplane.controllers.clusters.connections import Clusters
-from modelplane.controllers.clusters.tokens.cloud_identities import Credential, Exchange, Identities, Token
-from modelplane.controllers.clusters.tokens.exchanges import EXCHANGES, FOR_ONE_CLUSTER
+from modelplane.controllers.clusters import aws_tokens, google_tokens, nebius_tokens
+from modelplane.controllers.clusters.cloud_identities import Credential, Exchange, Identities, Token
+from modelplane.controllers.clusters.connections import Access, Clusters, Supplied
 from modelplane.controllers.runnable import Runnable
 from modelplane.kube import kubeconfig_secret, resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Handler, Informer
 from modelplane.kube.resources import Object
+
+EXCHANGES: Final[Mapping[IdentityType, Exchange]] = {
+    IdentityType.GOOGLE: google_tokens.exchange,
+    IdentityType.AWS: aws_tokens.exchange,
+    IdentityType.NEBIUS: nebius_tokens.exchange,
+}
+
+FOR_ONE_CLUSTER: Final = frozenset({IdentityType.AWS})
+"""The clouds whose tokens are for one cluster."""
 
 _CLOUDS = {IdentityType.GOOGLE: "a Google", IdentityType.AWS: "an AWS", IdentityType.NEBIUS: "a Nebius"}
 
@@ -155,10 +168,9 @@ class Kubeconfigs(Runnable):
         if isinstance(reference, Unknown):
             self._clusters.report(name, reference.cause)
             return
-        secret = self._secrets.get(reference.name, reference.namespace)
         self._clusters.connect(
             name,
-            secret,
+            self._secrets.get(reference.name, reference.namespace),
             reference.key,
             str(reference),
             supplied=self._supplied(name, reference),
@@ -205,3 +217,35 @@ class Kubeconfigs(Runnable):
         reference = kubeconfig_reference(origin, informer.get(cluster["metadata"]["name"], SYSTEM_NAMESPACE))
         # A cluster that lists no Secret yet, or no longer: a present connection stays.
         return Unknown(reference.message) if isinstance(reference, Rejected) else reference
+
+
+class Installers:
+    """The installer's kubeconfig of each cluster, read again only if its Secret changes."""
+
+    def __init__(self, kubeconfigs: Kubeconfigs) -> None:
+        self._kubeconfigs = kubeconfigs
+        self._read: dict[str, tuple[object, Access | None]] = {}
+
+    def secret(self, cluster: str) -> Object | None:
+        """Return the Secret of a cluster's installer; None if there is none."""
+        named = self._kubeconfigs.installer_of(cluster)
+        return self._kubeconfigs.secret(named.name) if named else None
+
+    def access(self, cluster: str) -> Access | None:
+        """Return the kubeconfig of a cluster's installer; None if there is none that is accepted."""
+        named, secret = self._kubeconfigs.installer_of(cluster), self.secret(cluster)
+        if named is None or secret is None:
+            self._read.pop(cluster, None)
+            return None
+        state = (named, secret["metadata"]["resourceVersion"])
+        known = self._read.get(cluster)
+        if known is None or known[0] != state:
+            where = str(KubeconfigReference(named.name, named.key))
+            try:
+                content = kubeconfig_secret.read_content(secret, named.key, where)
+                known = (state, Access.of(content, named.key, where))
+            except ValueError:
+                # Helm's own conditions say what is wrong with it.
+                known = (state, None)
+            self._read[cluster] = known
+        return known[1]

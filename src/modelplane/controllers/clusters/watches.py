@@ -20,14 +20,15 @@ from modelplane.api.meta import GATEWAY_NAME, SYSTEM_NAMESPACE
 from modelplane.compose import copy_access, workload_kinds
 from modelplane.compose.composition import Requirement
 from modelplane.compose.workload_kinds import Place, WorkloadKind
-from modelplane.controllers.children.child_index import ChildIndex
+from modelplane.controllers.children.ownership import ChildIndex
 from modelplane.controllers.clusters.copy_namespaces import CopyAccess
 from modelplane.controllers.fleet_resources import of_row
+from modelplane.controllers.runnable import cancel_all
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object, Resource
-from modelplane.telemetry.log_lines import make_fields
+from modelplane.telemetry.traces import make_fields
 
 _log = logging.getLogger(__name__)
 
@@ -41,8 +42,16 @@ _REFUSED_AGAIN_S = 60.0
 
 _OURS = f"{labels.MANAGED_BY}=modelplane"
 
-_SERVED = (resources.SERVICES, resources.ENDPOINT_SLICES, resources.INFERENCE_POOLS, resources.PODS)
-_ROUTE_KINDS = frozenset((resources.GATEWAYS, resources.HTTP_ROUTES, *_SERVED))
+_ROUTE_KINDS = frozenset(
+    (
+        resources.GATEWAYS,
+        resources.HTTP_ROUTES,
+        resources.SERVICES,
+        resources.ENDPOINT_SLICES,
+        resources.INFERENCE_POOLS,
+        resources.PODS,
+    )
+)
 
 Changed = Callable[[str, Object], None]
 """Called with a cluster's name and an object of it that changed."""
@@ -50,8 +59,7 @@ Changed = Callable[[str, Object], None]
 
 def child_kinds() -> tuple[Resource, ...]:
     """Return the kinds of children, first those that every cluster has."""
-    rows = sorted(workload_kinds.rows(Place.CLUSTERS), key=lambda row: not row.vital)
-    return tuple(map(of_row, rows))
+    return tuple(map(of_row, sorted(workload_kinds.rows(Place.CLUSTERS), key=lambda row: not row.vital)))
 
 
 def is_scoped(resource: Resource) -> bool:
@@ -117,9 +125,7 @@ class Watches:
 
     async def close(self) -> None:
         """Stop every watch."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel_all(self._tasks)
 
     def watches(self, resource: Resource, namespace: str = "") -> bool:
         """Return True if a kind is watched: where it is scoped, in the namespace."""
@@ -280,8 +286,7 @@ class Watches:
             if (resources.PODS, label) not in self._informers
         ]
         if self._routes and resource == resources.SERVICES:
-            slices = resources.ENDPOINT_SLICES
-            begun.append(self._watch(slices, selector=_OURS, empty_until=empty_until))
+            begun.append(self._watch(resources.ENDPOINT_SLICES, selector=_OURS, empty_until=empty_until))
         return begun
 
     def _watch_copies(self, resource: Resource, namespace: str) -> Informer:

@@ -15,7 +15,7 @@ from modelplane.api.inference_autoscaler import InferenceAutoscaler
 from modelplane.api.meta import kind_name
 from modelplane.compose.conditions import true
 from modelplane.compose.deployment import standby
-from modelplane.compose.readable import readable
+from modelplane.compose.memo import readable
 from modelplane.compose.service.selecting_services import TooMany
 from modelplane.controllers.condition_events import Recorder
 from modelplane.controllers.deciders.deployment_load import DeploymentLoad, Indexes
@@ -23,12 +23,9 @@ from modelplane.controllers.deciders.scaled import CONTEST, Scaled
 from modelplane.controllers.fleet_resources import MODEL_DEPLOYMENTS
 from modelplane.controllers.interests import OwnerKey
 from modelplane.controllers.runnable import Runnable
-from modelplane.deciders.autoscaling import first_tokens
-from modelplane.deciders.autoscaling.autoscaler_settings import Settings
-from modelplane.deciders.autoscaling.decision import Decision, decide
-from modelplane.deciders.autoscaling.evidence import MEAN_S, Evidence, Sample
+from modelplane.deciders.autoscaling.decision import Counts, Decision, Inert, Settings, State, decide
+from modelplane.deciders.autoscaling.evidence import MEAN_S, Evidence, Sample, find_percentile_s
 from modelplane.deciders.autoscaling.schedules import Bounds, Invalid
-from modelplane.deciders.autoscaling.state import Counts, Inert, State
 from modelplane.gateway.usage.load import Load
 from modelplane.kube import errors, timestamps
 from modelplane.kube.client import Client
@@ -44,7 +41,6 @@ _IN_A_ROW = 16
 _AT_A_TIME = 16
 """Writes at a time: a slow one delays no other deployment."""
 _KIND = kind_name(InferenceAutoscaler)
-_DEPLOYMENT = MODEL_DEPLOYMENTS.kind
 
 
 def _today() -> datetime:
@@ -97,8 +93,7 @@ class Autoscaling(Runnable):
         """Return what was decided for an autoscaler; None without a gateway that is read."""
         if self._proxy is None:
             return None
-        known = self._scaled.get(autoscaler.metadata.uid)
-        return (known or Scaled.of(autoscaler)).state
+        return (self._scaled.get(autoscaler.metadata.uid) or Scaled.of(autoscaler)).state
 
     async def run(self) -> None:
         """Decide every two seconds, until cancelled."""
@@ -145,7 +140,7 @@ class Autoscaling(Runnable):
     ) -> "Iterator[_Change]":
         """Decide, unless the deployment is gone or has another autoscaler, which ``owner`` names."""
         namespace, name = autoscaler.metadata.namespace, autoscaler.spec.deployment_ref.name
-        deployment = self._informers[_DEPLOYMENT].get(name, namespace)
+        deployment = self._informers[MODEL_DEPLOYMENTS.kind].get(name, namespace)
         if owner != autoscaler.metadata.name:
             problem = f'InferenceAutoscaler "{owner}" is older and scales the ModelDeployment: delete one'
             self._scaled[_uid(item)] = Scaled(state=State(inert=Inert.OTHER_WRITER, problem=problem))
@@ -199,8 +194,7 @@ class Autoscaling(Runnable):
                 scaled.inert(Inert.NOT_WRITTEN, problem, change.replicas, change.ready)
                 return
             scaled.wrote(change.replicas, decision.replicas, decision.message, now)
-            event = true("Scaled", decision.outcome, decision.message)
-            await self._recorder.record(change.autoscaler, event)
+            await self._recorder.record(change.autoscaler, true("Scaled", decision.outcome, decision.message))
         scaled.tell(decision.replicas, change.ready, decision.limited, change.counts, now)
 
     async def _write(self, deployment: Object, replicas: int) -> str | None:
@@ -230,9 +224,7 @@ def _settings(autoscaler: InferenceAutoscaler, bounds: Bounds) -> Settings:
 
 
 def _counts(sample: Sample, evidence: Evidence) -> Counts:
-    first_token = first_tokens.find_percentile_s(
-        evidence.count_first_tokens(evidence.now - MEAN_S, evidence.now)
-    )
+    first_token = find_percentile_s(evidence.count_first_tokens(evidence.now - MEAN_S, evidence.now))
     return Counts(
         timestamps.format_now(),
         sample.in_flight,

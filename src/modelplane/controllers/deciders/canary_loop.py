@@ -14,18 +14,25 @@ from typing import Any
 from msgspec.structs import replace
 
 from modelplane.api import labels
-from modelplane.api.fields.deployment.canary_settings import CanaryPhase, CanarySettings, CanaryStatus
+from modelplane.api.fields.deployment.rollout_settings import CanaryPhase, CanarySettings, CanaryStatus
 from modelplane.api.meta import kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
-from modelplane.compose.deployment.rollout.canary import has_revision, timestamp
-from modelplane.compose.readable import readable
+from modelplane.compose.deployment.canary import has_revision, timestamp
+from modelplane.compose.memo import readable
 from modelplane.controllers.interests import OwnerKey
 from modelplane.controllers.runnable import Runnable
-from modelplane.deciders.canary.decision import Limits, decide
-from modelplane.deciders.canary.evidence import Answers, Evidence, Sample
-from modelplane.deciders.canary.state import COUNTS_EVERY_S, UNDECIDED, Observed
+from modelplane.deciders.canary import (
+    COUNTS_EVERY_S,
+    UNDECIDED,
+    Answers,
+    Evidence,
+    Limits,
+    Observed,
+    Sample,
+    decide,
+)
 from modelplane.gateway.usage.load import Load
 from modelplane.kube import errors
 from modelplane.kube.informer import Informer
@@ -34,8 +41,6 @@ from modelplane.proxy.interface import Proxy
 
 LOOK_EVERY_S = 2.0
 _DEPLOYMENT = kind_name(ModelDeployment)
-_ENDPOINT = kind_name(ModelEndpoint)
-_REPLICA = kind_name(ModelReplica)
 
 
 @dataclass
@@ -119,8 +124,7 @@ class Canaries(Runnable):
             step.evidence.add_sample(sample, limits.least),
             load.keep_missing(step.before),
         )
-        left_s = _left_s(settings, canary, now)
-        decision = decide(step.evidence, limits, left_s=left_s, problem=load.problem)
+        decision = decide(step.evidence, limits, left_s=_left_s(settings, canary, now), problem=load.problem)
         is_news = decision.outcome is not step.state.decision.outcome or load.problem != step.problem
         step.problem = load.problem
         if is_news or (decision != step.state.decision and now - step.told >= COUNTS_EVERY_S):
@@ -136,7 +140,7 @@ class Canaries(Runnable):
         new: list[Object] = []
         old: list[Object] = []
         for item in self._endpoints_in(namespace).get(name, ()):
-            replica = self._informers[_REPLICA].get(item["metadata"]["name"], namespace)
+            replica = self._informers[kind_name(ModelReplica)].get(item["metadata"]["name"], namespace)
             if replica is not None:
                 (new if has_revision(replica, revision) else old).append(item)
         return Sample(at, _answers(new, before, now), _answers(old, before, now))
@@ -145,7 +149,7 @@ class Canaries(Runnable):
         """Return the endpoints of a namespace by deployment, read once for all of its canaries."""
         if namespace not in self._endpoints:
             found: dict[str, list[Object]] = {}
-            for item in self._informers[_ENDPOINT].in_namespace(namespace):
+            for item in self._informers[kind_name(ModelEndpoint)].in_namespace(namespace):
                 owner = item["metadata"].get("labels", {}).get(labels.DEPLOYMENT, "")
                 found.setdefault(owner, []).append(item)
             self._endpoints[namespace] = found

@@ -8,13 +8,9 @@ from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
 from modelplane.compose.service.selecting_services import SelectingServices, TooMany
-from modelplane.deciders.autoscaling import first_tokens
-from modelplane.deciders.autoscaling.evidence import Sample
+from modelplane.deciders.autoscaling.evidence import Sample, sum_counts
 from modelplane.gateway.usage.load import Load
 from modelplane.kube.informer import Informer
-
-_ENDPOINT = kind_name(ModelEndpoint)
-_SERVICE = kind_name(ModelService)
 
 Indexes = Mapping[str, SelectingServices]
 """The services of each namespace, filed by their labels."""
@@ -64,7 +60,7 @@ class DeploymentLoad:
 
     def _of_endpoint(self, name: str) -> _Counts:
         return _Counts(
-            self._now.count_in_flight(name), arrivals=self._now.count_requests_since(self._before, name)
+            self._now.count_in_flight(name), arrivals=self._now.count_since(self._before, "requests", name)
         )
 
     def _first_tokens(self, deployment: Object) -> tuple[int, ...]:
@@ -73,7 +69,7 @@ class DeploymentLoad:
             self._now.count_first_tokens_since(self._before, text) for text in self._endpoints_of(deployment)
         )
         counted = [row for row in since if row]
-        return first_tokens.sum_counts(counted) if counted else ()
+        return sum_counts(counted) if counted else ()
 
     def _of_service(self, name: str) -> _Counts:
         """Return what a service holds, has held and sent on, and the tokens of its answers."""
@@ -82,8 +78,8 @@ class DeploymentLoad:
             known = self._services[name] = _Counts(
                 released.in_flight,
                 now.count_held(name),
-                released.arrivals + now.count_holds_since(before, name),
-                now.count_tokens_since(before, name),
+                released.arrivals + now.count_since(before, "holds", name),
+                now.count_since(before, "tokens", name),
             )
         return known
 
@@ -92,7 +88,7 @@ class DeploymentLoad:
         namespace, name = deployment["metadata"]["namespace"], deployment["metadata"]["name"]
         if namespace not in self._endpoints:
             found: dict[str, list[str]] = {}
-            for item in self._informers[_ENDPOINT].in_namespace(namespace):
+            for item in self._informers[kind_name(ModelEndpoint)].in_namespace(namespace):
                 owner = item["metadata"].get("labels", {}).get(labels.DEPLOYMENT, "")
                 found.setdefault(owner, []).append(f"{namespace}/{item['metadata']['name']}")
             self._endpoints[namespace] = found
@@ -101,7 +97,10 @@ class DeploymentLoad:
     def _index(self, namespace: str) -> SelectingServices:
         """Return the services of a namespace, filed anew if one has changed since the last reading."""
         if namespace not in self.indexes:
-            services, last = self._informers[_SERVICE].in_namespace(namespace), self._last.get(namespace)
+            services, last = (
+                self._informers[kind_name(ModelService)].in_namespace(namespace),
+                self._last.get(namespace),
+            )
             unchanged = last is not None and _same(last.services, services)
             self.indexes[namespace] = last if last and unchanged else SelectingServices(services)
         return self.indexes[namespace]

@@ -16,11 +16,11 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.cluster.reachability import reported_by
 from modelplane.compose.conditions import READY
 from modelplane.compose.deployment import fleet_snapshot
-from modelplane.compose.readable import readable
+from modelplane.compose.memo import readable
 from modelplane.compose.readiness import is_true
 from modelplane.controllers.children.ownership import controller_uid
 from modelplane.controllers.clusters.connections import Clusters
-from modelplane.controllers.clusters.data_path import Address, DataPath
+from modelplane.controllers.clusters.gateway_probes import Address, DataPath
 from modelplane.controllers.clusters.heartbeats import Heartbeats
 from modelplane.controllers.interests import OwnerKey
 from modelplane.controllers.runnable import Runnable
@@ -47,7 +47,6 @@ _ANSWER_S = 5.0
 _CLUSTER = kind_name(InferenceCluster)
 _ANSWERS = (State.REACHABLE, State.RETURNING)
 _DEPLOYMENT = kind_name(ModelDeployment)
-_REPLICA = kind_name(ModelReplica)
 
 
 class Failover(Runnable):
@@ -130,7 +129,7 @@ class Failover(Runnable):
     def _moves(self, deployments: Mapping[str, ModelDeployment]) -> tuple[Move, ...]:
         """Return the replicas of the deployments, by cluster."""
         there: defaultdict[str, list[Object]] = defaultdict(list)
-        for replica in self._informers[_REPLICA]:
+        for replica in self._informers[kind_name(ModelReplica)]:
             uid, metadata = controller_uid(replica), replica["metadata"]
             if uid in deployments and "deletionTimestamp" not in metadata:
                 there[uid].append(replica)

@@ -1,39 +1,78 @@
 """Memory of an autoscaler: evidence, its last write, and the writes of others."""
 
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from datetime import datetime
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from modelplane.api.conditions.reasons import InferenceAutoscalerCondition, InferenceAutoscalerReason
-from modelplane.api.inference_autoscaler import InferenceAutoscaler
-from modelplane.controllers.deciders.scheduled_bounds import ScheduledBounds
+from modelplane.api.inference_autoscaler import InferenceAutoscaler, InferenceAutoscalerSpec
+from modelplane.deciders.autoscaling.decision import Counts, Inert, State
 from modelplane.deciders.autoscaling.evidence import Evidence
-from modelplane.deciders.autoscaling.state import Counts, Inert, State
+from modelplane.deciders.autoscaling.schedules import Bounds, Invalid, Schedule, find_bounds
 from modelplane.kube import timestamps
 
 CONTEST_S = 600.0
 """Changes by others within this time are counted together."""
-
 CONTESTED = 3
 """Number of such changes from which the deployment is left to the other writer."""
-
 _SEEN_WITHIN_S = 10.0
 """Time in which an own write is seen by the informer."""
-
-_FIRST_RETRY_S, _LAST_RETRY_S = 2.0, 60.0
-"""Time until a refused write is tried again; it doubles with each refusal."""
-
 _TELL_EVERY_S = 30.0
 """Least time between two statuses that differ in counts only."""
-
 CONTEST = (
     f"spec.replicas was changed by others {CONTESTED} times in {CONTEST_S / 60:.0f} minutes: remove the "
     "other autoscaler, or leave spec.replicas out of what is applied again and again"
 )
-
 _PATIENCE_S = 30.0
 """Time for which a new autoscaler waits for the first counts of a gateway that may be starting."""
-
 _READING = State(inert=Inert.NO_METRICS, problem="the gateway's counts are still being read", reading=True)
+
+
+class ScheduledBounds:
+    """The bounds of one autoscaler, remembered until a window can begin or end."""
+
+    def __init__(self) -> None:
+        self._spec: tuple[object, ...] | None = None
+        self._found: Bounds | Invalid | None = None
+
+    def at(self, autoscaler: InferenceAutoscaler, now: datetime) -> Bounds | Invalid:
+        """Return the bounds at a time, or the schedule that cannot be followed."""
+        spec = autoscaler.spec
+        asked = spec.schedules, spec.min_replicas, spec.max_replicas
+        known = self._found
+        is_past = isinstance(known, Bounds) and now >= known.until
+        if known is None or is_past or asked != self._spec:
+            known = self._found = _bounds(spec, now)
+            self._spec = asked
+        return known
+
+
+def _bounds(spec: InferenceAutoscalerSpec, now: datetime) -> Bounds | Invalid:
+    schedules: list[Schedule] = []
+    for schedule in _schedules(spec):
+        if isinstance(schedule, Invalid):
+            return schedule
+        schedules.append(schedule)
+    return find_bounds(schedules, spec.min_replicas, spec.max_replicas, now)
+
+
+def _schedules(spec: InferenceAutoscalerSpec) -> Iterator[Schedule | Invalid]:
+    for schedule in spec.schedules:
+        try:
+            zone = ZoneInfo(schedule.time_zone)
+        # A folder of the database has an error of its own.
+        except (ZoneInfoNotFoundError, OSError, ValueError):
+            cause = f'has the time zone "{schedule.time_zone}", which the IANA database does not have'
+            yield Invalid(schedule.name, cause)
+            continue
+        limits = schedule.min_replicas, schedule.max_replicas
+        yield Schedule(schedule.name, schedule.cron, zone, schedule.duration_seconds, *limits)
+
+
+_FIRST_RETRY_S, _LAST_RETRY_S = 2.0, 60.0
+"""Time until a refused write is tried again; it doubles with each refusal."""
 
 
 @dataclass

@@ -3,12 +3,17 @@
 An owner is composed for its routes as soon as one of its inputs changes, independently of its reconcile, so
 that a slow control plane delays no route. Namespaces take turns, so that one with many owners does not delay
 the others. An owner that cannot be composed keeps its routes. The endpoints of a namespace's routes are
-bounded (``endpoint_shares``).
+bounded (``EndpointShares``).
+
+A service keeps the endpoints that it routes to: no other service takes them. Those that are free go to the
+services that wait for them, the oldest first. The gateway's files record the routes, so a restart, an upgrade
+from a version without the maximum, and another leader change nothing.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -18,11 +23,10 @@ from modelplane.api.meta import kind_name
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.compose.composition import Blocked, Composition, Requirement
 from modelplane.compose.kinds import COMPOSERS
-from modelplane.controllers.fair_queue import Turns
-from modelplane.controllers.gateway.endpoint_shares import EndpointShares
 from modelplane.controllers.interests import Interests, OwnerKey
-from modelplane.gateway.endpoint_share import EndpointShare
+from modelplane.controllers.queue import Turns
 from modelplane.gateway.route_table import Route, shared
+from modelplane.gateway.services import MOST_IN_NAMESPACE, EndpointShare
 from modelplane.kube.informer import build_key
 from modelplane.kube.resources import Object
 
@@ -30,11 +34,95 @@ _log = logging.getLogger(__name__)
 
 _ENDPOINT = kind_name(ModelEndpoint)
 _METADATA = ("uid", "labels", "annotations", "deletionTimestamp")
-
 _SLICE_S = 0.05
 """Time for which composing may block the other tasks of the controllers, such as the renewal of the lease."""
 _TURN_S = 0.25
 """Time after which the routes composed so far are written, although other owners wait."""
+
+
+class EndpointShares:
+    """Number of endpoints of every service."""
+
+    def __init__(self) -> None:
+        self._routed: dict[str, dict[OwnerKey, int]] = {}
+        self._totals: Counter[str] = Counter()
+        self._waiting: dict[str, set[OwnerKey]] = {}
+        self._created: dict[OwnerKey, str] = {}
+
+    def of(self, key: OwnerKey) -> EndpointShare:
+        """Return the share of a service."""
+        own, _ = self.state(key)
+        free = max(MOST_IN_NAMESPACE - self._totals[key.namespace], 0)
+        return EndpointShare(own + free, self.is_exceeded(key.namespace) and self._is_beyond(key))
+
+    def _is_beyond(self, key: OwnerKey) -> bool:
+        age = self.age(key)
+        members = self._routed.get(key.namespace, {}).items()
+        return sum(routed for other, routed in members if self.age(other) <= age) > MOST_IN_NAMESPACE
+
+    def is_exceeded(self, namespace: str) -> bool:
+        """Return True if the services of a namespace keep more endpoints than the maximum."""
+        return self._totals[namespace] > MOST_IN_NAMESPACE
+
+    def state(self, key: OwnerKey) -> tuple[int, bool]:
+        """Return the number of endpoints that a service routes to, and whether it waits for more."""
+        namespace = key.namespace
+        return self._routed.get(namespace, {}).get(key, 0), key in self._waiting.get(namespace, ())
+
+    def members(self, namespace: str) -> Iterator[OwnerKey]:
+        """Return the services of a namespace that have endpoints."""
+        return iter(tuple(self._routed.get(namespace, ())))
+
+    def age(self, key: OwnerKey) -> tuple[str, OwnerKey]:
+        """Return a value by which older services come first."""
+        return self._created.get(key, ""), key
+
+    def note(self, key: OwnerKey, created: str) -> None:
+        """Note when a service was created."""
+        self._created[key] = created
+
+    def restore(self, routed: Mapping[OwnerKey, int]) -> None:
+        """Take over the numbers of an earlier process."""
+        for key, number in routed.items():
+            self._set(key, number)
+
+    def keep_only(self, keys: Collection[OwnerKey]) -> None:
+        """Forget services that an earlier process had and that are gone."""
+        for key in [member for members in self._routed.values() for member in members if member not in keys]:
+            self.forget(key)
+
+    def set(self, key: OwnerKey, number: int, *, waits: bool) -> None:
+        """Note the number of endpoints that a service routes to, and whether it waits for more."""
+        self._set(key, number)
+        if waits:
+            self._waiting.setdefault(key.namespace, set()).add(key)
+
+    def _set(self, key: OwnerKey, number: int) -> None:
+        members = self._routed.setdefault(key.namespace, {})
+        self._totals[key.namespace] += number - members.pop(key, 0)
+        if number:
+            members[key] = number
+        if not members:
+            del self._routed[key.namespace], self._totals[key.namespace]
+
+    def stop_waiting(self, key: OwnerKey) -> None:
+        """Note that a service is being composed, and no longer waits."""
+        if waiting := self._waiting.get(key.namespace):
+            waiting.discard(key)
+            if not waiting:
+                del self._waiting[key.namespace]
+
+    def forget(self, key: OwnerKey) -> None:
+        """Drop a deleted service."""
+        self._set(key, 0)
+        self.stop_waiting(key)
+        self._created.pop(key, None)
+
+    def next(self, namespace: str) -> OwnerKey | None:
+        """Return the oldest service that waits, if the namespace has endpoints left for it."""
+        if self._totals[namespace] >= MOST_IN_NAMESPACE:
+            return None
+        return min(self._waiting.get(namespace, ()), key=self.age, default=None)
 
 
 class Composed(NamedTuple):
@@ -99,7 +187,7 @@ class Routes:
     def _agree(self, namespace: str) -> _Agreed:
         known: dict[str, tuple[Any, ...]] = {}
         owners = self._routes[namespace]
-        for key in sorted(owners, key=lambda key: (self._is_outdated(key), key)):
+        for key in sorted(owners, key=lambda key: ((key in self._problems or key in self._stale), key)):
             for backend in (target for route in owners[key] for target in route.backends):
                 known.setdefault(backend.name, shared(backend))
         routes, problems = [], {}
@@ -113,12 +201,6 @@ class Routes:
             message = f'cannot serve ModelService "{route.name}": its endpoints are changing: try again'
             routes.append(replace(route, backends=backends, unavailable="" if backends else message))
         return _Agreed(tuple(routes), problems)
-
-    def _is_outdated(self, key: OwnerKey) -> bool:
-        return key in self._problems or key in self._stale
-
-    def _has_routes(self, key: OwnerKey) -> bool:
-        return key in self._routes.get(key.namespace, ())
 
     def share(self, key: OwnerKey) -> EndpointShare:
         """Return how many endpoints an owner may route to."""
@@ -140,6 +222,9 @@ class Routes:
             f"{key} {'keeps its routes' if self._has_routes(key) else 'is not served'}": problem
             for key, problem in self._problems.items()
         }
+
+    def _has_routes(self, key: OwnerKey) -> bool:
+        return key in self._routes.get(key.namespace, ())
 
     def changed(self, item: Object, *, is_gone: bool) -> bool:
         """Note the change of an object; return whether it concerns the routes of any owner."""

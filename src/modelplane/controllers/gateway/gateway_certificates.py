@@ -30,13 +30,7 @@ CLIENT: Final = "modelplane-gateway-identity"
 """Name of the Secret of the fleet's gateway: its certificate, and the authorities of the clusters'."""
 
 _OURS: Final = {labels.MANAGED_BY: "modelplane"}
-_TYPE: Final = "kubernetes.io/tls"
 _CHAIN, _KEY, _AUTHORITIES = "tls.crt", "tls.key", "ca.crt"
-
-_NO_LIBRARY: Final = (
-    "cannot issue certificates: package cryptography is not installed beside the controllers: install "
-    "modelplane[mutual-tls]"
-)
 
 
 class Issuing(Protocol):
@@ -122,7 +116,11 @@ class Certificates:
         places = tuple(places)
         issuing = self._library()
         if issuing is None:
-            self.last = self._stored(places, _NO_LIBRARY)
+            self.last = self._stored(
+                places,
+                "cannot issue certificates: package cryptography is not installed beside the controllers: "
+                "install modelplane[mutual-tls]",
+            )
         else:
             self.last = await self._update(issuing, places, now)
         return self.last
@@ -237,7 +235,7 @@ def _manifest(name: str, content: Mapping[str, str], place: Place | None = None)
             # Deleted with its cluster.
             **({"ownerReferences": [owner]} if owner else {}),
         },
-        "type": _TYPE,
+        "type": "kubernetes.io/tls",
         "data": {key: base64.b64encode(pem.encode()).decode() for key, pem in content.items()},
     }
 

@@ -21,21 +21,20 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.composition import Blocked, Requirement
 from modelplane.controllers.clusters.cluster_connection import Connection
 from modelplane.controllers.gateway.fleet_routes import Compose, Routes
-from modelplane.controllers.gateway.gateway_key_secret import Keys
-from modelplane.controllers.gateway.listener_certificates import Certificates
-from modelplane.controllers.gateway.provider_credentials import ProviderCredentials
+from modelplane.controllers.gateway.gateway_admission import Keys
+from modelplane.controllers.gateway.named_secrets import Certificates, ProviderCredentials
 from modelplane.controllers.interests import OwnerKey
 from modelplane.controllers.runnable import Runnable
 from modelplane.gateway import tokens
 from modelplane.gateway.credentials import select_usable
 from modelplane.gateway.destinations import Destinations
-from modelplane.gateway.endpoint_share import EndpointShare
 from modelplane.gateway.envoy.envoy_files import render_files
+from modelplane.gateway.envoy.envoy_names import TLS
 from modelplane.gateway.envoy.envoy_routes import count_endpoints, list_possible_files
-from modelplane.gateway.envoy.file_names import TLS
 from modelplane.gateway.gateway_api.http_routes import build_workload_routes, check_supported, is_attached
 from modelplane.gateway.mutual_tls import Identity
 from modelplane.gateway.route_table import Front, Listener, Table
+from modelplane.gateway.services import EndpointShare
 from modelplane.gateway.tokens import GatewayKeys
 from modelplane.kube import errors, resources
 from modelplane.kube.informer import Informer, build_key

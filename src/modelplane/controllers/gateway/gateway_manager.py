@@ -18,26 +18,21 @@ from modelplane.api.model_service import ModelService
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.composition import Blocked, Request, Requirement, Unknown
 from modelplane.compose.definition_owner import DefinitionOwner
-from modelplane.compose.gateway import fleet_gateway, gateway_keys
+from modelplane.compose.facts import ServiceFacts
+from modelplane.compose.gateway import fleet_gateway
 from modelplane.compose.kinds import COMPOSERS
-from modelplane.compose.service.service_facts import ServiceFacts
 from modelplane.controllers.definition_check import Definitions
-from modelplane.controllers.election.guarded import guarded
 from modelplane.controllers.fleet_resources import resource_of_kind
-from modelplane.controllers.gateway.budget_enforcement import Budgets
-from modelplane.controllers.gateway.closed_tiers import Tiers
+from modelplane.controllers.gateway.budget_enforcement import Budgets, Tiers
 from modelplane.controllers.gateway.fleet_routes import Composed
+from modelplane.controllers.gateway.gateway_admission import Admission, ModelList, NamedKeys
 from modelplane.controllers.gateway.gateway_controller import GatewayController, Settings
-from modelplane.controllers.gateway.gateway_key_secret import NamedKeys
-from modelplane.controllers.gateway.key_admission import Admission
-from modelplane.controllers.gateway.listener_certificates import Certificates
-from modelplane.controllers.gateway.model_list import ModelList
-from modelplane.controllers.gateway.provider_credentials import ProviderCredentials
+from modelplane.controllers.gateway.named_secrets import Certificates, ProviderCredentials
 from modelplane.controllers.interests import OwnerKey
-from modelplane.controllers.metrics.state_samples import State
-from modelplane.controllers.named_objects import NamedObjects
-from modelplane.controllers.process.open_files import allow_many
-from modelplane.controllers.runnable import Runnable, run_all
+from modelplane.controllers.local_copies import NamedObjects
+from modelplane.controllers.process_settings import allow_many
+from modelplane.controllers.runnable import Runnable, guarded, run_all
+from modelplane.controllers.state_samples import State
 from modelplane.gateway import configuration_state, tokens
 from modelplane.gateway.configuration_state import GatewayState
 from modelplane.gateway.destinations import Destinations
@@ -51,7 +46,6 @@ from modelplane.proxy.interface import Proxy
 _log = logging.getLogger(__name__)
 
 _RETRY_S = 5.0
-_PARTS = ("spec", "status")
 _KINDS: tuple[type[Model], ...] = (
     InferenceGateway,
     ModelDeployment,
@@ -60,9 +54,6 @@ _KINDS: tuple[type[Model], ...] = (
     ModelService,
 )
 _GATEWAY = kind_name(InferenceGateway)
-_KEY = kind_name(ModelKey)
-_SERVICE = kind_name(ModelService)
-_ENDPOINT = kind_name(ModelEndpoint)
 
 
 class GatewayManager:
@@ -77,16 +68,16 @@ class GatewayManager:
         }
         self._named = NamedObjects(client, self._named_changed, self._is_required)
         gateways = self._informers[_GATEWAY]
-        services = self._informers[_SERVICE]
+        services = self._informers[kind_name(ModelService)]
         self._budgets = Budgets(
             proxy,
-            tiers=Tiers(services, self._informers[_ENDPOINT], self._services_changed),
+            tiers=Tiers(services, self._informers[kind_name(ModelEndpoint)], self._services_changed),
             changed=lambda _keys: None,
             touch=self._touch_gateway,
         )
         self._admission = Admission(
             gateways,
-            self._informers[_KEY],
+            self._informers[kind_name(ModelKey)],
             former=proxy.read_former,
             changed=lambda _keys: None,
             budgets=self._budgets,
@@ -129,13 +120,11 @@ class GatewayManager:
 
     async def _run(self) -> None:
         await self._definitions.wait_until_read()
-        runnables = (self._named, self._gateway, self._budgets, self._reporter)
-        await run_all(runnables, self._informers.values())
+        await run_all((self._named, self._gateway, self._budgets, self._reporter), self._informers.values())
 
     def _changed(self, item: Object) -> None:
         namespace, name = build_key(item)
-        is_gone = self._informers[item["kind"]].get(name, namespace) is None
-        self._gateway.changed(item, is_gone=is_gone)
+        self._gateway.changed(item, is_gone=self._informers[item["kind"]].get(name, namespace) is None)
 
     def _touch_gateway(self) -> None:
         self._gateway.touch()
@@ -155,14 +144,17 @@ class GatewayManager:
         is_certificate = requirement.namespace == SYSTEM_NAMESPACE and self._certificates.uses(
             {"metadata": {"name": requirement.name}}
         )
-        is_named = is_certificate or requirement == gateway_keys.REQUIREMENT
+        is_named = is_certificate or requirement == fleet_gateway.KEYS
         return is_named or self._gateway.requires(requirement)
 
     def _of_envoy(self) -> Object | None:
         """Return the InferenceGateway as Envoy has it: before it takes over, and until nothing needs it."""
         gateway = self._informers[_GATEWAY].get(DEFAULT_NAME)
         own = {"backend": str(Backend.ENVOY)}
-        return gateway and {**gateway, **{part: {**gateway.get(part, {}), **own} for part in _PARTS}}
+        return gateway and {
+            **gateway,
+            **{part: {**gateway.get(part, {}), **own} for part in ("spec", "status")},
+        }
 
     def _certificate(self, name: str) -> Object | None:
         found = self._named.find(Requirement("certificate", "v1", "Secret", SYSTEM_NAMESPACE, name))

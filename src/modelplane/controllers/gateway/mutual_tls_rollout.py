@@ -25,7 +25,7 @@ from modelplane.compose.serving_stack import cluster_gateway, cluster_mutual_tls
 from modelplane.controllers.children.ownership import controller_uid
 from modelplane.controllers.gateway.gateway_certificates import Certificates, Issued, Place
 from modelplane.controllers.runnable import Runnable
-from modelplane.gateway.envoy.certificates.upstream_tls import AUTHORITIES, IDENTITY, parse_identity
+from modelplane.gateway.envoy.certificate_files import AUTHORITIES, IDENTITY, parse_identity
 from modelplane.gateway.mutual_tls import (
     Identity,
     Link,

@@ -15,20 +15,21 @@ from typing import Any
 from modelplane.api import labels
 from modelplane.api.clouds.cluster_origin import KubeconfigSecret
 from modelplane.api.rejected import Rejected
-from modelplane.controllers.helm import helm_storage, report
-from modelplane.controllers.helm.command import arguments
-from modelplane.controllers.helm.failures import Failures
-from modelplane.controllers.helm.helm_storage import Details, History
-from modelplane.controllers.helm.host import OWN_INSTALLER, Host
-from modelplane.controllers.helm.instruction import USUAL_WAIT_S, Instruction, ReleaseId
-from modelplane.controllers.helm.process import HelmFailed
-from modelplane.controllers.helm.release_values import merged, without_secrets
-from modelplane.controllers.helm.report import Unsynced
-from modelplane.controllers.helm.steps import Action, Step, next_step
+from modelplane.controllers.helm import helm_storage, release_status
+from modelplane.controllers.helm.helm_program import OWN_INSTALLER, HelmFailed, Host, arguments
+from modelplane.controllers.helm.helm_storage import Action, Details, History, Step, next_step
+from modelplane.controllers.helm.instruction import (
+    USUAL_WAIT_S,
+    Instruction,
+    ReleaseId,
+    merged,
+    without_secrets,
+)
+from modelplane.controllers.helm.release_status import Failures, Unsynced
 from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.resources import SECRETS, Object
-from modelplane.telemetry.log_lines import make_fields
+from modelplane.telemetry.traces import make_fields
 
 _log = logging.getLogger(__name__)
 
@@ -36,7 +37,6 @@ _READ_AGAIN_S = 300.0
 """Time after which the storage is read again although nothing was to be done: others use Helm too."""
 _RETRY_S = 10.0
 _OWN = "of the control plane"
-_TYPE = "type=helm.sh/release.v1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +169,8 @@ class ClusterReleases:
             if history.key:
                 details = self._details_of(history)
                 unsynced = self._unreadable or self._why.get(history.id)
-                item = report.stored(history, details)
-                found[history.key] = report.report(item, history, details, unsynced)
+                item = release_status.stored(history, details)
+                found[history.key] = release_status.report(item, history, details, unsynced)
         for (owner, key), wanted in self._wanted.items():
             if owner == uid:
                 found[key] = self._reported(wanted)
@@ -205,21 +205,21 @@ class ClusterReleases:
 
     @property
     def _unreadable(self) -> Unsynced | None:
-        return Unsynced(report.UNREADABLE, self.problem) if self.problem else None
+        return Unsynced(release_status.UNREADABLE, self.problem) if self.problem else None
 
     def _reported(self, wanted: Wanted) -> Object:
         if isinstance(wanted.instruction, Rejected):
-            refused = Unsynced(report.FAILED, wanted.instruction.message)
-            return report.report(wanted.manifest, None, Details(), refused)
+            refused = Unsynced(release_status.FAILED, wanted.instruction.message)
+            return release_status.report(wanted.manifest, None, Details(), refused)
         history = (self._stored or {}).get(wanted.instruction.id)
         if history is not None and not _is_for(history, wanted):
-            foreign = Unsynced(report.NOT_OURS, _foreign(history))
-            return report.report(wanted.manifest, None, Details(), foreign)
-        waiting = Unsynced(report.WAITING, "Helm's records on the cluster are being read")
+            foreign = Unsynced(release_status.NOT_OURS, _foreign(history))
+            return release_status.report(wanted.manifest, None, Details(), foreign)
+        waiting = Unsynced(release_status.WAITING, "Helm's records on the cluster are being read")
         why = self._unreadable or self._why.get(wanted.instruction.id)
         unread = waiting if self._stored is None else None
         details = self._details_of(history) if history else Details()
-        return report.report(wanted.manifest, history, details, why or unread)
+        return release_status.report(wanted.manifest, history, details, why or unread)
 
     def _details_of(self, history: History) -> Details:
         return self._details.get(_stamp(history), Details())
@@ -227,7 +227,10 @@ class ClusterReleases:
     async def _advance(self) -> float:
         """Take one step, if one is due; return the time until the next look."""
         try:
-            kubeconfig = self._host.kubeconfig(self.name, self._installer())
+            kubeconfig = self._host.kubeconfig(
+                self.name,
+                next((release.installer for release in self._wanted.values() if release.installer), None),
+            )
             await self._read(await self._use(kubeconfig))
         except (errors.KubernetesError, ValueError) as error:
             cluster = f"cluster {self.where}" if self.name else self.where
@@ -244,9 +247,6 @@ class ClusterReleases:
         await self._carry_out(turn, kubeconfig)
         return 0.0
 
-    def _installer(self) -> KubeconfigSecret | None:
-        return next((release.installer for release in self._wanted.values() if release.installer), None)
-
     async def _use(self, kubeconfig: Mapping[str, Any]) -> Client:
         """Return the client for a kubeconfig; one for another is closed."""
         if self._client is None or self._client[0] != kubeconfig:
@@ -261,7 +261,9 @@ class ClusterReleases:
 
     async def _read(self, client: Client) -> None:
         """Read Helm's storage: the metadata of all revisions, and the last revision of each known release."""
-        listed = await client.list(SECRETS, labels=helm_storage.SELECTOR, fields=_TYPE, metadata_only=True)
+        listed = await client.list(
+            SECRETS, labels=helm_storage.SELECTOR, fields="type=helm.sh/release.v1", metadata_only=True
+        )
         stored = helm_storage.histories(listed.items)
         details = {}
         for history in stored.values():
@@ -282,7 +284,7 @@ class ClusterReleases:
         due += self._leaving()[:1]
         turns = [turn for turn in due if self._is_due(turn)]
         for turn in turns[1:]:
-            self._why.setdefault(turn.id, Unsynced(report.WAITING, f"waits for {turns[0].id}"))
+            self._why.setdefault(turn.id, Unsynced(release_status.WAITING, f"waits for {turns[0].id}"))
         return turns[0] if turns else None
 
     def _towards(self, wanted: Wanted) -> _Turn | None:
@@ -295,7 +297,7 @@ class ClusterReleases:
             return None
         values = merged(instruction, self._host.secret)
         if isinstance(values, Rejected):
-            self._why[release] = Unsynced(report.FAILED, values.message)
+            self._why[release] = Unsynced(release_status.FAILED, values.message)
             return None
         digest = instruction.digest(values[0], wanted.uid)
         if history is not None and self._former.get(wanted.uid, Former()).made(history):
@@ -331,7 +333,7 @@ class ClusterReleases:
         retries = turn.instruction.retries if turn.instruction else None
         message = self._failures.blocking(turn.id, turn.step.action, turn.digest, retries, time.monotonic())
         if message:
-            self._why[turn.id] = Unsynced(report.FAILED, message)
+            self._why[turn.id] = Unsynced(release_status.FAILED, message)
         return not message
 
     async def _carry_out(self, turn: _Turn, kubeconfig: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Helm's storage on a cluster: a Secret for each revision of a release.
+"""Helm's storage on a cluster, a Secret for each revision of a release, and the step that follows from it.
 
 It is the only state: what is installed, for whom, and whether Helm was interrupted. Each revision that
 Modelplane makes has its labels. The functions are pure.
@@ -10,6 +10,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Final
 
 import msgspec
@@ -25,7 +26,6 @@ SUPERSEDED: Final = "superseded"
 FAILED: Final = "failed"
 UNINSTALLED: Final = "uninstalled"
 UNINSTALLING: Final = "uninstalling"
-_PENDING = "pending-"
 
 _LARGEST = 64 << 20
 """Largest unpacked revision, in bytes: a cluster may send anything."""
@@ -44,7 +44,7 @@ class Revision:
     @property
     def is_pending(self) -> bool:
         """True if Helm is at work on it, or was interrupted."""
-        return self.status.startswith(_PENDING)
+        return self.status.startswith("pending-")
 
     @property
     def digest(self) -> str:
@@ -151,3 +151,56 @@ class _Content(msgspec.Struct):
     info: _Info = msgspec.field(default_factory=_Info)
     chart: _Chart = msgspec.field(default_factory=_Chart)
     config: dict[str, Any] | None = None
+
+
+class Action(StrEnum):
+    """A run of Helm; the value is the reason in conditions."""
+
+    INSTALL = "Installing"
+    UPGRADE = "Upgrading"
+    ROLL_BACK = "RollingBack"
+    """Back to the last revision that worked, after a failed or an interrupted upgrade."""
+    CLEAR = "Repairing"
+    """Remove what an interrupted installation left, to install it again."""
+    UNINSTALL = "Uninstalling"
+
+    @property
+    def verb(self) -> str:
+        """The action in messages."""
+        return _VERBS[self]
+
+
+_VERBS = {
+    Action.INSTALL: "install",
+    Action.UPGRADE: "upgrade",
+    Action.ROLL_BACK: "roll back",
+    Action.CLEAR: "remove the interrupted",
+    Action.UNINSTALL: "uninstall",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A run of Helm, and the revision that it goes back to, if it does."""
+
+    action: Action
+    revision: int = 0
+
+
+def next_step(digest: str, history: History | None) -> Step | None:
+    """Return the next step towards an instruction with a digest; None if nothing is to be done.
+
+    No helm process may be at work on the release: a pending revision is then one that was interrupted.
+    """
+    if history is None or history.last.status == UNINSTALLED:
+        return Step(Action.INSTALL)
+    last, good = history.last, history.good
+    if last.status == UNINSTALLING:
+        return Step(Action.UNINSTALL)
+    if last.is_pending:
+        return Step(Action.ROLL_BACK, good.number) if good else Step(Action.CLEAR)
+    if last.status == FAILED and last.digest == digest and good:
+        return Step(Action.ROLL_BACK, good.number)
+    if last.status == DEPLOYED and last.digest == digest:
+        return None
+    return Step(Action.UPGRADE)

@@ -1,22 +1,29 @@
-"""Instructions: what Releases tell Helm to do, read and checked.
+"""Instructions: what Releases tell Helm to do, read and checked, with their values.
 
 A Release has the schema of provider-helm. Fields that the controllers do not carry out are refused, never
 ignored. Nothing in a Release can become an option, a path or a program on Helm's command line.
 """
 
+import base64
+import binascii
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
+import yaml
 
 from modelplane.api import labels
+from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.api.rejected import Rejected
 from modelplane.api.schema.fields import DNS_LABEL, SECRET_KEY, VERSION
+from modelplane.compose import releases
 from modelplane.host.addresses import is_loopback
+from modelplane.kube.kubeconfig_secret import LOADER
+from modelplane.kube.resources import Object
 
 USUAL_WAIT_S: Final = 300
 LONGEST_WAIT_S: Final = 1800
@@ -45,6 +52,11 @@ _FOR_PROVIDER = {
     "wait",
     "waitTimeout",
 }
+
+HIDDEN = "(hidden)"
+_SHORTEST = 4
+"""Length from which a text of a Secret is hidden in messages; shorter ones are ``80``, ``no``, ``443``."""
+_LONGEST = 1024
 
 
 class ReleaseId(NamedTuple):
@@ -212,3 +224,63 @@ def _seconds(duration: str) -> int:
             f"spec.forProvider.waitTimeout must be from 1s to {LONGEST_WAIT_S // 60}m: {duration[:32]!a}"
         )
     return total
+
+
+def merged(
+    instruction: Instruction, secret: Callable[[str], Object | None]
+) -> tuple[dict[str, Any], frozenset[str]] | Rejected:
+    """Return all values, and the texts among them that are secret; or why they cannot be read."""
+    values: dict[str, Any] = {}
+    texts: set[str] = set()
+    for source in instruction.values_from:
+        read = _values(source, secret(source.name))
+        if isinstance(read, Rejected):
+            return read
+        texts.update(_texts(read))
+        values = releases.merged(values, read)
+    return releases.merged(values, instruction.values), frozenset(texts)
+
+
+def _values(source: ValuesSource, secret: Object | None) -> Mapping[str, Any] | Rejected:
+    where = f'Secret "{source.name}" in namespace "{SYSTEM_NAMESPACE}"'
+    encoded = (secret or {}).get("data", {}).get(source.key)
+    if encoded is None:
+        if source.optional:
+            return {}
+        lacks = f'has no key "{source.key}"' if secret else "does not exist"
+        return Rejected(subject=f"{where}, which has values,", detail=lacks)
+    if len(encoded) > 2 * LARGEST_VALUES:
+        return Rejected(
+            subject=f'key "{source.key}" of {where}', detail=f"is larger than {LARGEST_VALUES // 1024} KiB"
+        )
+    try:
+        text = base64.b64decode(encoded)
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, LOADER)):
+            return Rejected(
+                subject=f'key "{source.key}" of {where}', detail="has aliases", remedy="write the values out"
+            )
+        read = yaml.load(text, LOADER)  # noqa: S506 - a safe loader
+    except (binascii.Error, yaml.YAMLError, ValueError, RecursionError):
+        read = None
+    if not isinstance(read, Mapping):
+        # Not the parser's message, which quotes the text.
+        return Rejected(subject=f'key "{source.key}" of {where}', detail="is not a YAML object with values")
+    return read
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for item in value.values():
+            yield from _texts(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _texts(item)
+    elif not isinstance(value, bool) and len(str(value)) >= _SHORTEST:
+        yield str(value)
+
+
+def without_secrets(message: str, texts: frozenset[str]) -> str:
+    """Return a message without secret texts, and no longer than a condition is to be."""
+    for text in sorted(texts, key=len, reverse=True):
+        message = message.replace(text, HIDDEN)
+    return message if len(message) <= _LONGEST else f"{message[: _LONGEST - 1]}…"

@@ -15,10 +15,10 @@ from modelplane.compose.composition import Composition, Desired, Keep
 from modelplane.compose.workload_kinds import is_release
 from modelplane.controllers.children import adoption, ownership
 from modelplane.controllers.helm.cluster_releases import ClusterReleases, Former, Wanted
-from modelplane.controllers.helm.failures import FIRST_RETRY_S
-from modelplane.controllers.helm.host import Host
+from modelplane.controllers.helm.helm_program import Host
 from modelplane.controllers.helm.instruction import Instruction, instruction_of
-from modelplane.controllers.runnable import Runnable
+from modelplane.controllers.helm.release_status import FIRST_RETRY_S
+from modelplane.controllers.runnable import Runnable, cancel_all
 from modelplane.kube.resources import Object
 
 _log = logging.getLogger(__name__)
@@ -47,8 +47,7 @@ class Releases(Runnable):
                 subject=f'key "{child.key}" of a Release', detail="is not the value of a label"
             )
         uid, name = owner["metadata"]["uid"], _name_of(owner)
-        wanted = Wanted(uid, name, child.key, manifest, instruction, child.installer)
-        self._of(child.cluster).want(wanted)
+        self._of(child.cluster).want(Wanted(uid, name, child.key, manifest, instruction, child.installer))
 
     def prune(self, owner: Object, composition: Composition) -> None:
         """Uninstall the releases of an owner that a composition names neither as desired nor as kept."""
@@ -97,9 +96,7 @@ class Releases(Runnable):
 
     async def close(self) -> None:
         """End every run of Helm."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel_all(self._tasks)
 
     def _of(self, cluster: str) -> ClusterReleases:
         releases = self._on.get(cluster)

@@ -22,7 +22,8 @@ from modelplane.compose.conditions import READY, Condition
 from modelplane.compose.kinds import COMPOSERS, Lane
 from modelplane.compose.readiness import exists
 from modelplane.compose.workload_kinds import is_release
-from modelplane.crossplane.function import economy, pace, remote
+from modelplane.crossplane.function import applied_fields, pace, remote
+from modelplane.crossplane.function.applied_fields import owned
 from modelplane.crossplane.function.companions import (
     IN_USE,
     NAMESPACE,
@@ -31,7 +32,6 @@ from modelplane.crossplane.function.companions import (
     connection,
 )
 from modelplane.crossplane.function.observation import Observation
-from modelplane.crossplane.function.owned_fields import owned
 from modelplane.crossplane.function.requirements import RequiredResources
 
 
@@ -121,7 +121,7 @@ def decided(
     children = {}
     for key, child in desired:
         name = name_composed(owner["metadata"]["name"], key)
-        manifest = economy.settled(child.manifest, name, observed.get(key), revision, reached=reached)
+        manifest = applied_fields.settled(child.manifest, name, observed.get(key), revision, reached=reached)
         children[key] = Child(manifest, child.ready)
     children |= {key: Child(owned(observed[key])) for key in _kept_keys(composition, observation)}
     children |= {key: Child(owned(observed[key])) for key in _still_needed(children, observation)}

@@ -15,8 +15,7 @@ from modelplane.api.inference_gateway import InferenceGateway
 from modelplane.api.kinds import Kind, kind_of
 from modelplane.api.listing import listing
 from modelplane.api.meta import SYSTEM_NAMESPACE, Object, kind_name
-from modelplane.api.names import child_name
-from modelplane.api.namespaces import check_reserved
+from modelplane.api.names import check_reserved, child_name
 from modelplane.api.rejected import Rejected
 from modelplane.compose.clouds.provisioned import recipe_of
 from modelplane.compose.cluster import cluster_namespace

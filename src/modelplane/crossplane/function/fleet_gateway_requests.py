@@ -19,8 +19,8 @@ from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE, Object, kind_name
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
 from modelplane.compose.composition import NoFacts, Request, Requirement, Unknown
-from modelplane.compose.gateway import envoy_pods, fleet_gateway, gateway_keys
-from modelplane.compose.gateway.gateway_facts import GatewayFacts
+from modelplane.compose.facts import GatewayFacts
+from modelplane.compose.gateway import envoy_pods, fleet_gateway
 from modelplane.compose.gateway.inference_gateway import CLUSTERS
 from modelplane.compose.readiness import condition_of, is_true
 from modelplane.gateway import configuration_state, tokens
@@ -68,7 +68,7 @@ def gateway_facts(
     """
     owner, known = request.owner, _reported(found.get(STATE, ()))
     is_used = owner.metadata.name == DEFAULT_NAME
-    keys = _keys(request, found.get(gateway_keys.KEY), known) if is_used else None
+    keys = _keys(request, found.get(fleet_gateway.KEYS_KEY), known) if is_used else None
     if owner.spec.backend is not Backend.ENVOY:
         needed = _unmoved(request, found.get(SERVICES, ()), address)
         return GatewayFacts(address, Backend.GATEWAY_API, keys=keys, envoy_is_needed_by=needed)
@@ -121,7 +121,7 @@ def _keys(
         reported = known.keys_sent if known else {}
         sent = {int(number): since for number, since in reported.items() if number.isdecimal()}
         return tokens.advance_keys(keys, sent, request.now)
-    changed = _changed(request.observed.get(gateway_keys.KEY, {}))
+    changed = _changed(request.observed.get(fleet_gateway.KEYS_KEY, {}))
     since = {number: changed for number in keys.keys if changed is not None}
     return tokens.advance_keys(keys, since, request.now, _UNREPORTED)
 

@@ -17,19 +17,21 @@ from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_key import ModelKey
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
-from modelplane.compose.cache.cache_facts import CacheFacts
 from modelplane.compose.cluster.cluster_facts import ClusterFacts
 from modelplane.compose.cluster.reachability import connection_error
 from modelplane.compose.composition import NoFacts, Request, Silence, Unknown
 from modelplane.compose.conditions import SYNCED
-from modelplane.compose.deployment.deployment_facts import DeploymentFacts
-from modelplane.compose.gateway import gateway_keys
-from modelplane.compose.gateway.gateway_facts import GatewayFacts
-from modelplane.compose.key.key_facts import KeyFacts
-from modelplane.compose.model_endpoint import EndpointFacts
+from modelplane.compose.facts import (
+    CacheFacts,
+    DeploymentFacts,
+    EndpointFacts,
+    GatewayFacts,
+    KeyFacts,
+    ReplicaFacts,
+    ServiceFacts,
+)
+from modelplane.compose.gateway import fleet_gateway
 from modelplane.compose.readiness import condition_of
-from modelplane.compose.replica.replica_facts import ReplicaFacts
-from modelplane.compose.service.service_facts import ServiceFacts
 from modelplane.crossplane.function import fleet_gateway_requests, remote
 from modelplane.crossplane.function.observation import Observation
 from modelplane.crossplane.function.requirements import RequiredResources, backend_of_leaving
@@ -50,7 +52,7 @@ class Told:
     def gateway(self) -> dict[str, tuple[Object, ...] | Unknown]:
         """Return the objects that tell of the fleet's gateway."""
         about = fleet_gateway_requests.requirements(self.request.owner, self.observation.composed)
-        return self.given.required((*about, gateway_keys.REQUIREMENT), self.observation)
+        return self.given.required((*about, fleet_gateway.KEYS), self.observation)
 
 
 def _cluster(told: Told) -> ClusterFacts:

@@ -9,8 +9,8 @@ from modelplane.api.meta import Object
 from modelplane.api.schema.decode import InvalidObject
 from modelplane.compose.composition import Unknown
 from modelplane.crossplane.function import remote
+from modelplane.crossplane.function.applied_fields import without_crossplane
 from modelplane.crossplane.function.companions import NAMESPACE, PREFIX
-from modelplane.crossplane.function.owned_fields import without_crossplane
 from modelplane.crossplane.function.structs import Decoder, look_of, without_status
 
 

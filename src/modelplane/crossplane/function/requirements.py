@@ -32,7 +32,7 @@ from modelplane.compose.cluster.cluster_kubeconfig import (
 )
 from modelplane.compose.composition import Guard, Requirement, Unknown
 from modelplane.compose.definition_owner import CRD_API_VERSION
-from modelplane.compose.gateway import gateway_keys
+from modelplane.compose.gateway import fleet_gateway
 from modelplane.compose.gateway.inference_gateway import DEFINED, FRONT
 from modelplane.compose.guards import matters_only_on_deletion
 from modelplane.compose.readiness import is_true
@@ -44,7 +44,7 @@ from modelplane.crossplane.function.observation import Observation
 from modelplane.crossplane.function.structs import Decoder, metadata_of
 from modelplane.gateway.gateway_api import endpoint_backends
 from modelplane.kube import kubeconfig_secret, timestamps
-from modelplane.kube.token_claims import decode_claims
+from modelplane.kube.kubeconfig_secret import decode_claims
 
 _DEFINITION = "definition"
 _REVISION = "revision"
@@ -67,7 +67,7 @@ def own(kind: Kind, owner: Any, composed: Mapping[str, Object]) -> tuple[Require
     """Return the requirements that only Crossplane has, beside those of the core."""
     definition = Requirement(_DEFINITION, CRD_API_VERSION, "CustomResourceDefinition", name=kind.definition)
     if kind.type in (InferenceGateway, ModelEndpoint):
-        defined = (DEFINED, _GATEWAY, gateway_keys.REQUIREMENT) if kind.type is InferenceGateway else ()
+        defined = (DEFINED, _GATEWAY, fleet_gateway.KEYS) if kind.type is InferenceGateway else ()
         return definition, *defined, *fleet_gateway_requests.requirements(owner, composed)
     if isinstance(owner, InferenceCluster):
         reference = kubeconfig_reference(owner.spec.cluster, cluster_of_cloud(owner, composed))
@@ -241,12 +241,9 @@ class RequiredResources:
             return Unknown(error.cause if requirement.name else str(error))
         if requirement.key not in self._given:
             return Unknown("not fetched yet")
-        return _matching(requirement, self._given[requirement.key])
-
-
-def _matching(requirement: Requirement, given: tuple[Object, ...]) -> tuple[Object, ...] | Unknown:
-    # Older versions of Crossplane ignore the namespace of a selector by labels.
-    matching = tuple(item for item in given if requirement.matches(item))
-    if requirement.name and given and not matching:
-        return Unknown(f'what was given for {requirement.kind} "{requirement.name}" is another object')
-    return matching
+        given = self._given[requirement.key]
+        # Older versions of Crossplane ignore the namespace of a selector by labels.
+        matching = tuple(item for item in given if requirement.matches(item))
+        if requirement.name and given and not matching:
+            return Unknown(f'what was given for {requirement.kind} "{requirement.name}" is another object')
+        return matching

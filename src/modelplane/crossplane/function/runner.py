@@ -1,14 +1,20 @@
-"""Runner: answers each of Crossplane's requests.
+"""Runner: answers each of Crossplane's requests, in its protocol.
 
 An invalid request gets a fatal answer that keeps every child. No request ends the process or stays
 unanswered.
+
+Placements are decided one at a time, each with the previous ones in view. From the answer that places a
+replica until the replica is listed, only this process knows that its capacity is taken. If another process
+answers, or this one was restarted, two deployments can take the same capacity: then the scheduler has the
+newer one yield.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from time import perf_counter
+from threading import Lock
+from time import monotonic, perf_counter
 from typing import Any
 
 import msgspec
@@ -26,20 +32,129 @@ from modelplane.compose.composition import Blocked, Composition, Desired, NoFact
 from modelplane.compose.gateway import fleet_gateway
 from modelplane.compose.gateway.inference_gateway import INSTALLER_KEY
 from modelplane.compose.kinds import COMPOSERS, Composer, Lane
+from modelplane.compose.owner_status import LONGEST_MESSAGE
 from modelplane.crossplane.function import pace
 from modelplane.crossplane.function.answer import Answer, decided, kept
 from modelplane.crossplane.function.companions import companions
-from modelplane.crossplane.function.encoding import desired_before, encode, fatal
 from modelplane.crossplane.function.function_facts import FACTS, Told
 from modelplane.crossplane.function.observation import Observation, observe
-from modelplane.crossplane.function.requirements import RequiredResources, served
+from modelplane.crossplane.function.requirements import RequiredResources, selectors, served
 from modelplane.crossplane.function.requirements import own as own_requirements
-from modelplane.crossplane.function.reservations import Reservations
 from modelplane.crossplane.function.structs import Decoder, kind_in
 from modelplane.install import crossplane_gateway
 from modelplane.install.installation_options import Options
-from modelplane.telemetry import log_lines, metrics, traces
+from modelplane.telemetry import metrics, traces
 from modelplane.telemetry.metric_definitions import Result
+
+_PATIENCE_S = 30.0
+"""Time within which a new replica is expected to be listed; Crossplane writes it within a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Reserved:
+    replicas: tuple[Object, ...]
+    until: float
+
+
+class Reservations:
+    """The new replicas of each deployment that are not listed yet."""
+
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        self.turn = Lock()
+        """Held from reading the capacity that is taken until the new replicas are reserved."""
+        self._clock = clock
+        self._by_owner: dict[str, _Reserved] = {}
+
+    def others(self, uid: str, listed: Iterable[Object]) -> tuple[Object, ...]:
+        """Return the replicas of other deployments that are not listed yet."""
+        now = self._clock()
+        known = {_name(item) for item in listed}
+        return tuple(
+            replica
+            for owner, held in tuple(self._by_owner.items())
+            if owner != uid and held.until > now
+            for replica in held.replicas
+            if _name(replica) not in known
+        )
+
+    def release(self, uid: str) -> None:
+        """Release a deployment's reservation: its replicas are listed, or no longer wanted."""
+        self._by_owner.pop(uid, None)
+
+    def hold(self, uid: str, replicas: tuple[Object, ...]) -> None:
+        """Replace a deployment's reservation."""
+        now = self._clock()
+        for owner, held in tuple(self._by_owner.items()):
+            if owner == uid or held.until <= now:
+                del self._by_owner[owner]
+        if uid and replicas:
+            self._by_owner[uid] = _Reserved(replicas, now + _PATIENCE_S)
+
+
+def _name(item: Object) -> tuple[str, str]:
+    metadata = item["metadata"]
+    return metadata.get("namespace", ""), metadata["name"]
+
+
+_LONGEST_EVENT = 1024
+"""Length limit for the message of an Event (Kubernetes API reference, "Event v1")."""
+
+_TARGET = fnv1.TARGET_COMPOSITE
+_STATUSES = {"True": fnv1.STATUS_CONDITION_TRUE, "False": fnv1.STATUS_CONDITION_FALSE}
+
+
+def encode(answer: Answer, request: Any, earlier: fnv1.State) -> fnv1.RunFunctionResponse:
+    """Return the response to a ``RunFunctionRequest``, with the desired state of earlier functions."""
+    response = fnv1.RunFunctionResponse(desired=earlier, context=request.context)
+    response.meta.tag = request.meta.tag
+    response.meta.ttl.seconds = answer.ttl_s
+    response.requirements.CopyFrom(selectors(answer.requirements))
+    if answer.blocked:
+        response.results.append(fatal(answer.blocked.cause))
+    for key, child in answer.children.items():
+        resource = response.desired.resources[key]
+        resource.resource.Clear()
+        resource.resource.update(child.manifest)
+        resource.ready = _ready(child.ready)
+    # An empty status would change an object that has none.
+    if answer.status:
+        response.desired.composite.resource.update({"status": answer.status})
+    if answer.ready is not None:
+        response.desired.composite.ready = _ready(answer.ready)
+    for said in answer.conditions:
+        response.conditions.add(
+            type=said.type,
+            status=_STATUSES.get(said.status, fnv1.STATUS_CONDITION_UNKNOWN),
+            reason=said.reason,
+            message=said.message[:LONGEST_MESSAGE],
+            target=_TARGET,
+        )
+    for event in answer.events:
+        response.results.add(
+            severity=fnv1.SEVERITY_WARNING if event.is_warning else fnv1.SEVERITY_NORMAL,
+            message=event.message[:_LONGEST_EVENT],
+            reason=event.reason,
+            target=_TARGET,
+        )
+    return response
+
+
+def fatal(message: str) -> fnv1.Result:
+    """Return the result that keeps Crossplane from applying anything."""
+    return fnv1.Result(severity=fnv1.SEVERITY_FATAL, message=message[:_LONGEST_EVENT], target=_TARGET)
+
+
+def desired_before(request: Any) -> fnv1.State:
+    """Return the desired state that earlier functions of the pipeline composed.
+
+    Raises ``DecodeError`` if it is nested too deeply.
+    """
+    return fnv1.State.FromString(request.desired.SerializeToString())
+
+
+def _ready(is_ready: bool) -> fnv1.Ready:
+    return fnv1.READY_TRUE if is_ready else fnv1.READY_FALSE
+
 
 _log = logging.getLogger(__name__)
 
@@ -117,14 +232,14 @@ class Runner:
         except InvalidObject as error:
             blocked, result = Blocked(str(error)), Result.FATAL
         except Exception:  # noqa: BLE001 - an unforeseen request must not stop the others
-            _log.exception("a bug; nothing is changed", extra=log_lines.make_fields(kind=kind))
+            _log.exception("a bug; nothing is changed", extra=traces.make_fields(kind=kind))
             blocked, result = Blocked("a bug in Modelplane: see its log"), Result.BUG
         try:
             unchanged = kept(kind, owner, observation.composed)
             answer = replace(unchanged, requirements=required, blocked=blocked)
             return encode(answer, request, earlier), result
         except Exception:  # noqa: BLE001 - Crossplane applies nothing of a fatal answer
-            _log.exception("cannot say what is there", extra=log_lines.make_fields(kind=kind))
+            _log.exception("cannot say what is there", extra=traces.make_fields(kind=kind))
             refusal = Answer(pace.usual(kind), requirements=required, blocked=blocked)
             return encode(refusal, request, earlier), result
 

@@ -16,8 +16,8 @@ from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 from google.protobuf.message import DecodeError
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
-from modelplane.crossplane.function.messages import RunFunctionRequest
 from modelplane.crossplane.function.runner import Runner
+from modelplane.crossplane.function.structs import RunFunctionRequest
 from modelplane.install.installation_options import Options
 from modelplane.user_error import UserError
 

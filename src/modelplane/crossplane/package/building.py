@@ -9,27 +9,24 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from modelplane.crossplane.package.documents import stream
-from modelplane.crossplane.package.errors import PackageError
-from modelplane.crossplane.package.images import image_archive
-from modelplane.crossplane.package.images.blobs import Blobs
-from modelplane.crossplane.package.images.image_entries import File
-from modelplane.crossplane.package.images.oci import (
+from modelplane.crossplane.package import oci
+from modelplane.crossplane.package.metadata import PackageKind, Registry, Version, stream
+from modelplane.crossplane.package.oci import (
     TITLE,
     VERSION,
     XPKG,
     XPKG_BASE,
+    Blobs,
+    File,
     Image,
-    Layer,
     MediaType,
     Platform,
     xpkg_label,
 )
-from modelplane.crossplane.package.images.oci_layout import open_image
-from modelplane.crossplane.package.metadata import PackageKind
-from modelplane.crossplane.package.package_addresses import Registry, Version
+from modelplane.crossplane.package.oci_layout import open_image
 from modelplane.crossplane.package.package_contents import Contents
-from modelplane.crossplane.package.python.runtime import COMMAND, PORT, from_this_python
+from modelplane.crossplane.package.runtime import COMMAND, PORT, from_this_python
+from modelplane.user_error import UserError
 
 PACKAGE_FILE = "package.yaml"
 SUFFIX = ".xpkg"
@@ -65,21 +62,19 @@ def build(
         blobs = Blobs(Path(scratch))
         below = runtime(blobs) if contents.kind is PackageKind.FUNCTION else _NO_RUNTIME
         package = blobs.add_entries([File(PACKAGE_FILE, stream(contents.documents).encode())])
-        image = _with_package(below, package, contents.name, version)
-        digest = image_archive.write(path, image, blobs, address, version.tag)
+        blob = replace(package.blob, annotations={XPKG: XPKG_BASE})
+        labels = (below.config.get("Labels") or {}) | {
+            TITLE: contents.name,
+            VERSION: version.number,
+            xpkg_label(blob.digest): XPKG_BASE,
+        }
+        image = replace(
+            below,
+            config=below.config | {"Labels": labels},
+            layers=(*below.layers, replace(package, blob=blob)),
+        )
+        digest = oci.write(path, image, blobs, address, version.tag)
     return Built(contents.name, address, digest, path, path.stat().st_size)
-
-
-def _with_package(image: Image, package: Layer, name: str, version: Version) -> Image:
-    blob = replace(package.blob, annotations={XPKG: XPKG_BASE})
-    labels = (image.config.get("Labels") or {}) | {
-        TITLE: name,
-        VERSION: version.number,
-        xpkg_label(blob.digest): XPKG_BASE,
-    }
-    return replace(
-        image, config=image.config | {"Labels": labels}, layers=(*image.layers, replace(package, blob=blob))
-    )
 
 
 def runtime_from(path: Path) -> Runtime:
@@ -89,7 +84,7 @@ def runtime_from(path: Path) -> Runtime:
         with open_image(path) as stored:
             stored.verify()
             if not stored.image.config.get("Entrypoint"):
-                raise PackageError(
+                raise UserError(
                     f'"{path}" cannot be the function\'s runtime: no entrypoint takes the word "{COMMAND}": '
                     "give an image that starts `modelplane`"
                 )

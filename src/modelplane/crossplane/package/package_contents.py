@@ -12,18 +12,20 @@ from dataclasses import dataclass
 
 from modelplane.api.kinds import Kind
 from modelplane.api.schema.xrd import build_xrd
-from modelplane.compose.clouds.provider import CONTRIB
+from modelplane.compose.clouds.kinds import CONTRIB
 from modelplane.compose.clouds.recipe import Recipe
 from modelplane.compose.clouds.table import RECIPES
 from modelplane.compose.kinds import COMPOSED as SHIPPED
-from modelplane.crossplane.package.documents import Document
-from modelplane.crossplane.package.metadata import Dependency, PackageKind, metadata
-from modelplane.crossplane.package.package_addresses import (
+from modelplane.crossplane.package.metadata import (
     CONFIGURATION,
     FUNCTION,
+    Dependency,
+    Document,
+    PackageKind,
     Registry,
     Version,
     installed_name,
+    metadata,
 )
 from modelplane.crossplane.package.touched import COMPOSED
 

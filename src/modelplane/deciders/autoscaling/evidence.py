@@ -4,18 +4,54 @@ Its size is bounded: samples of a minute, and of longer windows only their large
 seconds of a monotonic clock. A gap begins anew: nothing is known of what happened in it.
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 
-from modelplane.deciders.autoscaling import first_tokens
+from modelplane.api.fields.requests.first_token import BOUNDS_S, BUCKETS
+
+NONE = (0,) * BUCKETS
+
+_LATE_PART = 0.05
+"""Part of the streams that may be late: the goal is for the 95th percentile."""
+
+_FEWEST_LATE = 3
+"""Late streams below which a window says nothing, so that one slow prompt starts no replica."""
 
 MEAN_S = 60.0
 """Seconds over which load is averaged."""
-
 BURST_S = 6.0
 """Seconds over which a sudden load is averaged."""
-
 MOST_GAP_S = 30.0
 """A longer time without a sample is a gap."""
+
+
+def sum_counts(counts: Iterable[Sequence[int]]) -> tuple[int, ...]:
+    """Return the sum of several counts."""
+    return tuple(map(sum, zip(NONE, *counts, strict=True)))
+
+
+def count_late(counts: Sequence[int], goal_s: float) -> float:
+    """Return the number of streams later than a goal; those of the goal's own bucket count in part."""
+    number, begin = 0.0, 0.0
+    for bound, count in zip((*BOUNDS_S, 2 * BOUNDS_S[-1]), counts, strict=True):
+        if goal_s < bound:
+            number += count * min(1.0, (bound - goal_s) / (bound - begin))
+        begin = bound
+    return number
+
+
+def is_missed(counts: Sequence[int], goal_s: float) -> bool:
+    """Return True if too many streams were later than a goal, and enough to say so."""
+    number = count_late(counts, goal_s)
+    return number >= _FEWEST_LATE and number > _LATE_PART * sum(counts)
+
+
+def find_percentile_s(counts: Sequence[int]) -> float | None:
+    """Return the bound below which 95 of 100 streams were; None without a stream, or above all bounds."""
+    enough = (1 - _LATE_PART) * sum(counts)
+    below = zip(BOUNDS_S, accumulate(counts), strict=False)
+    return next((bound for bound, count in below if count and count >= enough), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +126,7 @@ class Evidence:
 
     def count_first_tokens(self, begin: float, end: float) -> tuple[int, ...]:
         """Return the streams between two times of the last minute, by the time to their first token."""
-        return first_tokens.sum_counts(
+        return sum_counts(
             sample.first_tokens for sample in self.samples if sample.first_tokens and begin < sample.at <= end
         )
 
@@ -120,12 +156,11 @@ class Evidence:
             self = Evidence(since=sample.at, idle_since=sample.at)  # noqa: PLW0642 - begins anew
         begin = sample.at - MEAN_S
         since = self.since if sample.complete else sample.at
-        idle_since = sample.at if sample.is_busy else max(self.idle_since, since)
         return replace(
             self,
             samples=(*(earlier for earlier in self.samples if earlier.at > begin), sample),
             since=since,
-            idle_since=idle_since,
+            idle_since=sample.at if sample.is_busy else max(self.idle_since, since),
             started=sample.at if ready is not None and ready < replicas else self.started,
             serving_since=self._serving_since(sample.at, replicas, ready),
             counts=(*(item for item in self.counts if item[0] > begin), (sample.at, replicas)),

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from modelplane.gateway.envoy.type_urls import ENVOY, HTTP_FILTERS
+from modelplane.gateway.envoy.envoy_names import ENVOY, HTTP_FILTERS
 from modelplane.gateway.route_table import Backend, Listener
 
 STANDARD_OUTPUT = "/dev/stdout"

@@ -4,11 +4,15 @@ import ipaddress
 from dataclasses import replace
 from typing import Any
 
-from modelplane.api.fields.requests.rate_limit_service import RateLimitService
-from modelplane.gateway.envoy import rewrite
-from modelplane.gateway.envoy.certificates import upstream_tls
-from modelplane.gateway.envoy.filters import endpoint_pickers, rate_limit_filter, token_filters
-from modelplane.gateway.envoy.type_urls import ENVOY
+from modelplane.api.fields.requests.key_limits import RateLimitService
+from modelplane.gateway.envoy import (
+    certificate_files,
+    endpoint_pickers,
+    rate_limit_filter,
+    rewrite,
+    token_filters,
+)
+from modelplane.gateway.envoy.envoy_names import ENVOY
 from modelplane.gateway.route_table import Backend, EndpointPicker, Listener
 
 CA_BUNDLE = "ca.pem"
@@ -18,10 +22,8 @@ BUFFER_BYTES = 64 * 1024
 """Data that Envoy holds for one side of a connection before it stops reading from the other."""
 
 _CONNECT_TIMEOUT = "3s"
-_DNS_REFRESH = "30s"
 _KEEPALIVE_S = 30
 _MANY = 100_000
-_PINGS = {"interval": "10s", "timeout": "3s"}
 
 # Engines close an idle connection after 5 s (uvicorn, llama.cpp); a request sent at that moment is lost.
 _IDLE = {False: "4s", True: "60s"}
@@ -32,7 +34,7 @@ _BY_HOST_NAME = {
     "type": "STRICT_DNS",
     "dns_lookup_family": "ALL",
     "respect_dns_ttl": True,
-    "dns_refresh_rate": _DNS_REFRESH,
+    "dns_refresh_rate": "30s",
     # A name that does not resolve must not delay the rest at start.
     "wait_for_warm_on_init": False,
 }
@@ -117,7 +119,7 @@ def build_endpoint_picker(listener: str, picker: EndpointPicker) -> dict[str, An
 
 def _grpc_server(name: str, hosts: tuple[tuple[str, int], ...], connect_timeout: str) -> dict[str, Any]:
     """Return the ``Cluster`` of a server of gRPC."""
-    http2 = {"http2_protocol_options": {"connection_keepalive": _PINGS}}
+    http2 = {"http2_protocol_options": {"connection_keepalive": {"interval": "10s", "timeout": "3s"}}}
     return {
         "name": name,
         **_by_address(name, hosts),
@@ -135,31 +137,17 @@ def _by_address(name: str, hosts: tuple[tuple[str, int], ...]) -> dict[str, Any]
     """Return the part of a ``Cluster`` with its instances, by address and port."""
     are_addresses = all(_is_address(host) for host, _ in hosts)
     discovery = {"type": "STATIC"} if are_addresses else _BY_HOST_NAME
-    return {**discovery, "load_assignment": _assignment(name, hosts)}
-
-
-def _assignment(name: str, hosts: tuple[tuple[str, int], ...]) -> dict[str, Any]:
-    """Return a ``ClusterLoadAssignment``."""
-    return {
-        "cluster_name": name,
-        "endpoints": [
-            {
-                "lb_endpoints": [
-                    {
-                        "endpoint": {
-                            "address": {"socket_address": {"address": address, "port_value": port}},
-                        }
-                    }
-                    for address, port in sorted(hosts)
-                ]
-            }
-        ],
-    }
+    endpoints = [
+        {"endpoint": {"address": {"socket_address": {"address": address, "port_value": port}}}}
+        for address, port in sorted(hosts)
+    ]
+    assignment = {"cluster_name": name, "endpoints": [{"lb_endpoints": endpoints}]}
+    return {**discovery, "load_assignment": assignment}
 
 
 def _transport_socket(backend: Backend) -> dict[str, Any]:
     if backend.server_name:
-        return {"transport_socket": upstream_tls.build_transport_socket(backend.server_name)}
+        return {"transport_socket": certificate_files.build_transport_socket(backend.server_name)}
     return {"transport_socket": _tls(backend.hosts[0][0])} if backend.tls else {}
 
 

@@ -12,15 +12,25 @@ from typing import Any
 
 import msgspec
 
-from modelplane.gateway.envoy import clusters, envoy_routes, holding
+from modelplane.gateway.envoy import (
+    certificate_files,
+    clusters,
+    envoy_routes,
+    module_filters,
+    rate_limit_filter,
+)
 from modelplane.gateway.envoy import listeners as envoy_listeners
-from modelplane.gateway.envoy.certificates import listener_tls, upstream_tls
+from modelplane.gateway.envoy.envoy_names import (
+    CLUSTERS,
+    CONFIG,
+    LISTENERS,
+    ROUTES,
+    WITH_MODULE,
+    WITH_NEW_MODULE,
+)
 from modelplane.gateway.envoy.envoy_routes import list_former_names, name_routes_file
-from modelplane.gateway.envoy.file_names import CLUSTERS, LISTENERS, ROUTES, WITH_MODULE, WITH_NEW_MODULE
-from modelplane.gateway.envoy.filters import module_filters, rate_limit_filter
-from modelplane.gateway.envoy.filters.upstream_addresses import build_policy, name_destinations_file
-from modelplane.gateway.envoy.type_urls import CONFIG
-from modelplane.gateway.route_table import Backend, EndpointPicker, Listener, Table, shared
+from modelplane.gateway.envoy.upstream_addresses import build_policy, name_destinations_file
+from modelplane.gateway.route_table import Backend, Listener, Table, shared
 
 
 def render_files(table: Table) -> dict[str, str]:
@@ -31,6 +41,13 @@ def render_files(table: Table) -> dict[str, str]:
     backends = dict(sorted(_backends(table)))
     listeners = sorted(table.listeners, key=lambda listener: listener.name)
     services = [service for service in map(rate_limit_filter.find_service, listeners) if service is not None]
+    pickers = {
+        (listener.name, backend.picker)
+        for listener in listeners
+        for route in listener.routes
+        for backend in route.backends
+        if backend.picker is not None
+    }
     configurations = [
         *(envoy_routes.route_configuration(listener) for listener in listeners),
         *(
@@ -56,11 +73,10 @@ def render_files(table: Table) -> dict[str, str]:
         **policies,
         **{
             path: _dump({"resources": [secret]})
-            for path, secret in listener_tls.build_secrets(table.listeners)
-        },
-        **{
-            path: _dump({"resources": [secret]})
-            for path, secret in upstream_tls.build_secrets(table.identity)
+            for path, secret in (
+                *certificate_files.build_listener_secrets(table.listeners),
+                *certificate_files.build_identity_secrets(table.identity),
+            )
         },
         CLUSTERS: _response(
             f"{CONFIG}cluster.v3.Cluster",
@@ -70,7 +86,7 @@ def render_files(table: Table) -> dict[str, str]:
                     for name, backend in backends.items()
                 ),
                 *(clusters.build_rate_limit_service(service) for service in services[:1]),
-                *(clusters.build_endpoint_picker(*picker) for picker in sorted(_pickers(listeners))),
+                *(clusters.build_endpoint_picker(*picker) for picker in sorted(pickers)),
             ],
         ),
         **routes,
@@ -150,7 +166,7 @@ def _backends(table: Table) -> Iterator[tuple[str, Backend]]:
     """Yield each distinct backend by the name of its cluster."""
     seen: dict[str, tuple[Any, ...]] = {}
     for listener in table.listeners:
-        yield from holding.list_clusters(listener)
+        yield from envoy_routes.list_held_clusters(listener)
         for backend in (candidate for route in listener.routes for candidate in route.backends):
             name = clusters.name_cluster(listener, backend)
             if name not in seen:
@@ -160,17 +176,6 @@ def _backends(table: Table) -> Iterator[tuple[str, Backend]]:
                 raise ValueError(
                     f'two different backends of listener "{listener.name}" are named "{backend.name}"'
                 )
-
-
-def _pickers(listeners: Iterable[Listener]) -> set[tuple[str, EndpointPicker]]:
-    """Return the pickers of each listener, with the listener's name."""
-    return {
-        (listener.name, backend.picker)
-        for listener in listeners
-        for route in listener.routes
-        for backend in route.backends
-        if backend.picker is not None
-    }
 
 
 def _response(type_url: str, resources: Iterable[dict[str, Any]]) -> str:

@@ -1,6 +1,17 @@
 """The routes of a listener: an Envoy ``RouteConfiguration``.
 
 Each listener has a file of its own for them, so that a change of routes does not change the listener.
+
+Of a route with one backend, Envoy itself rewrites the requests: no attempt differs from another. Such a route
+has no filter of attempts, which costs a twentieth of a bare Envoy's processor time. The gateway module takes
+the rest of its work from the route's metadata, if the listener says so. In a listener for the module of
+release 0.9, or without the module, the filter of attempts has another name. It is there for such a route too,
+and gives each attempt the form that Envoy has given it already.
+
+A held request waits for the first backend of its route, and keeps the routes of the moment at which it
+arrived. So a route without backends that holds requests already names the cluster in which they end. Envoy
+has this cluster as soon as the route has a backend, whose copy it is, and the gateway's module lets the
+requests go on when it is there. See ``docs/decisions/0037-hold.md``.
 """
 
 import json
@@ -10,27 +21,26 @@ from itertools import chain, combinations
 from typing import Any
 
 from modelplane.api.schema.untyped import get_list
-from modelplane.gateway import bound_routes
+from modelplane.gateway import balancing
 from modelplane.gateway.envoy import (
-    direct_routes,
-    holding,
-    loops,
+    endpoint_pickers,
+    module_filters,
     priority_groups,
     replies,
     retries,
     rewrite,
-)
-from modelplane.gateway.envoy.clusters import name_cluster
-from modelplane.gateway.envoy.file_names import ROUTES
-from modelplane.gateway.envoy.filters import (
-    endpoint_pickers,
-    module_filters,
     token_filters,
     upstream_addresses,
 )
+from modelplane.gateway.envoy.clusters import name_cluster
+from modelplane.gateway.envoy.envoy_names import ROUTES
 from modelplane.gateway.envoy.priority_groups import Shares, plan_attempts
-from modelplane.gateway.route_table import Listener, Route
+from modelplane.gateway.route_table import Backend, Listener, Route
 
+_HELD = "modelplane.held"
+"""Filter state that the module sets on a request that it holds."""
+
+_DISABLED = {"@type": "type.googleapis.com/envoy.config.route.v3.FilterConfig", "disabled": True}
 _BOUND = "modelplane.regions"
 """Filter state of the module with the regions of a request, each between commas."""
 
@@ -42,8 +52,7 @@ _AMBIGUOUS = r".*(\\|%5[cC]|%2[eEfF]|/\.\.?(/|;|%3[bB]|$)).*"
 after a semicolon. A proxy in front of the gateway may decide by the path who may send a request, so such a
 request could reach another service than the one that was allowed."""
 
-_RETRIED_IN_TIERS = [429, 503]
-_RETRIED_BYTES = 1 << 20
+_GUARDS = ("-keys", "-tls")
 
 
 def name_routes_file(name: str) -> str:
@@ -99,9 +108,6 @@ def _written(content: str) -> list[dict[str, Any]]:
         return []
 
 
-_GUARDS = ("-keys", "-tls")
-
-
 def _guards(listener: Listener) -> list[str]:
     applies = (module_filters.is_required(listener), listener.tls is not None)
     return [guard for guard, is_set in zip(_GUARDS, applies, strict=True) if is_set]
@@ -119,8 +125,12 @@ def route_configuration(listener: Listener) -> dict[str, Any]:
                 "domains": ["*"],
                 "routes": [
                     *_before_the_model_is_known(listener),
-                    _ambiguous_path(),
-                    loops.refuse_loops(by_module=module_filters.is_required(listener)),
+                    {
+                        "name": "ambiguous-path",
+                        "match": {"safe_regex": {"regex": _AMBIGUOUS}},
+                        **replies.build_ambiguous_path(),
+                    },
+                    rewrite.refuse_loops(by_module=module_filters.is_required(listener)),
                     *(rendered for route in routes for rendered in _routes(listener, route)),
                     _not_found("/"),
                 ],
@@ -152,26 +162,26 @@ def build_without_routes(listener: Listener, name: str) -> dict[str, Any]:
 
 def _routes(listener: Listener, route: Route) -> Iterator[dict[str, Any]]:
     """Yield the Envoy routes of a route: before its own, that of the requests that it holds."""
-    if holding.is_possible(listener, route):
-        held = _route(listener, holding.build_stand_in(route))
-        yield {**held, "match": holding.match_held(held["match"])}
-        yield holding.mark(_route(listener, route))
+    if listener.front is not None and route.settings.hold is not None and not route.backends:
+        # To the cluster of held requests, for those that the module holds; it refuses all others.
+        stand_in = Backend(f"held/{route.name}", hosts=(("", 0),))
+        held = _route(listener, replace(route, backends=(stand_in,)))
+        state = {"key": _HELD, "string_match": {"exact": "1"}}
+        yield {**held, "match": {**held["match"], "filter_state": [state]}}
+        refusal = _route(listener, route)
+        yield {**refusal, "metadata": {"filter_metadata": {rewrite.KEY: {"hold": "1"}}}}
         return
     ordinary = _route(listener, route)
-    if bound_routes.is_needed(listener, route):
+    if balancing.must_have_bound_route(listener, route):
+        state = {"key": _BOUND, "string_match": {"prefix": ","}}
         yield {
-            **_route(listener, bound_routes.build_bound_route(route)),
-            "match": _only_bound(ordinary["match"]),
+            **_route(listener, balancing.build_bound_route(route)),
+            "match": {**ordinary["match"], "filter_state": [state]},
         }
-    if direct_routes.is_direct(listener, route):
-        yield from direct_routes.build_direct_routes(route, ordinary)
+    if is_direct(listener, route):
+        yield from build_direct_routes(route, ordinary)
     else:
         yield ordinary
-
-
-def _only_bound(matched: dict[str, Any]) -> dict[str, Any]:
-    """Return the match of an Envoy route for requests that the module binds to regions."""
-    return {**matched, "filter_state": [{"key": _BOUND, "string_match": {"prefix": ","}}]}
 
 
 def _route(listener: Listener, route: Route) -> dict[str, Any]:
@@ -186,7 +196,7 @@ def _route(listener: Listener, route: Route) -> dict[str, Any]:
     matched |= token_filters.remove_token(listener)
     matched["metadata"] = rewrite.build_route_metadata(route)
     matched["metadata"]["filter_metadata"] |= upstream_addresses.build_route_metadata(route)
-    matched["request_body_buffer_limit"] = _RETRIED_BYTES
+    matched["request_body_buffer_limit"] = 1 << 20
     is_ordered = route.settings.balancing is not None
     if groups := plan_attempts(route.backends, is_ordered=is_ordered):
         return _with_tiers(matched, listener, route, groups)
@@ -195,13 +205,9 @@ def _route(listener: Listener, route: Route) -> dict[str, Any]:
         "timeout": "0s",
         "retry_policy": retries.build_policy(listener, route),
     }
-    return {**matched, **_picked(listener, route), "route": action}
-
-
-def _picked(listener: Listener, route: Route) -> dict[str, Any]:
-    """Return the part of an Envoy route that has the picker of its backend asked, if it has one."""
     picker = route.backends[0].picker
-    return endpoint_pickers.build_route_part(listener.name, picker) if picker else {}
+    asked = endpoint_pickers.build_route_part(listener.name, picker) if picker else {}
+    return {**matched, **asked, "route": action}
 
 
 def _clusters(listener: Listener, route: Route) -> dict[str, Any]:
@@ -225,7 +231,7 @@ def _with_tiers(
     waits = {"base_interval": "0.001s", "max_interval": "0.01s"}
     policy = {
         **retries.build_policy(listener, route, len(groups)),
-        "retriable_status_codes": _RETRIED_IN_TIERS,
+        "retriable_status_codes": [429, 503],
         "retry_back_off": waits,
     }
     specifier = priority_groups.build_specifier(listener, groups)
@@ -246,7 +252,56 @@ def list_clusters(route: Mapping[str, Any]) -> Iterator[str]:
     yield from endpoint_pickers.list_clusters(route)
 
 
-def _ambiguous_path() -> dict[str, Any]:
-    """Return the route that refuses paths that servers read differently; it comes before all others."""
-    match = {"safe_regex": {"regex": _AMBIGUOUS}}
-    return {"name": "ambiguous-path", "match": match, **replies.build_ambiguous_path()}
+def list_held_clusters(listener: Listener) -> Iterator[tuple[str, Backend]]:
+    """Yield the backends of held requests, those with the largest share, by the name of their cluster.
+
+    No backend has such a name.
+    """
+    for route in listener.routes:
+        if route.settings.hold is not None and route.backends:
+            backend = min(route.backends, key=lambda one: (one.priority, -one.weight, one.name))
+            yield f"{listener.name}/held/{route.name}", backend
+
+
+def is_direct(listener: Listener, route: Route) -> bool:
+    """Return True if all attempts at a request of a route have one form, which Envoy itself can write.
+
+    A backend of several instances is not: its 503 is tried again, and only a filter of attempts counts that.
+    """
+    if listener.front is None or len(route.backends) != 1 or route.settings.balancing is not None:
+        return False
+    [backend] = route.backends
+    return len(backend.hosts) == 1 and not backend.needs_module and backend.picker is None
+
+
+def build_direct_routes(route: Route, rendered: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the Envoy routes of such a route: one for each form of the path, the most specific one first."""
+    [backend] = route.backends
+    action = {**rendered["route"], **({"host_rewrite_literal": backend.host} if backend.host else {})}
+    metadata = dict(rendered["metadata"]["filter_metadata"])
+    # The backend for the module, as lines of one text, because Envoy searches for each key.
+    described = "\n".join((backend.name, backend.region, backend.served))
+    metadata[rewrite.KEY] = {**metadata[rewrite.KEY], "direct": described}
+    # The filters of attempts that the backend does not need.
+    filters = [module_filters.ATTEMPTS]
+    if backend.tokens is None:
+        filters.append(token_filters.HEADERS_OF_ATTEMPTS)
+    shared = {
+        **rendered,
+        "typed_per_filter_config": dict.fromkeys(filters, _DISABLED),
+        "metadata": {"filter_metadata": metadata},
+    }
+    if not backend.prefix:
+        yield {**shared, "route": action}
+        return
+    for path in _forms(route, backend):
+        yield {**shared, "match": path, "route": {**action, "prefix_rewrite": backend.prefix}}
+
+
+def _forms(route: Route, backend: Backend) -> Iterator[dict[str, str]]:
+    """Yield the matches of the paths of a route: each is what the backend's prefix takes the place of."""
+    overlap = [f"{route.prefix}{backend.overlap}"] if backend.overlap else []
+    for path in (*overlap, route.prefix.rstrip("/")):
+        yield {"prefix": f"{path}/"}
+        if path:
+            yield {"path": path}

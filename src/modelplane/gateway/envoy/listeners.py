@@ -5,18 +5,20 @@ It names the file of its routes, and so does not change when they do.
 
 from typing import Any
 
-from modelplane.gateway.envoy import access_log, replies, rewrite
-from modelplane.gateway.envoy.certificates import listener_tls
-from modelplane.gateway.envoy.clusters import BUFFER_BYTES
-from modelplane.gateway.envoy.envoy_routes import name_routes, name_routes_file
-from modelplane.gateway.envoy.filters import (
+from modelplane.gateway.envoy import (
+    access_log,
+    certificate_files,
     endpoint_pickers,
     module_filters,
     rate_limit_filter,
+    replies,
+    rewrite,
     token_filters,
     upstream_addresses,
 )
-from modelplane.gateway.envoy.type_urls import ENVOY, HTTP_FILTERS
+from modelplane.gateway.envoy.clusters import BUFFER_BYTES
+from modelplane.gateway.envoy.envoy_names import ENVOY, HTTP_FILTERS
+from modelplane.gateway.envoy.envoy_routes import name_routes, name_routes_file
 from modelplane.gateway.route_table import Listener
 
 MOST_STREAMS = 4
@@ -31,7 +33,6 @@ _HTTP = {
 
 # A prompt may be long and a model slow: only a stream without data for an hour is closed.
 _STREAM_IDLE = "3600s"
-_HEADERS_TIMEOUT = "30s"
 
 
 def build_listener(listener: Listener, *, with_module: bool, is_former: bool = False) -> dict[str, Any]:
@@ -53,7 +54,7 @@ def build_listener(listener: Listener, *, with_module: bool, is_former: bool = F
         # If enabled, a second Envoy could take a share of this port's requests unnoticed.
         "enable_reuse_port": False,
         "per_connection_buffer_limit_bytes": BUFFER_BYTES,
-        "filter_chains": [listener_tls.add_tls(http, listener.tls)],
+        "filter_chains": [certificate_files.add_tls(http, listener.tls)],
     }
 
 
@@ -90,17 +91,15 @@ def _connection_manager(listener: Listener, *, with_module: bool, is_former: boo
         "preserve_external_request_id": True,
         "always_set_request_id_in_response": True,
         "stream_idle_timeout": _STREAM_IDLE,
-        "request_headers_timeout": _HEADERS_TIMEOUT,
-        **_limit_request(listener, with_module=with_module, is_former=is_former),
+        "request_headers_timeout": "30s",
+        # The module has the limit without a timer for each request.
+        **(
+            {}
+            if with_module and listener.front and not is_former
+            else {"request_timeout": f"{module_filters.REQUEST_TIMEOUT_S}s"}
+        ),
         "upgrade_configs": [{"upgrade_type": "websocket"}],
     }
-
-
-def _limit_request(listener: Listener, *, with_module: bool, is_former: bool) -> dict[str, Any]:
-    """Return the time limit of requests, but where the module has it without a timer for each request."""
-    if with_module and listener.front and not is_former:
-        return {}
-    return {"request_timeout": f"{module_filters.REQUEST_TIMEOUT_S}s"}
 
 
 def _before_router(listener: Listener, *, with_module: bool, is_former: bool) -> list[dict[str, Any]]:

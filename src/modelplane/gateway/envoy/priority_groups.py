@@ -14,7 +14,7 @@ from typing import Any
 
 from modelplane.api.schema.untyped import get_map
 from modelplane.gateway.envoy.clusters import name_cluster
-from modelplane.gateway.envoy.type_urls import ENVOY
+from modelplane.gateway.envoy.envoy_names import ENVOY
 from modelplane.gateway.route_table import Backend, Listener
 
 MOST_PER_TIER = 3

@@ -7,11 +7,10 @@ reference, "Error codes"); an SDK shows the message to its user.
 import json
 from typing import Any
 
-from modelplane.gateway.envoy import retries
-from modelplane.gateway.envoy.filters import rate_limit_filter
-from modelplane.gateway.envoy.filters.module_filters import ERRORS
-from modelplane.gateway.envoy.filters.upstream_addresses import DENIED, DENIED_TO_OTHERS
-from modelplane.gateway.envoy.type_urls import ENVOY
+from modelplane.gateway.envoy import rate_limit_filter, retries
+from modelplane.gateway.envoy.envoy_names import ENVOY
+from modelplane.gateway.envoy.module_filters import ERRORS
+from modelplane.gateway.envoy.upstream_addresses import DENIED, DENIED_TO_OTHERS
 from modelplane.gateway.route_table import Listener
 
 NOT_FOUND = (
@@ -19,7 +18,7 @@ NOT_FOUND = (
     "see kubectl get modelservices --all-namespaces"
 )
 
-_RETRY_AFTER_S = 5
+_RETRY_AFTER = {"retry-after": "5"}
 
 
 def build_not_found() -> dict[str, Any]:
@@ -29,8 +28,7 @@ def build_not_found() -> dict[str, Any]:
 
 def build_unavailable(message: str) -> dict[str, Any]:
     """Return the part of an Envoy route that answers 503 and asks the client to try again."""
-    later = {"retry-after": str(_RETRY_AFTER_S)}
-    return _direct(503, message, "server_error", "no_ready_endpoint", later)
+    return _direct(503, message, "server_error", "no_ready_endpoint", _RETRY_AFTER)
 
 
 def build_ambiguous_path() -> dict[str, Any]:
@@ -67,26 +65,23 @@ def build_own_errors(listener: Listener) -> dict[str, Any]:
             }
         }
     }
+    message, code = "%LOCAL_REPLY_BODY%", "%RESPONSE_CODE_DETAILS%"
     return {
         "mappers": [
             _overloaded(),
             _destination_refused(),
             *([] if rate_limit_filter.find_service(listener) is None else [_not_counted()]),
             *([] if listener.front else [_broken_again()]),
-            _mapper({"and_filter": {"filters": [own, failed]}}, "server_error"),
-            _mapper(own, "invalid_request_error"),
+            _reply({"and_filter": {"filters": [own, failed]}}, message, "server_error", code),
+            _reply(own, message, "invalid_request_error", code),
         ]
     }
 
 
 def _overloaded() -> dict[str, Any]:
     message = "the gateway is short of memory and takes no requests: try again later"
-    return {
-        "filter": _details("== 'overload'"),
-        "status_code": 503,
-        "headers_to_add": _headers({"retry-after": str(_RETRY_AFTER_S)}),
-        "body_format_override": {"json_format": _error(message, "server_error", "overloaded")},
-    }
+    later = {"status_code": 503, "headers_to_add": _LATER}
+    return _reply(_details("== 'overload'"), message, "server_error", "overloaded", **later)
 
 
 def _destination_refused() -> dict[str, Any]:
@@ -96,12 +91,7 @@ def _destination_refused() -> dict[str, Any]:
     )
     names = (DENIED, DENIED_TO_OTHERS)
     denied = ", ".join(f"'rbac_access_denied_matched_policy[{name}]'" for name in names)
-    return {
-        "filter": _details(f"in [{denied}]"),
-        "body_format_override": {
-            "json_format": _error(message, "invalid_request_error", "destination_refused")
-        },
-    }
+    return _reply(_details(f"in [{denied}]"), message, "invalid_request_error", "destination_refused")
 
 
 def _broken_again() -> dict[str, Any]:
@@ -112,11 +102,8 @@ def _broken_again() -> dict[str, Any]:
     )
     # The connection ended, or the server ended the stream: it was there, and had the request.
     was_read = {"response_flag_filter": {"flags": ["UC", "UR"]}}
-    return {
-        "filter": {"and_filter": {"filters": [was_read, _expression(retries.SENT_BEFORE)]}},
-        "status_code": 502,
-        "body_format_override": {"json_format": _error(message, "server_error", "model_server_failed")},
-    }
+    condition = {"and_filter": {"filters": [was_read, _expression(retries.SENT_BEFORE)]}}
+    return _reply(condition, message, "server_error", "model_server_failed", status_code=502)
 
 
 def _not_counted() -> dict[str, Any]:
@@ -124,11 +111,8 @@ def _not_counted() -> dict[str, Any]:
         "the gateway cannot reach its rate limit service, which counts the requests of this API key: try "
         "again later"
     )
-    return {
-        "filter": _details(f"== '{rate_limit_filter.FAILED}'"),
-        "headers_to_add": _headers({"retry-after": str(_RETRY_AFTER_S)}),
-        "body_format_override": {"json_format": _error(message, "server_error", "rate_limit_unavailable")},
-    }
+    failed = _details(f"== '{rate_limit_filter.FAILED}'")
+    return _reply(failed, message, "server_error", "rate_limit_unavailable", headers_to_add=_LATER)
 
 
 def _details(comparison: str) -> dict[str, Any]:
@@ -148,9 +132,9 @@ def _expression(expression: str) -> dict[str, Any]:
     }
 
 
-def _mapper(condition: dict[str, Any], kind: str) -> dict[str, Any]:
-    error = _error("%LOCAL_REPLY_BODY%", kind, "%RESPONSE_CODE_DETAILS%")
-    return {"filter": condition, "body_format_override": {"json_format": error}}
+def _reply(condition: dict[str, Any], message: str, kind: str, code: str, **more: Any) -> dict[str, Any]:
+    error = {"json_format": _error(message, kind, code)}
+    return {"filter": condition, **more, "body_format_override": error}
 
 
 def _direct(status: int, message: str, kind: str, code: str, headers: dict[str, str]) -> dict[str, Any]:
@@ -170,3 +154,6 @@ def _headers(values: dict[str, str]) -> list[dict[str, Any]]:
 
 def _error(message: str, kind: str, code: str) -> dict[str, Any]:
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}
+
+
+_LATER = _headers(_RETRY_AFTER)

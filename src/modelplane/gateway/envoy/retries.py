@@ -7,7 +7,7 @@ the fleet's gateway sends to another replica) from one that broke off a later on
 
 from typing import Any
 
-from modelplane.gateway.envoy.type_urls import ENVOY
+from modelplane.gateway.envoy.envoy_names import ENVOY
 from modelplane.gateway.route_table import Backend, Listener, Route
 from modelplane.gateway.services import find_ip_version
 
@@ -41,6 +41,8 @@ def build_policy(listener: Listener, route: Route, tiers: int = 0) -> dict[str, 
 
     A route with tiers has so many groups of backends, one for each attempt.
     """
+    # A name may lead to several hosts.
+    hosts = (find_ip_version(host) for backend in route.backends for host, _ in backend.hosts)
     elsewhere = len(route.backends) > 1 or len(route.backends[0].hosts) > 1
     attempts = tiers or (_ONCE_MORE if listener.front and _servers(route) else _ATTEMPTS)
     # The next gateway answers 503 for a replica that is gone.
@@ -50,13 +52,8 @@ def build_policy(listener: Listener, route: Route, tiers: int = 0) -> dict[str, 
         "retriable_status_codes": [503] if elsewhere else [],
         "num_retries": attempts - 1,
         "refresh_cluster_on_retry": len(route.backends) > 1,
-        **(_AT_ANOTHER_HOST if elsewhere or _is_by_name(route) else {}),
+        **(_AT_ANOTHER_HOST if elsewhere or not all(hosts) else {}),
     }
-
-
-def _is_by_name(route: Route) -> bool:
-    """Return True if a name leads to a host, and so may lead to several."""
-    return not all(find_ip_version(host) for backend in route.backends for host, _ in backend.hosts)
 
 
 def _is_sent_when_read(listener: Listener, route: Route, attempts: int) -> bool:
@@ -72,9 +69,3 @@ def _is_sent_when_read(listener: Listener, route: Route, attempts: int) -> bool:
 def _servers(route: Route) -> list[Backend]:
     """Return the backends of a route without the gateway of a cluster in front; with TLS, a provider's."""
     return [backend for backend in route.backends if backend.tokens is None]
-
-
-def number_attempts() -> dict[str, Any]:
-    """Return the change of headers that numbers the attempts of the fleet's gateway."""
-    header = {"key": ATTEMPT, "value": "%UPSTREAM_REQUEST_ATTEMPT_COUNT%"}
-    return {"append": {"header": header, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD"}}

@@ -1,9 +1,9 @@
-"""Routes of an inference cluster's gateway, from its HTTPRoutes.
+"""Routes of an inference cluster's gateway, from its HTTPRoutes and InferencePools.
 
-This is the part of the Gateway API that replicas use: rules that match a path
-prefix and a token, replace the prefix, and divide requests among Services by
-weight, or send them to an InferencePool. A route that uses more is not served at
-all, because serving half of it would be wrong; ``check_supported`` names the field.
+This is the part of the Gateway API that replicas use: rules that match a path prefix and a token, replace the
+prefix, and divide requests among Services by weight, or send them to an InferencePool (Gateway API Inference
+Extension v1), whose picker chooses among its pods. A route that uses more is not served at all, because
+serving half of it would be wrong; ``check_supported`` names the field.
 """
 
 from collections import defaultdict
@@ -13,14 +13,13 @@ from dataclasses import replace
 from modelplane.api.meta import GATEWAY_NAME, SYSTEM_NAMESPACE, Object
 from modelplane.api.rejected import Rejected
 from modelplane.api.schema.untyped import get_list, get_map
-from modelplane.gateway.gateway_api import inference_pools
 from modelplane.gateway.route_table import Backend, EndpointPicker, Route, Token
 from modelplane.gateway.tokens import HEADERS
 
+KIND = "InferencePool"
+Hosts = tuple[tuple[str, int], ...]
 SERVICE_NAME = "kubernetes.io/service-name"
 """Label of an EndpointSlice that names its Service (KEP-752)."""
-
-_RULE_FIELDS = frozenset({"name", "matches", "filters", "backendRefs", "timeouts"})
 
 
 class _Cluster:
@@ -63,23 +62,29 @@ class _Cluster:
             for slice_port in get_list(endpoint_slice, "ports")
             if (slice_port.get("name") or "") in names and "port" in slice_port
             for endpoint in get_list(endpoint_slice, "endpoints")
-            if _ready(endpoint)
+            # Absent means ready (discovery/v1, EndpointConditions).
+            if get_map(endpoint, "conditions").get("ready") is not False
         }
         return tuple(sorted(hosts))
 
-    def find_pool(self, namespace: str, name: str) -> tuple[inference_pools.Hosts, EndpointPicker | None]:
+    def find_pool(self, namespace: str, name: str) -> tuple[Hosts, EndpointPicker | None]:
         """Return the ready pods of an InferencePool and its picker; no pods if it cannot be served."""
         pool = self._pools.get((namespace, name))
-        if pool is None or inference_pools.check_supported(pool):
+        if pool is None or check_pool(pool):
             return (), None
         reference = pool["spec"]["endpointPickerRef"]
         port = reference["port"]["number"]
         picker = EndpointPicker(
             f"{namespace}/{name}/picker",
             self.list_hosts(namespace, reference["name"], port),
-            inference_pools.is_fail_open(pool),
+            fails_open=reference.get("failureMode") == "FailOpen",
         )
-        return inference_pools.list_members(pool, self._pods[namespace], self._address_of), picker
+        hosts = {
+            (self._address_of(pod["status"]["podIP"]), target["number"])
+            for pod in list_ready(pool, self._pods[namespace])
+            for target in pool["spec"]["targetPorts"]
+        }
+        return tuple(sorted(hosts)), picker
 
 
 def build_workload_routes(
@@ -100,7 +105,10 @@ def build_workload_routes(
     ours = (route for route in http_routes if is_attached(route) and not check_supported(route))
     return tuple(
         route
-        for http_route in sorted(ours, key=_precedence)
+        # As the Gateway API orders routes with equal matches: by age, then by name.
+        for http_route in sorted(
+            ours, key=lambda route: (route["metadata"].get("creationTimestamp", ""), *_key(route))
+        )
         for number, rule in enumerate(get_list(http_route, "spec", "rules"))
         for route in _routes(http_route, number, rule, cluster)
     )
@@ -133,7 +141,7 @@ def check_supported(http_route: Object) -> Rejected | None:
 
 def _find_faults(rule: Object, namespace: str) -> Iterator[tuple[str, str]]:
     """Yield each field of a rule that is not supported, and why."""
-    for field in sorted(rule.keys() - _RULE_FIELDS):
+    for field in sorted(rule.keys() - {"name", "matches", "filters", "backendRefs", "timeouts"}):
         yield field, "is not supported"
     if not all(map(_is_supported, get_list(rule, "matches"))):
         yield "matches", "has more than a path of type PathPrefix, which alone is supported"
@@ -147,7 +155,7 @@ def _find_faults(rule: Object, namespace: str) -> Iterator[tuple[str, str]]:
         yield "timeouts", "must be 0s, because a stream lasts as long as the model speaks"
     references = get_list(rule, "backendRefs")
     for reference in references:
-        is_pool = inference_pools.is_pool(reference)
+        is_pool = is_pool_reference(reference)
         kind = reference.get("kind", "Service")
         if (kind != "Service" and not is_pool) or reference.get("filters"):
             yield "backendRefs", "must name Services and InferencePools without filters"
@@ -188,7 +196,7 @@ def _routes(http_route: Object, number: int, rule: Object, cluster: _Cluster) ->
         replace(candidate, prefix=f"{prefix.rstrip('/')}/" if prefix else "") for candidate in backends
     )
     wanted = ", ".join(sorted(f'"{reference["name"]}"' for reference in references)) or "none"
-    behind = inference_pools.KIND if any(map(inference_pools.is_pool, references)) else "Services"
+    behind = KIND if any(map(is_pool_reference, references)) else "Services"
     unavailable = (
         f'cannot serve HTTPRoute "{namespace}/{name}": no ready pod behind its {behind} ({wanted}): '
         f"see kubectl get pods,endpointslices -n {namespace}"
@@ -209,22 +217,45 @@ def _routes(http_route: Object, number: int, rule: Object, cluster: _Cluster) ->
 def _backend(reference: Object, route: str, namespace: str, cluster: _Cluster) -> Backend:
     """Return the backend of a rule's reference, as yet without a prefix."""
     name, weight = reference["name"], reference.get("weight", 1)
-    if inference_pools.is_pool(reference):
+    if is_pool_reference(reference):
         hosts, picker = cluster.find_pool(namespace, name)
         return Backend(f"{route}/{name}", hosts, weight, picker=picker)
     port = reference["port"]
     return Backend(f"{route}/{name}:{port}", cluster.list_hosts(namespace, name, port), weight)
 
 
-def _ready(endpoint: Object) -> bool:
-    """Return True if an endpoint takes requests; absent means ready (discovery/v1, EndpointConditions)."""
-    return get_map(endpoint, "conditions").get("ready") is not False
-
-
 def _key(item: Object) -> tuple[str, str]:
     return item["metadata"]["namespace"], item["metadata"]["name"]
 
 
-def _precedence(http_route: Object) -> tuple[str, str, str]:
-    """Order routes as the Gateway API does if their matches are equal: by age, then by name."""
-    return (http_route["metadata"].get("creationTimestamp", ""), *_key(http_route))
+def is_pool_reference(reference: Object) -> bool:
+    """Return True if a backend of an HTTPRoute is an InferencePool."""
+    return reference.get("kind") == KIND and reference.get("group") == "inference.networking.k8s.io"
+
+
+def list_ready(pool: Object, pods: Iterable[Object]) -> tuple[Object, ...]:
+    """Return the pods of a pool that take requests, by their names."""
+    labels = get_map(pool, "spec", "selector", "matchLabels").items()
+    chosen = (
+        pod
+        for pod in pods
+        if labels and labels <= get_map(pod, "metadata", "labels").items() and _is_ready(pod)
+    )
+    return tuple(sorted(chosen, key=lambda pod: str(pod["metadata"]["name"])))
+
+
+def _is_ready(pod: Object) -> bool:
+    status = get_map(pod, "status")
+    conditions = {condition["type"]: condition["status"] for condition in get_list(status, "conditions")}
+    is_ending = "deletionTimestamp" in pod["metadata"]
+    return not is_ending and bool(status.get("podIP")) and conditions.get("Ready") == "True"
+
+
+def check_pool(pool: Object) -> Rejected | None:
+    """Return the field of a pool that this gateway does not support; None if it supports all."""
+    reference = pool["spec"]["endpointPickerRef"]
+    if reference.get("group") or reference.get("kind", "Service") != "Service":
+        return Rejected(subject="spec.endpointPickerRef", detail="must name a Service")
+    if "port" not in reference:
+        return Rejected(subject="spec.endpointPickerRef.port", detail="is missing")
+    return None

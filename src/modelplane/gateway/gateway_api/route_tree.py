@@ -8,23 +8,28 @@ Each step replaces the path for the whole rule, ``/NAMESPACE/SERVICE/`` by ``/NA
 so on: a gateway that drops the header answers 404, instead of sending a request to itself again. The first
 number is that of the leaves: a tree of another shape has other paths and routes, so that both can be there
 until the service's route leads to the new one.
+
+Implementations of the Gateway API differ in the filters that these routes need. Its conformance tests cover a
+path that is replaced for a whole rule, and a header that is set for one backend, but no path that is replaced
+for one backend: some implementations refuse that, and others ignore it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final, TypeVar
 
+from modelplane.api.inference_gateway import Backend
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.api.model_service import ModelService
 from modelplane.api.names import child_name, name_backend, name_front
 from modelplane.api.schema.untyped import get_list, get_map
 from modelplane.gateway import tokens
+from modelplane.gateway.balancing import limit_weights
 from modelplane.gateway.gateway_api.endpoint_backends import FRONT_PORT, GATEWAY, Manifest
 from modelplane.gateway.route_table import Token
 from modelplane.gateway.services import Selected, find_ip_version, find_rewriting
 from modelplane.gateway.tokens import GatewayKeys
-from modelplane.gateway.weights import limit_weights
 
 ROUTE: Final = "httproute"
 """Key of the HTTPRoute that takes a service's requests; those of further steps have numbers behind it."""
@@ -34,6 +39,70 @@ HEADER: Final = "Modelplane-Step"
 
 MOST: Final = 16
 """Maximum of rules of a route, and of backends of a rule (Gateway API, ``HTTPRouteSpec``)."""
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Implementation:
+    """An implementation of the Gateway API, for the rules of a service."""
+
+    controller: str
+    """Its controller's name in the status of routes."""
+    rewrites_per_backend: bool
+    """True if it replaces path and Host for one backend of several (``backendRefs[].filters``)."""
+    sets_headers_per_backend: bool
+    """True if it sets a header for one backend (HTTPRouteBackendRequestHeaderModification)."""
+    has_timeouts: bool
+    """True if it honors ``timeouts``; otherwise its own apply."""
+    source: str
+    """The documentation of this. The project has run none of them."""
+
+
+TRAEFIK: Final = Implementation(
+    "traefik.io/gateway-controller",
+    rewrites_per_backend=True,
+    sets_headers_per_backend=True,
+    has_timeouts=False,
+    source="Traefik 3.7.6, the features that its provider reports; without timeouts, it has none of its own",
+)
+
+
+ENVOY_GATEWAY: Final = Implementation(
+    "gateway.envoyproxy.io/gatewayclass-controller",
+    rewrites_per_backend=False,
+    sets_headers_per_backend=True,
+    has_timeouts=True,
+    source='Envoy Gateway 1.8, its error "URLRewrite path modifier is not supported within BackendRef"',
+)
+
+
+OTHER: Final = Implementation(
+    "",
+    rewrites_per_backend=False,
+    sets_headers_per_backend=True,
+    has_timeouts=False,
+    source="Gateway API 1.5, the extended features of HTTPRoute",
+)
+"""Any other: only what the conformance tests cover is relied on."""
+
+
+IMPLEMENTATIONS: Final = (TRAEFIK, ENVOY_GATEWAY, OTHER)
+
+
+def find_implementation(backend: str, routes: Iterable[Mapping[str, Any]]) -> Implementation:
+    """Return the implementation of a backend; if unknown, that of the controller that reports on routes."""
+    if named := {str(Backend.TRAEFIK): TRAEFIK, str(Backend.ENVOY_GATEWAY): ENVOY_GATEWAY}.get(backend):
+        return named
+    reporting = {
+        parent.get("controllerName", "")
+        for route in routes
+        for parent in get_list(route, "status", "parents")
+    }
+    return next(
+        (implementation for implementation in IMPLEMENTATIONS if implementation.controller in reporting),
+        OTHER,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +202,6 @@ def build_routes(
 
 def _leaves(node: "_Leaf | _Step") -> int:
     return 1 if isinstance(node, _Leaf) else sum(map(_leaves, node.below))
-
-
-_T = TypeVar("_T")
 
 
 def _chunks(items: Sequence[_T]) -> Iterator[Sequence[_T]]:

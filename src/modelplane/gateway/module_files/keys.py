@@ -13,21 +13,23 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from modelplane.api.fields.requests.budgets import Budget
 from modelplane.api.fields.requests.key_limits import RateLimitType
+from modelplane.api.fields.requests.pricing import Budget
 from modelplane.api.inference_gateway import KeyGrant
 from modelplane.api.listing import number_of
 from modelplane.api.meta import Object
 from modelplane.api.model_key import ModelKey
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.api.schema.untyped import get_map
-from modelplane.gateway.module_files.grants import (
+from modelplane.gateway.module_files.key_rights import (
+    Claim,
+    Holders,
+    find_holders,
     grant_finder,
     is_counted_by_service,
     list_services,
     must_count_by_service,
 )
-from modelplane.gateway.module_files.key_holders import Claim, Holders, find_holders
 
 
 class _Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -179,10 +181,13 @@ def _part(found: KeyPart, namespace: str, former: KeyTable) -> KeyPart:
     problems: dict[str, str] = {}
     budgets: dict[str, Budget] = {}
     grant, number = found.grant, 0
-    for item in sorted(found.objects, key=_age):
+    for item in sorted(
+        found.objects,
+        key=lambda item: (str(item["metadata"].get("creationTimestamp", "")), item["metadata"]["name"]),
+    ):
         if "deletionTimestamp" in item["metadata"]:
             continue
-        id_ = _id(item)
+        id_ = f"{namespace}/{item['metadata']['name']}"
         claims |= _claims(item, id_)
         if grant is None:
             problems[id_] = f'namespace "{namespace}" has no grant'
@@ -195,7 +200,9 @@ def _part(found: KeyPart, namespace: str, former: KeyTable) -> KeyPart:
             key = decode_as(ModelKey, item)
             read, budget = _entries(key), key.spec.budget
         except InvalidObject as error:
-            read, budget = _entries_of(former, namespace, id_), _budget_of(former, namespace, id_)
+            part = former.parts.get(namespace)
+            read = [entry for entry in (part.entries if part else former.file.keys) if entry.id == id_]
+            budget = part.budgets.get(id_) if part else None
             claims |= {Claim(entry.sha256, id_) for entry in read}
             problems[id_] = f"{error}: {'its former state stays in force' if read else 'it is not in force'}"
         entries += (_within(grant, entry) for entry in read)
@@ -214,17 +221,6 @@ def _part(found: KeyPart, namespace: str, former: KeyTable) -> KeyPart:
     )
 
 
-def _budget_of(former: KeyTable, namespace: str, id_: str) -> Budget | None:
-    part = former.parts.get(namespace)
-    return part.budgets.get(id_) if part else None
-
-
-def _entries_of(former: KeyTable, namespace: str, id_: str) -> list[KeyEntry]:
-    if (part := former.parts.get(namespace)) is not None:
-        return [entry for entry in part.entries if entry.id == id_]
-    return [entry for entry in former.file.keys if entry.id == id_]
-
-
 def _joined(parts: Mapping[str, KeyPart], former: Holders) -> KeyTable:
     """Return the table of all namespaces, where one of several keys with one hash has it."""
     holders = find_holders((claim for part in parts.values() for claim in part.claims), former)
@@ -238,7 +234,14 @@ def _joined(parts: Mapping[str, KeyPart], former: Holders) -> KeyTable:
             problems |= {entry.id: _taken(entry, holders) for entry in others}
         keys += entries
         if entries and part.grant:
-            used[namespace] = _namespace(part.grant, namespace)
+            grant = part.grant
+            used[namespace] = NamespaceEntry(
+                services=list_services(grant.services, namespace),
+                requests_per_minute=grant.requests_per_minute,
+                tokens_per_minute=grant.tokens_per_minute,
+                streams=grant.streams,
+                global_limits=must_count_by_service(grant),
+            )
     return KeyTable(KeyFile(keys=tuple(keys), namespaces=used), problems, parts, holders)
 
 
@@ -269,15 +272,6 @@ def _with_hash(entries: object) -> Iterator[dict[str, Any]]:
             yield entry
 
 
-def _age(item: Object) -> tuple[str, str, str]:
-    metadata = item["metadata"]
-    return str(metadata.get("creationTimestamp", "")), metadata["namespace"], metadata["name"]
-
-
-def _id(item: Object) -> str:
-    return f"{item['metadata']['namespace']}/{item['metadata']['name']}"
-
-
 def _entries(key: ModelKey) -> list[KeyEntry]:
     metadata, spec = key.metadata, key.spec
     return [
@@ -303,18 +297,13 @@ def _within(grant: KeyGrant, entry: KeyEntry) -> KeyEntry:
     """Return a key with the grant's limits of each request, which no sum over keys can bound."""
     limits = [limit for limit in (entry.max_body_bytes, grant.max_body_bytes) if limit is not None]
     least = min(limits, default=None)
-    regions = _common(entry.regions, grant.regions)
+    regions = entry.regions
+    if grant.regions:
+        regions = tuple(sorted(grant.regions if regions is None else {*regions} & {*grant.regions}))
     by_service = is_counted_by_service(grant, entry.global_limits)
     if (least, regions, by_service) == (entry.max_body_bytes, entry.regions, entry.global_limits):
         return entry
     return msgspec.structs.replace(entry, max_body_bytes=least, regions=regions, global_limits=by_service)
-
-
-def _common(regions: tuple[str, ...] | None, granted: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Return the regions of a key that a grant has too; None for all."""
-    if not granted:
-        return regions
-    return tuple(sorted(granted if regions is None else {*regions} & {*granted}))
 
 
 def parse_seconds(moment: dt.datetime | None) -> int | None:
@@ -323,13 +312,3 @@ def parse_seconds(moment: dt.datetime | None) -> int | None:
         return None
     aware = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
     return max(0, int(aware.timestamp()))
-
-
-def _namespace(grant: KeyGrant, namespace: str) -> NamespaceEntry:
-    return NamespaceEntry(
-        services=list_services(grant.services, namespace),
-        requests_per_minute=grant.requests_per_minute,
-        tokens_per_minute=grant.tokens_per_minute,
-        streams=grant.streams,
-        global_limits=must_count_by_service(grant),
-    )

@@ -11,17 +11,14 @@ from operator import attrgetter
 
 import msgspec
 
-from modelplane.api.fields.requests.model_names import ModelName
 from modelplane.api.inference_gateway import EVERY_NAMESPACE, ModelAlias
 from modelplane.api.meta import Object
-from modelplane.api.namespaces import has_route
+from modelplane.api.names import ModelName, has_route
 from modelplane.api.schema.decode import convert
 from modelplane.gateway.module_files.keys import parse_seconds
 
 ONE_URL = "v1"
 """First segment of the paths that are routed by the model of the body, so that no namespace has them."""
-
-_Names = tuple[ModelName, ...]
 
 
 class ServiceEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,22 +70,25 @@ def build_model_table(
     """
     services: list[ServiceEntry] = []
     own: dict[str, tuple[str, ...]] = {}
-    aliases = [
-        _granted(model_alias)
-        for model_alias in granted
-        if with_keys or EVERY_NAMESPACE in model_alias.namespaces
-    ]
+    aliases: list[AliasEntry] = []
+    for alias in granted:
+        is_for_all = EVERY_NAMESPACE in alias.namespaces
+        if with_keys or is_for_all:
+            namespaces = (EVERY_NAMESPACE,) if is_for_all else tuple(sorted(alias.namespaces))
+            aliases.append(AliasEntry(name=alias.name, service=alias.service, namespaces=namespaces))
     for item in objects:
         metadata = item["metadata"]
         namespace, name = metadata["namespace"], f"{metadata['namespace']}/{metadata['name']}"
         address = item.get("status", {}).get("address")
         if "deletionTimestamp" in metadata or not has_route(namespace, address):
             continue
-        services.append(ServiceEntry(name=name, created=_created(metadata)))
+        made = metadata.get("creationTimestamp")
+        created = parse_seconds(dt.datetime.fromisoformat(made)) if made else None
+        services.append(ServiceEntry(name=name, created=created or 0))
         if names := _names(item, former.own.get(name, ())):
             own[name] = names
             if with_keys:
-                aliases += [AliasEntry(name=alias, service=name, namespaces=(namespace,)) for alias in names]
+                aliases += [AliasEntry(name=own_, service=name, namespaces=(namespace,)) for own_ in names]
     file = ModelFile(
         services=tuple(sorted(services, key=attrgetter("name"))),
         aliases=tuple(sorted(aliases, key=attrgetter("name", "service", "namespaces"))),
@@ -96,22 +96,11 @@ def build_model_table(
     return ModelTable(file, own)
 
 
-def _granted(alias: ModelAlias) -> AliasEntry:
-    every = EVERY_NAMESPACE in alias.namespaces
-    namespaces = (EVERY_NAMESPACE,) if every else tuple(sorted(alias.namespaces))
-    return AliasEntry(name=alias.name, service=alias.service, namespaces=namespaces)
-
-
 def _names(item: Object, former: tuple[str, ...]) -> tuple[str, ...]:
     written = item["spec"].get("aliases")
     if not written:
         return ()
     try:
-        return convert(written, _Names)
+        return convert(written, tuple[ModelName, ...])
     except msgspec.ValidationError:
         return former  # the conditions of the service say why
-
-
-def _created(metadata: Object) -> int:
-    made = metadata.get("creationTimestamp")
-    return parse_seconds(dt.datetime.fromisoformat(made)) or 0 if made else 0

@@ -11,7 +11,6 @@ from modelplane.api.fields.requests.pricing import Price, Pricing
 from modelplane.gateway.usage.ledger import UNKNOWN, Row, Tokens, read_row
 from modelplane.gateway.usage.usage_sums import UsageRecord
 
-_OF_A_MILLION = 10**6
 _DECIMALS = money.DECIMALS + 6
 
 UNIT = 10**_DECIMALS
@@ -20,7 +19,7 @@ UNIT = 10**_DECIMALS
 
 def parse_units(amount: str) -> int:
     """Return an amount in units."""
-    return money.parse_amount(amount) * _OF_A_MILLION
+    return money.parse_amount(amount) * 10**6
 
 
 def format_amount(cost: int) -> str:

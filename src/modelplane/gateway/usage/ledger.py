@@ -28,9 +28,6 @@ MOST_TOKENS = 2**62
 UNKNOWN = "?"
 """A value that is not known: no host, model or service has this name."""
 
-KEPT = 2
-"""Number of days, and of months, that are kept: a record may be late."""
-
 
 class Row(NamedTuple):
     """Subject of a sum. A text that is empty is of requests without."""
@@ -101,14 +98,13 @@ def end_of(period: str) -> dt.datetime:
 
 
 def is_kept(period: str, now: dt.datetime) -> bool:
-    """Return True for the present and the last day and month. Those to come are of another clock."""
-    return period in _kept(now)
+    """Return True for the present and the last day and month: a record may be late.
 
-
-def _kept(now: dt.datetime) -> tuple[str, ...]:
+    Those to come are of another clock.
+    """
     first = now.astimezone(dt.UTC).replace(day=1)
     yesterday, last_month = now - dt.timedelta(days=1), first - dt.timedelta(days=1)
-    return format_day(now), format_day(yesterday), format_month(now), format_month(last_month)
+    return period in {format_day(now), format_day(yesterday), format_month(now), format_month(last_month)}
 
 
 class Ledger:

@@ -54,18 +54,6 @@ class Load:
         """Return the requests of a service that wait."""
         return sum(reading.held.get(service, 0) for reading in self.readings.values())
 
-    def count_requests_since(self, before: "Load", endpoint: str) -> int:
-        """Return the requests to an endpoint since a former load."""
-        return sum(_grown(a.requests, b.requests, endpoint) for a, b in self._pairs(before))
-
-    def count_holds_since(self, before: "Load", service: str) -> int:
-        """Return the requests of a service that have waited since a former load."""
-        return sum(_grown(a.holds, b.holds, service) for a, b in self._pairs(before))
-
-    def count_tokens_since(self, before: "Load", service: str) -> int:
-        """Return the tokens of a service's answers since a former load."""
-        return sum(_grown(a.tokens, b.tokens, service) for a, b in self._pairs(before))
-
     def count_first_tokens_since(self, before: "Load", endpoint: str) -> tuple[int, ...]:
         """Return the streams of an endpoint since a former load, in buckets; empty if there was none."""
         grown = [
@@ -76,10 +64,10 @@ class Load:
         total = tuple(map(sum, zip(*grown, strict=True)))
         return total if any(total) else ()
 
-    def count_since(self, before: "Load", field: str, endpoint: str) -> int:
-        """Return by how much a field of the readings has grown since a former load."""
+    def count_since(self, before: "Load", field: str, subject: str) -> int:
+        """Return by how much a field of the readings has grown for an endpoint or a service."""
         pairs = self._pairs(before)
-        return sum(_grown(getattr(a, field), getattr(b, field), endpoint) for a, b in pairs)
+        return sum(_grown(getattr(a, field), getattr(b, field), subject) for a, b in pairs)
 
     def keep_missing(self, before: "Load | None") -> "Load":
         """Return what the next load is compared with: a gateway that is missing keeps its last counts."""

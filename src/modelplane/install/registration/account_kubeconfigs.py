@@ -17,8 +17,8 @@ from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.compose.cluster.cluster_kubeconfig import subject_of
 from modelplane.kube import errors, kubeconfig_secret
 from modelplane.kube.client import Client
+from modelplane.kube.kubeconfig_secret import Claims, decode_claims
 from modelplane.kube.resources import NAMESPACES, Object
-from modelplane.kube.token_claims import Claims, decode_claims
 from modelplane.user_error import UserError
 
 KEY: Final = "kubeconfig"

@@ -11,10 +11,15 @@ from modelplane.api.inference_class import InferenceClass, InferenceClassSpec
 from modelplane.api.listing import listing, number_of
 from modelplane.api.meta import ObjectMeta
 from modelplane.catalogue.entries import Catalogue
-from modelplane.install.registration import catalogue_classes
-from modelplane.install.registration import node_devices as device_kinds
-from modelplane.install.registration.catalogue_classes import CatalogueClasses, Labeled
-from modelplane.install.registration.node_devices import Kind, Signature, format_slug
+from modelplane.install.registration import node_classes
+from modelplane.install.registration import node_classes as device_kinds
+from modelplane.install.registration.node_classes import (
+    CatalogueClasses,
+    Kind,
+    Labeled,
+    Signature,
+    format_slug,
+)
 from modelplane.install.registration.observed import Node, Observed, Published
 
 MOST_POOLS: Final = 8
@@ -136,9 +141,9 @@ def _members(observed: Observed, of_catalogue: CatalogueClasses) -> tuple[list[_
             of_devices = of_catalogue.find_by_devices(node, counted, devices)
             members.append(_Member(node, of_devices, counted, devices))
         elif node.extended:
-            gpus = catalogue_classes.count_labeled(node)
+            gpus = node_classes.count_labeled(node)
             of_labels = of_catalogue.find_by_labels(node, gpus) if gpus else None
-            if of_labels or (gpus and catalogue_classes.describe_labeled(gpus, None, "")):
+            if of_labels or (gpus and node_classes.describe_labeled(gpus, None, "")):
                 members.append(_Member(node, of_labels, labeled=gpus))
             else:
                 unknown.append(node.name)
@@ -190,7 +195,7 @@ def _class(
     if first.labeled is not None:
         node, gpus = first.node, first.labeled
         major, minor = (node.read_number(f"nvidia.com/gpu.compute.{part}") for part in ("major", "minor"))
-        device = catalogue_classes.describe_labeled(
+        device = node_classes.describe_labeled(
             gpus, of_catalogue.find_card(gpus), f"{major}.{minor}.0" if major else ""
         )
         entries: tuple[Device, ...] = (device,) if device else ()

@@ -21,7 +21,7 @@ from modelplane.install.registration.observed import (
     read_uid,
 )
 from modelplane.install.registration.stack import GATEWAY_DEFINITION, list_definitions
-from modelplane.kube import errors, resources, responses
+from modelplane.kube import errors, http_messages, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource
 
@@ -120,7 +120,7 @@ async def _answer(client: Client, path: str) -> Object:
 
 def _object(body: bytes, path: str) -> Object:
     try:
-        item: Any = responses.decode(body)
+        item: Any = http_messages.decode(body)
     except ValueError:
         item = None
     if not isinstance(item, Mapping):

@@ -18,7 +18,8 @@ from modelplane.compose.cluster.cluster_kubeconfig import INSTALLER
 from modelplane.compose.definition_owner import crossplane_owns
 from modelplane.compose.readiness import condition_of, is_true
 from modelplane.controllers import fleet_resources
-from modelplane.install.permissions.identity_permissions import INFERENCE_CLUSTER
+from modelplane.install.applying import OUTCOMES, apply
+from modelplane.install.identity_permissions import INFERENCE_CLUSTER
 from modelplane.install.registration.account_kubeconfigs import (
     KEY,
     Address,
@@ -27,14 +28,17 @@ from modelplane.install.registration.account_kubeconfigs import (
     is_fresh,
     read_stored,
 )
-from modelplane.install.registration.proposal import Proposal, build_secret, find_gained, find_kept
-from modelplane.install.steps.applying import OUTCOMES, apply
-from modelplane.install.steps.waiting import Deadline, Report
+from modelplane.install.registration.registration_proposal import (
+    Proposal,
+    build_secret,
+    find_gained,
+    find_kept,
+)
+from modelplane.install.waiting import Deadline, Report
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
-from modelplane.kube.kubeconfig_secret import find_token
+from modelplane.kube.kubeconfig_secret import decode_claims, find_token
 from modelplane.kube.resources import Object
-from modelplane.kube.token_claims import decode_claims
 from modelplane.user_error import UserError
 
 CONTROL_PLANE: Final = "the control plane"

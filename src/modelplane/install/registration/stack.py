@@ -13,7 +13,7 @@ from modelplane.compose.cluster.cluster_namespace import MADE
 from modelplane.compose.serving_stack import cluster_gateway
 from modelplane.compose.serving_stack.table import COMPONENTS
 from modelplane.compose.workload_kinds import ROWS, capabilities
-from modelplane.install.registration.node_devices import is_accelerator
+from modelplane.install.registration.node_classes import is_accelerator
 from modelplane.install.registration.observed import Gateway, Listener, Observed
 
 _GATEWAY: Final = f'Gateway "{GATEWAY_NAME}" in namespace "{SYSTEM_NAMESPACE}"'

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from modelplane.api.rejected import Rejected
+from modelplane.kubelet.engines import llama_cpp_flags
 from modelplane.kubelet.engines.allow_list import (
     AllowList,
     Check,
@@ -26,7 +27,6 @@ from modelplane.kubelet.engines.allow_list import (
     allow_word,
     refuse_value,
 )
-from modelplane.kubelet.engines.llama_cpp import flags
 from modelplane.user_error import UserError
 
 _HASH = re.compile("[0-9a-f]+")
@@ -47,10 +47,9 @@ def _switches(*names: str) -> frozenset[str]:
 _HUB = {
     **_check_all("HF_TOKEN HUGGING_FACE_HUB_TOKEN", allow_text),
     **_check_all(
-        "HF_HUB_DISABLE_TELEMETRY HF_HUB_DISABLE_XET HF_HUB_DOWNLOAD_TIMEOUT HF_HUB_ETAG_TIMEOUT", allow_word
-    ),
-    **_check_all(
-        "HF_HUB_ENABLE_HF_TRANSFER HF_HUB_OFFLINE HF_XET_HIGH_PERFORMANCE TRANSFORMERS_OFFLINE", allow_word
+        "HF_HUB_DISABLE_TELEMETRY HF_HUB_DISABLE_XET HF_HUB_DOWNLOAD_TIMEOUT HF_HUB_ETAG_TIMEOUT "
+        "HF_HUB_ENABLE_HF_TRANSFER HF_HUB_OFFLINE HF_XET_HIGH_PERFORMANCE TRANSFORMERS_OFFLINE",
+        allow_word,
     ),
 }
 """Variables of the library for the Hugging Face hub; the hub itself is that of the user of this machine."""
@@ -61,11 +60,14 @@ _POD = _check_all(
 """Usual names for the fields of a pod, and the name that its engine is asked to serve under."""
 
 _TORCH = {
-    **_check_all("CUDA_DEVICE_ORDER CUDA_LAUNCH_BLOCKING OMP_NUM_THREADS PYTORCH_ALLOC_CONF", allow_word),
-    **_check_all("PYTORCH_CUDA_ALLOC_CONF TOKENIZERS_PARALLELISM", allow_word),
-    **_check_all("FI_PROVIDER GLOO_SOCKET_IFNAME NCCL_CUMEM_ENABLE NCCL_DEBUG NCCL_DEBUG_SUBSYS", allow_word),
-    **_check_all("NCCL_IB_DISABLE NCCL_IB_HCA NCCL_NVLS_ENABLE NCCL_P2P_DISABLE NCCL_P2P_LEVEL", allow_word),
-    **_check_all("NCCL_SHM_DISABLE NCCL_SOCKET_IFNAME MODELPLANE_LEADER_ADDRESS MODELPLANE_RANK", allow_word),
+    **_check_all(
+        "CUDA_DEVICE_ORDER CUDA_LAUNCH_BLOCKING OMP_NUM_THREADS PYTORCH_ALLOC_CONF "
+        "PYTORCH_CUDA_ALLOC_CONF TOKENIZERS_PARALLELISM FI_PROVIDER GLOO_SOCKET_IFNAME "
+        "NCCL_CUMEM_ENABLE NCCL_DEBUG NCCL_DEBUG_SUBSYS NCCL_IB_DISABLE NCCL_IB_HCA "
+        "NCCL_NVLS_ENABLE NCCL_P2P_DISABLE NCCL_P2P_LEVEL NCCL_SHM_DISABLE NCCL_SOCKET_IFNAME "
+        "MODELPLANE_LEADER_ADDRESS MODELPLANE_RANK",
+        allow_word,
+    ),
 }
 
 _FORMATS = ("auto", "safetensors", "dummy", "gguf", "bitsandbytes", "mistral", "fastsafetensors")
@@ -74,7 +76,7 @@ _FORMATS = ("auto", "safetensors", "dummy", "gguf", "bitsandbytes", "mistral", "
 
 def _llama_cpp(arguments: Sequence[str], variables: Mapping[str, str], place: Place) -> Rejected | None:
     try:
-        settings = flags.parse(arguments, variables)
+        settings = llama_cpp_flags.parse(arguments, variables)
     except UserError:
         return None  # the engine itself refuses it, and its log has the reason
     files = {"api_key_file": "--api-key-file", "chat_template_file": "--chat-template-file"}
@@ -90,7 +92,12 @@ _NIXL = {"VLLM_NIXL_SIDE_CHANNEL_HOST": allow_address, "VLLM_NIXL_SIDE_CHANNEL_P
 
 LLAMA_CPP = AllowList(
     _llama_cpp,
-    {**_HUB, **_POD, **_NIXL, **{flag.variable: allow_text for flag in flags.FLAGS if flag.variable}},
+    {
+        **_HUB,
+        **_POD,
+        **_NIXL,
+        **{flag.variable: allow_text for flag in llama_cpp_flags.FLAGS if flag.variable},
+    },
 )
 
 _VLLM_FLAGS = Flags(
@@ -111,26 +118,17 @@ _VLLM_FLAGS = Flags(
         **_check_all("--load-format", allow_one_of(*_FORMATS)),
         **_check_all("--distributed-executor-backend", allow_one_of("mp", "uni")),
         **_check_all(
-            "--port --task --runner --convert --dtype --quantization -q --seed --tokenizer-mode", allow_word
+            "--port --task --runner --convert --dtype --quantization -q --seed --tokenizer-mode "
+            "--max-model-len --max-num-seqs --max-num-batched-tokens --max-logprobs --max-log-len "
+            "--gpu-memory-utilization --kv-cache-dtype --kv-cache-memory-bytes --block-size "
+            "--num-gpu-blocks-override --swap-space --cpu-offload-gb --max-lora-rank --max-loras "
+            "--max-cpu-loras --tensor-parallel-size -tp --pipeline-parallel-size -pp "
+            "--data-parallel-size -dp --response-role --chat-template-content-format "
+            "--tool-call-parser --reasoning-parser --uvicorn-log-level --mamba-cache-dtype "
+            "--mamba-ssm-cache-dtype --stream-interval --scheduling-policy --optimization-level "
+            "--shutdown-timeout",
+            allow_word,
         ),
-        **_check_all(
-            "--max-model-len --max-num-seqs --max-num-batched-tokens --max-logprobs --max-log-len", allow_word
-        ),
-        **_check_all(
-            "--gpu-memory-utilization --kv-cache-dtype --kv-cache-memory-bytes --block-size", allow_word
-        ),
-        **_check_all(
-            "--num-gpu-blocks-override --swap-space --cpu-offload-gb --max-lora-rank --max-loras", allow_word
-        ),
-        **_check_all("--max-cpu-loras --tensor-parallel-size -tp --pipeline-parallel-size -pp", allow_word),
-        **_check_all("--data-parallel-size -dp --response-role --chat-template-content-format", allow_word),
-        **_check_all(
-            "--tool-call-parser --reasoning-parser --uvicorn-log-level --mamba-cache-dtype", allow_word
-        ),
-        **_check_all(
-            "--mamba-ssm-cache-dtype --stream-interval --scheduling-policy --optimization-level", allow_word
-        ),
-        **_check_all("--shutdown-timeout", allow_word),
         **_check_all(
             "--model-loader-extra-config", allow_fields(concurrency=allow_word, distributed=allow_word)
         ),
@@ -169,16 +167,13 @@ VLLM = AllowList(
         "VLLM_HOST_IP": allow_address,
         **_check_all("VLLM_API_KEY", allow_text),
         **_check_all(
-            "DO_NOT_TRACK VLLM_ALLOW_LONG_MAX_MODEL_LEN VLLM_ATTENTION_BACKEND VLLM_DO_NOT_TRACK", allow_word
+            "DO_NOT_TRACK VLLM_ALLOW_LONG_MAX_MODEL_LEN VLLM_ATTENTION_BACKEND VLLM_DO_NOT_TRACK "
+            "VLLM_BLOCKSCALE_FP8_GEMM_FLASHINFER VLLM_CPU_KVCACHE_SPACE VLLM_CPU_OMP_THREADS_BIND "
+            "VLLM_ENABLE_V1_MULTIPROCESSING VLLM_ENGINE_ITERATION_TIMEOUT_S VLLM_LOGGING_LEVEL "
+            "VLLM_ENGINE_READY_TIMEOUT_S VLLM_NO_USAGE_STATS VLLM_SKIP_WARMUP "
+            "VLLM_WORKER_MULTIPROC_METHOD",
+            allow_word,
         ),
-        **_check_all(
-            "VLLM_BLOCKSCALE_FP8_GEMM_FLASHINFER VLLM_CPU_KVCACHE_SPACE VLLM_CPU_OMP_THREADS_BIND", allow_word
-        ),
-        **_check_all(
-            "VLLM_ENABLE_V1_MULTIPROCESSING VLLM_ENGINE_ITERATION_TIMEOUT_S VLLM_LOGGING_LEVEL", allow_word
-        ),
-        **_check_all("VLLM_ENGINE_READY_TIMEOUT_S VLLM_NO_USAGE_STATS", allow_word),
-        **_check_all("VLLM_SKIP_WARMUP VLLM_WORKER_MULTIPROC_METHOD", allow_word),
     },
     prefixes={"VLLM_USE_": allow_word},
     # Another hub, whose code is run.
@@ -199,21 +194,16 @@ _SGLANG_FLAGS = Flags(
         **_check_all("--served-model-name --revision", allow_name),
         **_check_all("--load-format", allow_one_of("auto", "safetensors", "dummy", "gguf", "bitsandbytes")),
         **_check_all(
-            "--port --tp --tp-size --tensor-parallel-size --dp --dp-size --data-parallel-size", allow_word
+            "--port --tp --tp-size --tensor-parallel-size --dp --dp-size --data-parallel-size "
+            "--pp-size --pipeline-parallel-size --ep --ep-size --expert-parallel-size "
+            "--context-length --mem-fraction-static --dtype --quantization --kv-cache-dtype "
+            "--max-running-requests --max-total-tokens --max-prefill-tokens --schedule-policy "
+            "--schedule-conservativeness --log-level --log-level-http --tool-call-parser "
+            "--reasoning-parser --attention-backend --sampling-backend --random-seed "
+            "--tokenizer-mode --watchdog-timeout --cuda-graph-max-bs --stream-interval "
+            "--torch-compile-max-bs --chunked-prefill-size",
+            allow_word,
         ),
-        **_check_all("--pp-size --pipeline-parallel-size --ep --ep-size --expert-parallel-size", allow_word),
-        **_check_all(
-            "--context-length --mem-fraction-static --dtype --quantization --kv-cache-dtype", allow_word
-        ),
-        **_check_all("--max-running-requests --max-total-tokens --max-prefill-tokens", allow_word),
-        **_check_all(
-            "--schedule-policy --schedule-conservativeness --log-level --log-level-http", allow_word
-        ),
-        **_check_all(
-            "--tool-call-parser --reasoning-parser --attention-backend --sampling-backend", allow_word
-        ),
-        **_check_all("--random-seed --tokenizer-mode --watchdog-timeout --cuda-graph-max-bs", allow_word),
-        **_check_all("--stream-interval --torch-compile-max-bs --chunked-prefill-size", allow_word),
     },
 )
 
@@ -272,8 +262,11 @@ HYDRATION = AllowList(
         "ARTIFACT": _allow_hash,
         "HF_HOME": allow_one_of(_HUB_HOME),
         # The program reads nothing of the machine but a folder for the pod's volume, whatever these say.
-        **_check_all("SOURCE TOKEN DOCKER_CONFIG NGC_API_KEY", allow_text),
-        **_check_all("AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN", allow_text),
+        **_check_all(
+            "SOURCE TOKEN DOCKER_CONFIG NGC_API_KEY AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY "
+            "AWS_SESSION_TOKEN",
+            allow_text,
+        ),
         "LIMIT": allow_word,
     },
 )

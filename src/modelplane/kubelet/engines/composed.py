@@ -18,7 +18,7 @@ from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.kubelet import pod_refusals
-from modelplane.kubelet.pods import narrowing
+from modelplane.kubelet.pods import views
 
 _KINDS = {
     ("apps/v1", "Deployment"): resources.DEPLOYMENTS,
@@ -27,8 +27,6 @@ _KINDS = {
 }
 _LEVELS = 2
 """Owners above a pod at most: a ReplicaSet is between a Deployment and its pods."""
-
-_FIELDS = ("image", "command", "args", "env", "envFrom")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +88,12 @@ async def _workload(client: Client, pod: Mapping[str, Any]) -> Object | None:
 def _content(spec: Mapping[str, Any], name: str) -> object:
     """Return what one container of a pod runs, and with what."""
     container = next(
-        candidate for candidate in narrowing.list_containers({"spec": spec}) if candidate["name"] == name
+        candidate for candidate in views.list_containers({"spec": spec}) if candidate["name"] == name
     )
     mounts = list(pod_refusals.list_volume_mounts(container))
     named = {mount["name"] for mount in mounts}
     return (
-        [container.get(field) for field in _FIELDS],
+        [container.get(field) for field in ("image", "command", "args", "env", "envFrom")],
         mounts,
         [volume for volume in spec.get("volumes") or () if volume["name"] in named],
         spec.get("serviceAccountName", "default"),

@@ -48,11 +48,11 @@ class Launcher:
     """The host program for each name that a pod may start the engine by; empty if it is not installed."""
     entry_point: Callable[[Sequence[str]], Program]
     """Returns the image's own entry point for some arguments; empty if the image only executes them."""
-    remedy: str
-    own_arguments: Callable[[Sequence[str], str], tuple[str, ...]]
-    """Returns the arguments to append, given the user's arguments and the pod's address."""
     allowed: AllowList
     """The variables and arguments that its process gets from a pod."""
+    remedy: str = "install it with: pip install 'modelplane[local]'"
+    own_arguments: Callable[[Sequence[str], str], tuple[str, ...]] = lambda _arguments, _address: ()
+    """Returns the arguments to append, given the user's arguments and the pod's address."""
     reads_api: bool = False
     """True if its process gets a token of its pod's service account."""
     composed: Composed | None = None
@@ -79,10 +79,8 @@ def _command(name: str, *words: str) -> Callable[[], Program]:
 _LLAMA_SERVER = ("llama-server",)
 _VLLM_SERVE = ("vllm", "serve")
 _VLLM_API_SERVER = ("python", "-m", "vllm.entrypoints.openai.api_server")
-_SGLANG_SERVE = ("sglang", "serve")
 _PICKER = ("epp",)
 _ROUTING_SIDECAR = ("pd-sidecar",)
-_SGLANG_LAUNCH_SERVER = ("python", "-m", "sglang.launch_server")
 
 
 def _hydration() -> Program:
@@ -93,10 +91,6 @@ def _vllm_entry_point(arguments: Sequence[str]) -> Program:
     # The image's entry point was the module, with --model, and is the command, with a positional model.
     names_model = any(argument.partition("=")[0] == "--model" for argument in arguments)
     return _VLLM_API_SERVER if names_model else _VLLM_SERVE
-
-
-def _none(_arguments: Sequence[str], _address: str) -> tuple[str, ...]:
-    return ()
 
 
 def _host(arguments: Sequence[str], address: str) -> tuple[str, ...]:
@@ -114,10 +108,8 @@ LAUNCHERS: tuple[Launcher, ...] = (
     Launcher(
         engine="llama.cpp",
         images=("ghcr.io/ggml-org/llama.cpp:server*",),
-        programs={_LLAMA_SERVER: _module("modelplane.kubelet.engines.llama_cpp.server", "xllamacpp")},
+        programs={_LLAMA_SERVER: _module("modelplane.kubelet.engines.llama_cpp", "xllamacpp")},
         entry_point=lambda _: _LLAMA_SERVER,
-        remedy="install it with: pip install 'modelplane[local]'",
-        own_arguments=_none,
         allowed=allowed.LLAMA_CPP,
     ),
     Launcher(
@@ -138,8 +130,8 @@ LAUNCHERS: tuple[Launcher, ...] = (
         engine="SGLang",
         images=("lmsysorg/sglang", "lmsysorg/sglang:*", "lmsysorg/sglang@*"),
         programs={
-            _SGLANG_LAUNCH_SERVER: _module("sglang.launch_server", "sglang"),
-            _SGLANG_SERVE: _command("sglang", "serve"),
+            ("python", "-m", "sglang.launch_server"): _module("sglang.launch_server", "sglang"),
+            ("sglang", "serve"): _command("sglang", "serve"),
         },
         # The image's entry point executes its arguments.
         entry_point=lambda _: (),
@@ -150,10 +142,8 @@ LAUNCHERS: tuple[Launcher, ...] = (
     Launcher(
         engine="the endpoint picker",
         images=("ghcr.io/llm-d/llm-d-router-endpoint-picker:*",),
-        programs={_PICKER: _module("modelplane.kubelet.engines.llm_d.endpoint_picker", "grpc")},
+        programs={_PICKER: _module("modelplane.kubelet.engines.endpoint_picker", "grpc")},
         entry_point=lambda _: _PICKER,
-        remedy="install it with: pip install 'modelplane[local]'",
-        own_arguments=_none,
         allowed=allowed.ENDPOINT_PICKER,
         composed=composed.PICKER,
         reads_api=True,
@@ -161,10 +151,8 @@ LAUNCHERS: tuple[Launcher, ...] = (
     Launcher(
         engine="the routing sidecar",
         images=("ghcr.io/llm-d/llm-d-router-disagg-sidecar:*",),
-        programs={_ROUTING_SIDECAR: _module("modelplane.kubelet.engines.llm_d.routing_sidecar", "aiohttp")},
+        programs={_ROUTING_SIDECAR: _module("modelplane.kubelet.engines.routing_sidecar", "aiohttp")},
         entry_point=lambda _: _ROUTING_SIDECAR,
-        remedy="install it with: pip install 'modelplane[local]'",
-        own_arguments=_none,
         allowed=allowed.ROUTING_SIDECAR,
         composed=composed.SIDECAR,
     ),
@@ -177,8 +165,6 @@ LAUNCHERS: tuple[Launcher, ...] = (
             ("python", "-c", SOURCES_PROGRAM): lambda: (*PYTHON, "-c", SOURCES_PROGRAM),
         },
         entry_point=lambda _: (),
-        remedy="install it with: pip install 'modelplane[local]'",
-        own_arguments=_none,
         allowed=allowed.HYDRATION,
         composed=composed.CACHE,
     ),
@@ -187,20 +173,8 @@ LAUNCHERS: tuple[Launcher, ...] = (
 
 def find_engine(image: str) -> str | None:
     """Return the engine whose launcher replaces an image; None if there is none."""
-    launcher = _find(image)
+    launcher = find_launcher(image)
     return launcher.engine if launcher else None
-
-
-def has_service_account(image: str) -> bool:
-    """Return True if the program that replaces an image acts as its pod's service account."""
-    launcher = _find(image)
-    return launcher is not None and launcher.reads_api
-
-
-def find_composed(image: str) -> Composed | None:
-    """Return the containers that the launcher of an image is for; None if tenants may write them."""
-    launcher = _find(image)
-    return launcher.composed if launcher else None
 
 
 async def check_author(
@@ -210,7 +184,7 @@ async def check_author(
 
     Raises ``KubernetesError`` if the owners of the pod cannot be read.
     """
-    launcher = _find(container["image"])
+    launcher = find_launcher(container["image"])
     if launcher is None or launcher.composed is None:
         return None
     if await composed.is_composed(client, pod, container["name"], launcher.composed):
@@ -223,18 +197,21 @@ async def check_author(
     )
 
 
-def _find(image: str) -> Launcher | None:
+def find_launcher(image: str) -> Launcher | None:
+    """Return the launcher that replaces an image; None if there is none."""
     name = image.removeprefix("docker.io/")
-    for launcher in LAUNCHERS:
-        if any(fnmatch.fnmatchcase(name, pattern) for pattern in launcher.images):
-            return launcher
-    return None
+    matching = (
+        launcher
+        for launcher in LAUNCHERS
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in launcher.images)
+    )
+    return next(matching, None)
 
 
 def check_image(container: Mapping[str, Any], *, host_commands: bool) -> Rejected | None:
     """Return why neither the container's image nor its command can be run here; None if one can."""
     image, command = container["image"], container.get("command")
-    if _find(image) is not None or (host_commands and command):
+    if find_launcher(image) is not None or (host_commands and command):
         return None
     images = ", ".join(sorted(launcher.images[0] for launcher in LAUNCHERS if not launcher.composed))
     last = f", {_START_RUNTIME}, or {_ALLOWED}" if command else f", or {_START_RUNTIME}"
@@ -255,7 +232,7 @@ def build_command_line(
     if rejected := check_image(container, host_commands=host_commands):
         return rejected
     importlib.invalidate_caches()  # what was installed since the last look counts
-    launcher = _find(container["image"])
+    launcher = find_launcher(container["image"])
     command = tuple(expand(part, environment) for part in container.get("command", ()))
     words = command + tuple(expand(part, environment) for part in container.get("args", ()))
     if launcher is not None and not command:
@@ -283,7 +260,7 @@ def select_variables(
     container: Mapping[str, Any], environment: Mapping[str, str], *, host_commands: bool
 ) -> Mapping[str, str]:
     """Return the variables of a pod that its process gets."""
-    launcher = _find(container["image"])
+    launcher = find_launcher(container["image"])
     return (
         environment if launcher is None or host_commands else launcher.allowed.select_variables(environment)
     )

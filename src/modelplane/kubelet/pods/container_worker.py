@@ -1,34 +1,43 @@
 """The life of one container of a pod: its attempts, their probes, restarts, and its end.
 
 State that must outlive the agent is on disk, so a new worker continues where the last one stopped.
+
+Of the probes, startup comes first, then readiness and liveness. Readiness is reported; a failed startup or
+liveness probe ends the attempt.
+
+Init containers and sidecars start one after the other, then the main containers start together. They end in
+the reverse order: main containers together, then the sidecars one after the other (Kubernetes, "Sidecar
+Containers").
+
+The first restart of a container that ended is immediate; from the second on the delay is 10 s, doubling to
+5 min, and forgotten once an attempt has run for 10 min (Kubernetes, "Pod Lifecycle", restart policy).
 """
 
 import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any
 
 from modelplane.kube import timestamps
 from modelplane.kubelet.cannot_start import CannotStart, WaitingReason
-from modelplane.kubelet.logs.log_files import Selection
+from modelplane.kubelet.log_files import Selection
 from modelplane.kubelet.machine import Machine
 from modelplane.kubelet.pod_events import Reason
-from modelplane.kubelet.pods import ordering
-from modelplane.kubelet.pods.prober import Prober
+from modelplane.kubelet.pods import probes
+from modelplane.kubelet.pods.probes import Answer
 from modelplane.kubelet.pods.reporting import ContainerReport, ContainerStatus
 from modelplane.kubelet.pods.termination import Termination, find_grace_s, start_countdown
-from modelplane.kubelet.pods.views import BACK_OFF, ContainerView, Role, Running, Waiting
+from modelplane.kubelet.pods.views import BACK_OFF, ContainerView, PodView, Role, Running, Waiting
 from modelplane.kubelet.records import Attempt, Exit, PodRecord
-from modelplane.kubelet.runtime.containers.cli import ContainerRuntimeError
-from modelplane.kubelet.runtime.containers.pod_network import PodNetwork
+from modelplane.kubelet.runtime.container_cli import ContainerRuntimeError
+from modelplane.kubelet.runtime.pod_network import PodNetwork
 from modelplane.kubelet.runtime.runtime_choice import Runtimes
 
 FIRST_RETRY_S = 0.5
 LAST_RETRY_S = 10.0
-
 _log = logging.getLogger(__name__)
 
 
@@ -84,7 +93,7 @@ class ContainerWorker:
         ends = 0
         while True:
             if attempt is None:
-                await self._report.whole.wait_until(partial(ordering.may_start, name=self._name))
+                await self._report.whole.wait_until(partial(may_start, name=self._name))
                 attempt = await self._start()
             if attempt.exit is None:
                 await self._status.report_running(attempt)
@@ -94,18 +103,16 @@ class ContainerWorker:
             if not await self._note_end(attempt, ended):
                 return
             if not self._is_outdated(attempt):
-                ends = ordering.count_ends_in_row(
-                    ends, _seconds_between(attempt.started_at, ended.finished_at)
-                )
-                await self._back_off(ordering.compute_delay_s(ends), ended)
+                began, over = attempt.started_at, timestamps.parse(ended.finished_at)
+                ran_s = (over - timestamps.parse(began)).total_seconds() if began else 0.0
+                ends = count_ends_in_row(ends, ran_s)
+                await self._back_off(compute_delay_s(ends), ended)
             attempt = None
 
     async def _note_end(self, attempt: Attempt, ended: Exit) -> bool:
         """Report the end of an attempt; return True if another one follows."""
-        policy = ordering.find_restart_policy(
-            self._report.pod["spec"].get("restartPolicy", "Always"), self.view.role
-        )
-        again = self._is_outdated(attempt) or ordering.must_restart(policy, ended.code)
+        policy = find_restart_policy(self._report.pod["spec"].get("restartPolicy", "Always"), self.view.role)
+        again = self._is_outdated(attempt) or must_restart(policy, ended.code)
         await self._status.report_end(attempt, ended, finished=not again)
         return again
 
@@ -192,7 +199,7 @@ class ContainerWorker:
         if attempt is not None:
             if attempt.exit is None:
                 self._report.record_event(Reason.KILLING, f'stopping container "{self._name}"')
-                await self._termination.end(attempt, left_s, partial(ordering.may_end, name=self._name))
+                await self._termination.end(attempt, left_s, partial(may_end, name=self._name))
             await self._status.report_end(attempt, await self._wait(attempt), finished=True)
         if unfinished := self.directory.find_unfinished():
             await self._forget(unfinished)
@@ -220,14 +227,109 @@ async def retry_removal(remove: Callable[[], Coroutine[Any, Any, None]], record:
         retry_s = min(retry_s * 2, LAST_RETRY_S)
 
 
-def _seconds_between(started_at: str, finished_at: str) -> float:
-    if not started_at:
-        return 0.0
-    return (timestamps.parse(finished_at) - timestamps.parse(started_at)).total_seconds()
-
-
 async def wait_at_most(work: Coroutine[Any, Any, object], timeout_s: float) -> None:
     """Wait for some work, at most so many seconds."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(timeout_s):
             await work
+
+
+class Prober:
+    """Runs the probes of one pod's container."""
+
+    def __init__(self, report: ContainerReport, runtimes: Runtimes, termination: Termination) -> None:
+        self._report = report
+        self._runtimes = runtimes
+        self._termination = termination
+
+    async def run(self, attempt: Attempt) -> None:
+        """Probe an attempt until it fails for good, or for as long as this is not cancelled."""
+        startup = probes.probe(self._report.spec, "startupProbe")
+        started = self._report.view.started
+        if startup is not None and not started and not await self._started_up(startup, attempt):
+            return
+        readiness = probes.probe(self._report.spec, "readinessProbe")
+        self._report.set(started=True, ready=readiness is None or self._report.view.ready)
+        async with asyncio.TaskGroup() as tasks:
+            if readiness is not None:
+                tasks.create_task(self._watch_readiness(readiness, attempt))
+            if liveness := probes.probe(self._report.spec, "livenessProbe"):
+                tasks.create_task(self._watch_liveness(liveness, attempt))
+
+    async def _started_up(self, startup: probes.Probe, attempt: Attempt) -> bool:
+        async for verdict in self._observe(startup, attempt):
+            if not verdict.ok:
+                await self._end_failed(attempt, startup, "startup", verdict)
+            return verdict.ok
+        return False
+
+    async def _watch_readiness(self, readiness: probes.Probe, attempt: Attempt) -> None:
+        async for verdict in self._observe(readiness, attempt):
+            self._report.set(ready=verdict.ok)
+            if not verdict.ok:
+                self._report.record_event(Reason.UNHEALTHY, f"the readiness probe failed: {verdict.problem}")
+
+    async def _watch_liveness(self, liveness: probes.Probe, attempt: Attempt) -> None:
+        async for verdict in self._observe(liveness, attempt):
+            if not verdict.ok:
+                await self._end_failed(attempt, liveness, "liveness", verdict)
+                return
+
+    async def _end_failed(self, attempt: Attempt, asked: probes.Probe, kind: str, verdict: Answer) -> None:
+        name = self._report.spec["name"]
+        self._report.record_event(Reason.UNHEALTHY, f"the {kind} probe failed: {verdict.problem}")
+        self._report.record_event(
+            Reason.KILLING, f'container "{name}" failed its {kind} probe: restarting it'
+        )
+        pod = self._report.pod["metadata"]["name"]
+        _log.warning('pod "%s": the %s probe failed (%s): restarting', pod, kind, verdict.problem)
+        most_s = float(find_grace_s(self._report.pod) if asked.grace_s is None else asked.grace_s)
+        await self._termination.end(attempt, start_countdown(most_s))
+
+    def _observe(self, asked: probes.Probe, attempt: Attempt) -> AsyncIterator[Answer]:
+        async def ask(handler: Mapping[str, Any], timeout_s: float) -> Answer:
+            return await self._runtimes.find(attempt).ask(attempt, handler, self._report.spec, timeout_s)
+
+        started_at = attempt.started_at
+        running_s = time.time() - timestamps.parse(started_at).timestamp() if started_at else 0.0
+        return probes.observe_verdicts(asked, ask, max(running_s, 0.0))
+
+
+def may_start(view: PodView, name: str) -> bool:
+    """Return True if the next attempt of a container may start."""
+    container = view.find_container(name)
+    if view.over or container.finished:
+        return False
+    if view.initialized:
+        return container.role is not Role.INIT
+    before = view.containers[: view.containers.index(container)]
+    return container.role is not Role.MAIN and all(earlier.passed for earlier in before)
+
+
+def may_end(view: PodView, name: str) -> bool:
+    """Return True if a container may get its stop signal when the pod ends: nothing runs that uses it."""
+    container = view.find_container(name)
+    after = view.containers[view.containers.index(container) + 1 :]
+    return container.role is not Role.SIDECAR or not any(later.runs for later in after)
+
+
+def find_restart_policy(pod_policy: str, role: Role) -> str:
+    """Return the restart policy of a container of a pod."""
+    if role is Role.SIDECAR:
+        return "Always"
+    return "OnFailure" if role is Role.INIT and pod_policy == "Always" else pod_policy
+
+
+def must_restart(policy: str, exit_code: int) -> bool:
+    """Return True if a restart policy asks for another attempt after this exit."""
+    return policy == "Always" or (policy == "OnFailure" and exit_code != 0)
+
+
+def count_ends_in_row(before: int, ran_s: float) -> int:
+    """Return how many ends in a row count, the one of an attempt that ran so long included."""
+    return 1 if ran_s >= 600.0 else before + 1
+
+
+def compute_delay_s(ends: int) -> float:
+    """Return how long after the last of so many ends the next attempt starts."""
+    return 0.0 if ends <= 1 else float(min(10.0 * 2.0 ** min(ends - 2, 10), 300.0))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from modelplane.kube.resources import Object
-from modelplane.kubelet.pods import narrowing
+from modelplane.kubelet.pods import views
 from modelplane.kubelet.pods.views import (
     CONTAINER_CREATING,
     POD_INITIALIZING,
@@ -24,7 +24,7 @@ _USUAL = frozenset({CONTAINER_CREATING, POD_INITIALIZING})
 
 def build_status(pod: Mapping[str, Any], view: PodView, now: str) -> Object:
     """Return the part of a pod's status that the agent owns."""
-    specs = {container["name"]: container for container in narrowing.list_containers(pod)}
+    specs = {container["name"]: container for container in views.list_containers(pod)}
     written = [
         (container, _container_status(specs[container.name], container)) for container in view.containers
     ]
@@ -150,8 +150,8 @@ def _find_cause(view: ContainerView) -> str | None:
     return None
 
 
-def _names(views: Iterable[ContainerView]) -> str:
-    return f"[{' '.join(view.name for view in views)}]"
+def _names(containers: Iterable[ContainerView]) -> str:
+    return f"[{' '.join(container.name for container in containers)}]"
 
 
 def _unmet_gates(pod: Mapping[str, Any]) -> list[str]:

@@ -1,27 +1,176 @@
-"""The pods of this machine: a worker for each, and the termination of pods that are gone from the API."""
+"""The pods of this machine: the life of each, and the termination of pods that are gone from the API.
+
+The worker of a pod has two activities, and a third that reports their results to the API. *Living*: each
+container has a worker of its own, and ``may_start`` says when it may start. *Leaving*: once the pod is being
+deleted or is gone, end the containers in their order, and only then release the pod's object. A pod that is
+over ends its sidecars alike.
+"""
 
 import asyncio
+import contextlib
 import logging
+import time
 import zlib
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from ipaddress import IPv4Network
 from pathlib import Path
 
-from modelplane.host import addresses
-from modelplane.kube import resources
+from modelplane.host import addresses, file_system
+from modelplane.kube import errors, resources, timestamps
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object
+from modelplane.kubelet import node
 from modelplane.kubelet.machine import Machine
-from modelplane.kubelet.pods.worker import PodWorker
+from modelplane.kubelet.pods import views
+from modelplane.kubelet.pods.container_worker import (
+    FIRST_RETRY_S,
+    LAST_RETRY_S,
+    ContainerWorker,
+    retry_removal,
+    wait_at_most,
+)
+from modelplane.kubelet.pods.reporting import ContainerReport, Report
+from modelplane.kubelet.pods.termination import Deadline, find_grace_s, start_countdown
+from modelplane.kubelet.pods.views import PodView
 from modelplane.kubelet.records import AgentDirectory, PodDirectory, PodRecord
-from modelplane.kubelet.runtime.containers import garbage_collection
-from modelplane.kubelet.runtime.containers.cli import ContainerRuntimeError
-from modelplane.kubelet.runtime.host import process_attempt
+from modelplane.kubelet.runtime import garbage_collection, host_processes, pod_network
+from modelplane.kubelet.runtime.container_cli import ContainerRuntimeError
+from modelplane.kubelet.volumes import volumes
 
 _ORPHAN_GRACE_S = 5.0
 _AFTER_BUG_S = 10.0
-
 _log = logging.getLogger(__name__)
+
+
+class PodWorker:
+    """Runs one pod, by uid; a later pod of the same name has a worker of its own."""
+
+    def __init__(self, machine: Machine, pod: Object, record: PodRecord) -> None:
+        self.record = record
+        self._machine = machine
+        view = PodView(
+            address=addresses.find_reported(record.address),
+            node_address=node.ADDRESS,
+            start_time=pod.get("status", {}).get("startTime") or timestamps.format_now(),
+            containers=views.build_views(pod),
+        )
+        self._report = Report(machine.client, machine.events, pod, view)
+        self._network = pod_network.find_network(machine, record, pod)
+        self._containers = {
+            container.name: ContainerWorker(
+                machine, record, ContainerReport(self._report, container.name), self._network
+            )
+            for container in view.containers
+        }
+        self._deadline = Deadline(self._report)
+        self._leaving = asyncio.Event()
+
+    @property
+    def pod(self) -> Object:
+        """The newest known state of the pod's object."""
+        return self._report.pod
+
+    def find_container(self, name: str) -> ContainerWorker | None:
+        """Return the worker of one container."""
+        return self._containers.get(name)
+
+    def update(self, pod: Object) -> None:
+        """Take in a state of the pod's object."""
+        self._report.update(pod)
+        for container in self._containers.values():
+            container.update()
+        self._wake()
+
+    def lose(self) -> None:
+        """Take in that the pod's object is gone."""
+        self._report.lose()
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._report.gone or "deletionTimestamp" in self.pod["metadata"]:
+            self._leaving.set()
+
+    async def run(self) -> None:
+        """Run the pod until its object is gone and nothing of it runs any more.
+
+        Cancelling leaves everything running, for the next worker to take over.
+        """
+        directory = self._machine.directory.get_pod(self.record.uid)
+        directory.write(self.record)
+        self._wake()
+        has_attempt = any(worker.directory.find_latest() for worker in self._containers.values())
+        phase = self.pod.get("status", {}).get("phase")
+        ended = not has_attempt and phase in {"Succeeded", "Failed"}
+        await self._take_in()
+        async with asyncio.TaskGroup() as tasks:
+            # A pod that was terminated before this worker started has nothing to run or to report.
+            activities = [] if ended else [tasks.create_task(self._live())]
+            reporting = None if ended else tasks.create_task(self._report.keep_sent())
+            await self._leaving.wait()
+            for activity in activities:
+                activity.cancel()
+                await asyncio.wait({activity})
+            await self._leave(ended)
+            if reporting is not None:
+                reporting.cancel()
+        for container in self._containers.values():
+            await container.forget()
+        if self._network is not None:
+            await retry_removal(self._network.forget, self.record)
+        directory.remove()
+
+    async def _take_in(self) -> None:
+        for container in self._containers.values():
+            await container.take_in()
+
+    async def _live(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            living = [tasks.create_task(container.live()) for container in self._containers.values()]
+            await self._report.wait_until(lambda view: view.over)
+            for task in living:
+                task.cancel()
+        await self._end(start_countdown(find_grace_s(self.pod)))
+
+    async def _end(self, left_s: Callable[[], float]) -> None:
+        """End the containers that run."""
+        await self._take_in()  # one may have started a moment ago
+        async with asyncio.TaskGroup() as tasks:
+            for container in self._containers.values():
+                tasks.create_task(container.end(left_s))
+
+    async def _leave(self, ended: bool) -> None:
+        """End the containers within the grace period, then let the pod's object go."""
+        began = time.monotonic()
+        await self._end(lambda: self._deadline.compute_left_s(began))
+        await self._clear_volumes()
+        retry_s = FIRST_RETRY_S
+        while not self._report.gone:
+            try:
+                if not ended:
+                    await self._report.send()
+                await self._machine.client.delete(
+                    resources.PODS,
+                    self.record.name,
+                    self.record.namespace,
+                    uid=self.record.uid,
+                    grace_period_s=0,
+                )
+            except (errors.Conflict, errors.NotFound):
+                return  # the name is another pod's by now
+            except errors.KubernetesError as error:
+                _log.warning('cannot delete pod "%s": %s', self.record.name, error)
+            # A finalizer may hold the object, or its end be slow to arrive.
+            changed = self._report.changed
+            if not self._report.gone:
+                await wait_at_most(changed.wait(), retry_s)
+            retry_s = min(retry_s * 2, LAST_RETRY_S)
+
+    async def _clear_volumes(self) -> None:
+        """Remove the pod's volumes: no Secret outlives its pod on disk."""
+        pod_volumes = volumes.find_folder(self._machine.directory.get_pod(self.record.uid))
+        # Failures are retried and reported with the rest of the pod's directory.
+        with contextlib.suppress(OSError):
+            await asyncio.to_thread(file_system.remove_folder, pod_volumes.path)
 
 
 def stop_all(directory: Path, grace_s: float) -> int:
@@ -37,7 +186,7 @@ def stop_all(directory: Path, grace_s: float) -> int:
         if not (attempt.settled or attempt.holds_network) and (attempt.shim or attempt.container)
     ]
     try:
-        process_attempt.stop(running, grace_s)
+        host_processes.stop_attempts(running, grace_s)
     finally:
         garbage_collection.stop(attempts, grace_s)
         garbage_collection.remove_networks(AgentDirectory(directory))
@@ -136,21 +285,24 @@ class Pods:
 
     async def _sweep(self) -> None:
         """Remove containers without a pod directory."""
+
+        def is_known(uid: str) -> bool:
+            # A pod's directory exists before its container and outlives it.
+            return self._machine.directory.get_pod(uid).path.exists()
+
         try:
             if runtime := await self._machine.container_runtimes.find_answering():
-                await garbage_collection.sweep(runtime, self._machine.directory.id, self._is_known)
+                await garbage_collection.sweep(runtime, self._machine.directory.id, is_known)
         except ContainerRuntimeError as error:
             _log.warning("cannot look for containers that were left behind: %s", error)
-
-    def _is_known(self, uid: str) -> bool:
-        # A pod's directory exists before its container and outlives it.
-        return self._machine.directory.get_pod(uid).path.exists()
 
 
 def _end(orphans: list[PodDirectory]) -> list[PodDirectory]:
     """Terminate some pods; return those that still run."""
     try:
-        process_attempt.stop([attempt for pod in orphans for attempt in pod.list_attempts()], _ORPHAN_GRACE_S)
+        host_processes.stop_attempts(
+            [attempt for pod in orphans for attempt in pod.list_attempts()], _ORPHAN_GRACE_S
+        )
     except OSError as error:
         _log.warning("cannot record the end of pods that were deleted, and try again: %s", error)
         return orphans

@@ -1,17 +1,38 @@
-"""Schedule and results of probes (core/v1 ``Probe``).
+"""Probes (core/v1 ``Probe``): their schedule and results, and the HTTP, gRPC and TCP checks of an engine.
 
 A verdict changes only after as many equal answers as its threshold; callers decide what a verdict means.
+
+Plain sockets keep the cost of a probe every few seconds for every pod low. A gRPC server's check is one
+request over HTTP/2 without TLS (gRPC Health Checking Protocol, core/v1 ``GRPCAction``). Its two messages have
+one field each, so they are written and read here, and a node agent needs no library for gRPC.
 """
 
 import asyncio
+import contextlib
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from modelplane.kubelet.pods.http_check import Answer
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.events import DataReceived, Event, StreamEnded, StreamReset, TrailersReceived
+from h2.exceptions import ProtocolError
 
+_HANG_UP_S = 0.2
+_SERVING = b"\x08\x01"
+_MOST_BYTES = 127
 FIELDS = ("startupProbe", "readinessProbe", "livenessProbe")
 """A container's fields that hold its probes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The result of a check, and the problem if it failed."""
+
+    ok: bool
+    problem: str = ""
+
 
 Ask = Callable[[Mapping[str, Any], float], Awaitable[Answer]]
 """Asks once, given the handler and the time limit in seconds."""
@@ -31,14 +52,6 @@ class Probe:
     """Termination grace period after this probe fails; None means the pod's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """The verdict of a probe; ``problem`` is that of the last answer if it failed."""
-
-    ok: bool
-    problem: str = ""
-
-
 def probe(container: Mapping[str, Any], field: str) -> Probe | None:
     """Return one of a container's probes; None if it has none."""
     spec = container.get(field)
@@ -56,8 +69,8 @@ def probe(container: Mapping[str, Any], field: str) -> Probe | None:
     )
 
 
-async def observe_verdicts(asked: Probe, ask: Ask, running_s: float) -> AsyncIterator[Verdict]:
-    """Probe without end; yield each verdict that differs from the previous one.
+async def observe_verdicts(asked: Probe, ask: Ask, running_s: float) -> AsyncIterator[Answer]:
+    """Probe without end; yield each verdict that differs from the previous one, as an answer.
 
     ``running_s`` is the time since the container started, from which the initial delay counts.
     """
@@ -73,5 +86,170 @@ async def observe_verdicts(asked: Probe, ask: Ask, running_s: float) -> AsyncIte
         needed = asked.success_threshold if answer.ok else asked.failure_threshold
         if streak >= needed and answer.ok is not last:
             last = answer.ok
-            yield Verdict(answer.ok, "" if answer.ok else answer.problem)
+            yield Answer(answer.ok, "" if answer.ok else answer.problem)
         await asyncio.sleep(max(asked.period_s - (loop.time() - began), 0.0))
+
+
+async def ask(
+    handler: Mapping[str, Any],
+    container: Mapping[str, Any],
+    address: str,
+    timeout_s: float,
+    *,
+    forwarded: bool = False,
+) -> Answer:
+    """Execute an ``httpGet``, ``grpc`` or ``tcpSocket`` handler (core/v1), within a time limit in seconds.
+
+    ``forwarded`` means that a forwarder accepts the connections to the address.
+    """
+    try:
+        async with asyncio.timeout(timeout_s):
+            if "httpGet" in handler:
+                return await _http(handler["httpGet"], container, address)
+            if "grpc" in handler:
+                problem = await find_grpc_problem(handler["grpc"], address)
+                return Answer(problem is None, problem or "")
+            return await _tcp(handler["tcpSocket"], container, address, forwarded=forwarded)
+    except TimeoutError:
+        return Answer(False, f"no answer within {timeout_s:g} s")
+    except (OSError, ValueError) as error:
+        return Answer(False, str(error) or type(error).__name__)
+
+
+def resolve_port(port: int | str, container: Mapping[str, Any]) -> int:
+    """Return a port given by number or by a container port's name; ``ValueError`` if unknown."""
+    if isinstance(port, int):
+        return port
+    for declared in container.get("ports", ()):
+        if declared.get("name") == port:
+            return int(declared["containerPort"])
+    raise ValueError(f'port "{port}" is not one of the container\'s: name it in ports, or give its number')
+
+
+async def _tcp(
+    action: Mapping[str, Any], container: Mapping[str, Any], address: str, *, forwarded: bool
+) -> Answer:
+    reader, writer = await asyncio.open_connection(
+        action.get("host") or address, resolve_port(action["port"], container)
+    )
+    try:
+        # A forwarder without a listener behind it hangs up at once; a server waits for the request.
+        if forwarded and await _hangs_up(reader):
+            return Answer(False, "nothing in the container listens")
+    finally:
+        await _close(writer)
+    return Answer(True)
+
+
+async def _hangs_up(reader: asyncio.StreamReader) -> bool:
+    try:
+        async with asyncio.timeout(_HANG_UP_S):
+            return not await reader.read(1)
+    except TimeoutError:
+        return False
+
+
+async def _http(action: Mapping[str, Any], container: Mapping[str, Any], address: str) -> Answer:
+    host = action.get("host") or address
+    port = resolve_port(action["port"], container)
+    reader, writer = await asyncio.open_connection(host, port, ssl=_tls(action))
+    try:
+        writer.write(_request(action, f"{host}:{port}"))
+        await writer.drain()
+        line = (await reader.readline())[:1024].decode("latin-1").strip()
+    finally:
+        await _close(writer)
+    version, _, rest = line.partition(" ")
+    code = rest.partition(" ")[0]
+    if not version.startswith("HTTP/") or not code.isdecimal():
+        return Answer(False, "the answer is not HTTP")
+    # Kubernetes, "Configure Liveness, Readiness and Startup Probes": 200 to 399 is a success.
+    return Answer(200 <= int(code) < 400, f"HTTP status {code}")
+
+
+def _request(action: Mapping[str, Any], authority: str) -> bytes:
+    headers = {"host": authority, "user-agent": "kube-probe/modelplane", "accept": "*/*"}
+    headers |= {entry["name"].lower(): entry["value"] for entry in action.get("httpHeaders", ())}
+    headers["connection"] = "close"
+    lines = [
+        f"GET {action.get('path') or '/'} HTTP/1.1",
+        *(f"{name}: {value}" for name, value in headers.items()),
+    ]
+    return "".join(f"{line}\r\n" for line in [*lines, ""]).encode("latin-1", "replace")
+
+
+def _tls(action: Mapping[str, Any]) -> ssl.SSLContext | None:
+    if action.get("scheme", "HTTP").upper() != "HTTPS":
+        return None
+    # As in Kubernetes, probes do not verify certificates.
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+async def _close(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
+
+
+async def find_grpc_problem(action: Mapping[str, Any], address: str) -> str | None:
+    """Return why a server is not healthy; None if it is. Raises ``OSError`` where it does not answer."""
+    service = str(action.get("service") or "").encode()
+    if len(service) > _MOST_BYTES:
+        return f"the service's name has more than {_MOST_BYTES} bytes"
+    message = bytes((0x0A, len(service))) + service if service else b""
+    reader, writer = await asyncio.open_connection(address, int(action["port"]))
+    try:
+        return await _ask_grpc(reader, writer, f"{address}:{action['port']}", message)
+    except ProtocolError:
+        return "the answer is not gRPC"
+    finally:
+        await _close(writer)
+
+
+async def _ask_grpc(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, authority: str, message: bytes
+) -> str | None:
+    connection = H2Connection(H2Configuration(client_side=True, header_encoding="utf-8"))
+    connection.initiate_connection()
+    stream = connection.get_next_available_stream_id()
+    connection.send_headers(
+        stream,
+        [
+            (":method", "POST"),
+            (":scheme", "http"),
+            (":path", "/grpc.health.v1.Health/Check"),
+            (":authority", authority),
+            ("content-type", "application/grpc"),
+            ("te", "trailers"),
+            ("user-agent", "kube-probe/modelplane"),
+        ],
+    )
+    # Uncompressed, and the length in four bytes (gRPC over HTTP/2, "Length-Prefixed-Message").
+    framed = b"\0" + len(message).to_bytes(4, "big") + message
+    connection.send_data(stream, framed, end_stream=True)
+    answered = b""
+    while True:
+        writer.write(connection.data_to_send())
+        await writer.drain()
+        received = await reader.read(65536)
+        if not received:
+            return "the server closed the connection"
+        for event in connection.receive_data(received):
+            if isinstance(event, DataReceived):
+                answered += event.data
+            elif isinstance(event, StreamEnded | StreamReset):
+                return None if answered[5:] == _SERVING else "the server does not say that it serves"
+            elif refused := _find_grpc_status(event):
+                return refused
+
+
+def _find_grpc_status(event: Event) -> str | None:
+    """Return the status of gRPC in an event, unless it is OK."""
+    if not isinstance(event, TrailersReceived):
+        return None
+    fields = {str(key): str(value) for key, value in event.headers or ()}
+    status = fields.get("grpc-status", "0")
+    return None if status == "0" else f"gRPC status {status}"

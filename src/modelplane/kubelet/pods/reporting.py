@@ -13,7 +13,7 @@ from modelplane.kube import errors, resources, timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.kubelet.pod_events import Reason, Recorder
-from modelplane.kubelet.pods import narrowing, pod_status
+from modelplane.kubelet.pods import pod_status, views
 from modelplane.kubelet.pods.views import ContainerView, PodView, Role, Running, Terminated, Waiting
 from modelplane.kubelet.records import Attempt, ContainerDirectory, Exit
 from modelplane.kubelet.runtime.runtime_choice import Runtimes
@@ -116,7 +116,7 @@ class ContainerReport:
     @property
     def pod(self) -> Object:
         """The pod's last known object, narrowed to the container."""
-        return narrowing.select_container(self.whole.pod, self._name)
+        return views.select_container(self.whole.pod, self._name)
 
     @property
     def spec(self) -> Mapping[str, Any]:

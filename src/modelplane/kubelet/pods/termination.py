@@ -18,7 +18,6 @@ from modelplane.kubelet.runtime.runtime_choice import Runtimes
 
 _LEAST_GRACE_S = 2.0
 _GONE_GRACE_S = 5.0
-_DEFAULT_GRACE_S = 30
 
 _log = logging.getLogger(__name__)
 
@@ -107,7 +106,7 @@ def find_grace_s(pod: Mapping[str, Any]) -> int:
     """Return how many seconds a pod may take to end."""
     metadata, spec = pod["metadata"], pod["spec"]
     grace = metadata.get("deletionGracePeriodSeconds", spec.get("terminationGracePeriodSeconds"))
-    return _DEFAULT_GRACE_S if grace is None else int(grace)
+    return 30 if grace is None else int(grace)
 
 
 def start_countdown(seconds: float) -> Callable[[], float]:

@@ -8,28 +8,25 @@ import contextlib
 import errno
 import os
 import site
-import socket
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from modelplane.api.rejected import Rejected
+from modelplane.host.sockets import find_listen_problem
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.kubelet import node, pod_refusals
+from modelplane.kubelet import local_devices, node, pod_refusals
 from modelplane.kubelet.cannot_start import CannotStart, WaitingReason
-from modelplane.kubelet.devices import claims, device_discovery
-from modelplane.kubelet.engines import launchers
-from modelplane.kubelet.engines.llama_cpp import server, weight_files
+from modelplane.kubelet.engines import launchers, llama_cpp
 from modelplane.kubelet.machine import Machine
 from modelplane.kubelet.pod_events import Reason
-from modelplane.kubelet.pods import narrowing
+from modelplane.kubelet.pods import views
 from modelplane.kubelet.records import PodRecord
 from modelplane.kubelet.runtime import container_environment
-from modelplane.kubelet.runtime.host.process_attempt import Launch
-from modelplane.kubelet.volumes import mount_paths, mounts, service_account, volume_files, volumes
+from modelplane.kubelet.volumes import mounts, service_account, volume_files, volumes
 from modelplane.kubelet.volumes.mounts import Mount
 from modelplane.kubelet.volumes.service_account import Account
 from modelplane.user_error import UserError
@@ -78,6 +75,18 @@ _UNMOUNTED = "remove the volumeMounts, or run it on a cluster whose nodes have a
 _NOT_ISOLATED = "the process can read the files of the fleet, its keys included"
 
 
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """The program, arguments and environment of the engine's process."""
+
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    image: str = ""
+    """The image that the command stands in for."""
+    mounts: tuple[Mount, ...] = ()
+    """Its mounts; the command of a process already contains what sets them up."""
+
+
 async def prepare(machine: Machine, pod: Object, record: PodRecord) -> Launch:
     """Return the launch for a pod; raise ``CannotStart`` with the first obstacle."""
     for rejected in find_obstacles(machine, pod):
@@ -88,15 +97,15 @@ async def prepare(machine: Machine, pod: Object, record: PodRecord) -> Launch:
 
 def find_obstacles(machine: Machine, pod: Mapping[str, Any]) -> Iterator[Rejected]:
     """Yield everything that keeps a pod from running as a process of this machine."""
-    yield from pod_refusals.find_refusals(pod)
+    yield from pod_refusals.find_host_refusals(pod)
     if not machine.host_commands:
         # The controllers choose the mount paths of what they compose.
         of_tenants = [
             container
-            for container in narrowing.list_containers(pod)
-            if launchers.find_composed(container["image"]) is None
+            for container in views.list_containers(pod)
+            if (launcher := launchers.find_launcher(container["image"])) is None or launcher.composed is None
         ]
-        yield from mount_paths.find_refusals(of_tenants, machine.closed)
+        yield from mounts.find_refusals(of_tenants, machine.closed)
 
 
 def raise_rejected(result: _Result | Rejected) -> _Result:
@@ -119,7 +128,7 @@ def convert_errors() -> Iterator[None]:
 async def _launch(machine: Machine, pod: Object, record: PodRecord) -> Launch:
     container = pod["spec"]["containers"][0]
     raise_rejected(launchers.check_image(container, host_commands=machine.host_commands))
-    allocated = await claims.find_devices(machine.client, pod, machine.devices)
+    allocated = await local_devices.find_devices(machine.client, pod, machine.devices)
     sources = await fetch_sources(machine.client, pod, container, record.namespace)
     environment_of_pod = raise_rejected(
         container_environment.resolve(container, pod, record.address, node.ADDRESS, sources)
@@ -127,9 +136,9 @@ async def _launch(machine: Machine, pod: Object, record: PodRecord) -> Launch:
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     given = {
         "HOSTNAME": record.name,
-        server.POD_ADDRESS_VARIABLE: record.address,
-        server.MODELS_VARIABLE: str(weight_files.find_models_folder()),
-        **device_discovery.build_environment(machine.devices, allocated),
+        llama_cpp.POD_ADDRESS_VARIABLE: record.address,
+        llama_cpp.MODELS_VARIABLE: str(llama_cpp.find_models_folder()),
+        **local_devices.build_environment(machine.devices, allocated),
     }
     trusted = machine.host_commands
     passed = launchers.select_variables(container, environment_of_pod, host_commands=trusted)
@@ -144,14 +153,14 @@ async def _launch(machine: Machine, pod: Object, record: PodRecord) -> Launch:
     mounted, given = (*mounted, *account.mounts), {**given, **account.variables}
     if not trusted:
         await _make_model((*command, *passed.values()))
-    walls = await _walls(machine, pod, record, mounted, find_environment(command[0]))
+    prefix, is_closed = await _walls(machine, pod, record, mounted, find_environment(command[0]))
     folders = {name: os.environ[name] for name in _FOLDERS if name in os.environ}
-    if walls.prefix:
+    if prefix:
         folders.pop("TMPDIR", None)  # it may be in a /tmp that the container does not see
-    inherited |= _own_folders(container["image"], {**inherited, **passed}) if walls.are_closed else folders
+    inherited |= _own_folders(container["image"], {**inherited, **passed}) if is_closed else folders
     # What the agent says of the pod's place counts, unless the pod is trusted.
     variables = {**inherited, **given, **passed} if trusted else {**inherited, **passed, **given}
-    return Launch(walls.prefix + command, variables, container["image"], mounted)
+    return Launch(prefix + command, variables, container["image"], mounted)
 
 
 async def find_account(machine: Machine, pod: Object, record: PodRecord, image: str) -> Account:
@@ -160,7 +169,8 @@ async def find_account(machine: Machine, pod: Object, record: PodRecord, image: 
     A pod that declines the token gets none, such as that of an engine, whose author chooses the image.
     """
     declined = pod["spec"].get("automountServiceAccountToken") is False
-    if machine.api_server is None or declined or not launchers.has_service_account(image):
+    launcher = launchers.find_launcher(image)
+    if machine.api_server is None or declined or launcher is None or not launcher.reads_api:
         return Account()
     folder = volumes.find_folder(machine.directory.get_pod(record.uid)).account
     return await service_account.write_account(machine.client, machine.api_server, pod, folder)
@@ -174,33 +184,25 @@ def find_environment(program: str) -> tuple[Path, ...]:
 
 async def _make_model(words: Iterable[str]) -> None:
     """Put the model together that comes with Modelplane, if a container serves it and it is not there yet."""
-    if not any(weight_files.is_embedded(word.rpartition("=")[2]) for word in words):
+    if not any(llama_cpp.is_embedded(word.rpartition("=")[2]) for word in words):
         return
     try:
-        await asyncio.to_thread(weight_files.assemble_model, weight_files.find_models_folder())
+        await asyncio.to_thread(llama_cpp.assemble_model, llama_cpp.find_models_folder())
     except UserError as error:
         raise CannotStart(Rejected(WaitingReason.CREATE_ERROR, detail=str(error))) from error
 
 
-@dataclass(frozen=True, slots=True)
-class _Walls:
-    """Protection of the machine from the command of a pod."""
-
-    prefix: tuple[str, ...] = ()
-    """Words before a command that mount a pod's volumes for it."""
-    are_closed: bool = False
-    """True if the files of the fleet are hidden from the command, and it can write to its mounts only."""
-
-
 async def _walls(
     machine: Machine, pod: Object, record: PodRecord, mounted: tuple[Mount, ...], shown: tuple[Path, ...]
-) -> _Walls:
-    own, name = (
-        volumes.find_folder(machine.directory.get_pod(record.uid)),
-        pod["spec"]["containers"][0]["name"],
-    )
+) -> tuple[tuple[str, ...], bool]:
+    """Return the words before a command that mount a pod's volumes for it, and whether they wall it in.
+
+    If so, the files of the fleet are hidden from the command, and it can write to its mounts only.
+    """
+    own = volumes.find_folder(machine.directory.get_pod(record.uid))
+    name = pod["spec"]["containers"][0]["name"]
     if not machine.host_commands:
-        models, home = weight_files.find_models_folder(), own.find_home(name)
+        models, home = llama_cpp.find_models_folder(), own.find_home(name)
         for folder in (models, home):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         seen = (
@@ -210,17 +212,17 @@ async def _walls(
         )
         prefix = await mounts.build_prefix(seen, own.run(name), shown, machine.hidden)
         if not isinstance(prefix, Rejected):
-            return _Walls(prefix, are_closed=True)
+            return prefix, True
         if prefix.reason is not WaitingReason.NAMESPACE_REFUSED:
             raise CannotStart(prefix)
         machine.events.record(pod, Reason.NOT_ISOLATED, f"{_NOT_ISOLATED}: {prefix.message}")
     if not mounts.must_have_namespace(mounted):
-        return _Walls()
+        return (), False
     prefix = await mounts.build_prefix(mounted, own.run(name), (machine.directory.path, *shown))
     if isinstance(prefix, Rejected) and prefix.reason is WaitingReason.NAMESPACE_REFUSED:
         fault = f"the pod's volumes cannot be mounted: {prefix.detail}"
         raise CannotStart(Rejected(prefix.reason, detail=fault, remedy=f"{prefix.remedy}, {_UNMOUNTED}"))
-    return _Walls(raise_rejected(prefix))
+    return raise_rejected(prefix), False
 
 
 def _own_folders(image: str, variables: Mapping[str, str]) -> dict[str, str]:
@@ -261,19 +263,16 @@ def _check_ports(container: Mapping[str, Any], address: str) -> Rejected | None:
     for declared in container.get("ports", ()):
         if declared.get("protocol", "TCP") != "TCP":
             continue
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            port = declared["containerPort"]
-            try:
-                probe.bind((address, port))
-            except OSError as error:
-                if error.errno != errno.EADDRINUSE:
-                    fault = f"cannot use port {port} of {address}: {error.strerror}"
-                    return Rejected(WaitingReason.CREATE_ERROR, detail=fault)
-                return Rejected(
-                    WaitingReason.PORT_IN_USE,
-                    "another program of this machine",
-                    f"listens on port {port} of {address} or of every address",
-                    "stop it, or have the pod use another port",
-                )
+        port = declared["containerPort"]
+        error = find_listen_problem(address, port)
+        if error is not None and error.errno != errno.EADDRINUSE:
+            fault = f"cannot use port {port} of {address}: {error.strerror}"
+            return Rejected(WaitingReason.CREATE_ERROR, detail=fault)
+        if error is not None:
+            return Rejected(
+                WaitingReason.PORT_IN_USE,
+                "another program of this machine",
+                f"listens on port {port} of {address} or of every address",
+                "stop it, or have the pod use another port",
+            )
     return None

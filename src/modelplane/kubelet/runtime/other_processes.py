@@ -16,8 +16,6 @@ from pathlib import Path
 
 from modelplane.kubelet.runtime.shim import find_boot, find_identity
 
-_POLL_S = 0.02
-
 
 @dataclass(frozen=True, slots=True)
 class Process:
@@ -110,4 +108,4 @@ def wait_until_ended(processes: Iterable[Process], timeout_s: float) -> tuple[Pr
         left = tuple(process for process in left if process.alive)
         if not left or time.monotonic() >= deadline:
             return left
-        time.sleep(_POLL_S)
+        time.sleep(0.02)

@@ -8,8 +8,8 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any, Protocol
 
 from modelplane.kube.resources import Object
-from modelplane.kubelet.logs.log_files import Selection
-from modelplane.kubelet.pods.http_check import Answer
+from modelplane.kubelet.log_files import Selection
+from modelplane.kubelet.pods.probes import Answer
 from modelplane.kubelet.pods.views import Waiting
 from modelplane.kubelet.records import Attempt, ContainerDirectory, Exit
 

@@ -9,18 +9,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from modelplane.api.rejected import Rejected
+from modelplane.kubelet import pod_refusals
 from modelplane.kubelet.cannot_start import CannotStart, WaitingReason
 from modelplane.kubelet.engines import launchers
 from modelplane.kubelet.machine import Machine
-from modelplane.kubelet.pods import narrowing
+from modelplane.kubelet.pods import views
 from modelplane.kubelet.records import Attempt, ContainerDirectory, PodRecord
-from modelplane.kubelet.runtime import launch
-from modelplane.kubelet.runtime.containers import cli, container_refusals
-from modelplane.kubelet.runtime.containers.cli import Choice, ContainerRuntime
-from modelplane.kubelet.runtime.containers.container_runtime import PodContainers
-from modelplane.kubelet.runtime.containers.image_pulls import Pulls
-from modelplane.kubelet.runtime.containers.pod_network import PodNetwork
-from modelplane.kubelet.runtime.host.host_runtime import HostProcesses
+from modelplane.kubelet.runtime import container_cli, launch
+from modelplane.kubelet.runtime.container_cli import Choice, ContainerRuntime
+from modelplane.kubelet.runtime.container_runtime import PodContainers
+from modelplane.kubelet.runtime.host_processes import HostProcesses
+from modelplane.kubelet.runtime.image_pulls import Pulls
+from modelplane.kubelet.runtime.pod_network import PodNetwork
 from modelplane.kubelet.runtime.protocol import Runtime
 
 
@@ -47,14 +47,16 @@ class Runtimes:
         container = attempt.container
         if container is None:
             return self._host
-        return self._containers(cli.find_runtime(container.engine))
+        return self._containers(container_cli.find_runtime(container.engine))
 
     async def choose(self, directory: ContainerDirectory, pod: Mapping[str, Any]) -> Runtime:
         """Return the runtime of a container's next attempt.
 
         All containers of a pod have one runtime. Raises ``CannotStart`` if the configured one is away.
         """
-        if before := directory.find_unfinished() or directory.find_latest() or self._another():
+        attempts = self._machine.directory.get_pod(self._record.uid).list_attempts()
+        another = next((attempt for attempt in attempts if attempt.begun), None)
+        if before := directory.find_unfinished() or directory.find_latest() or another:
             return self.find(before)
         runtimes = self._machine.container_runtimes
         if runtimes.choice is Choice.AUTO:
@@ -64,7 +66,7 @@ class Runtimes:
         runtime = await runtimes.find_answering()
         if runtime is not None:
             # It is handed one container at a time, and no container may start if another one never can.
-            for rejected in container_refusals.find_refusals(pod):
+            for rejected in pod_refusals.find_container_refusals(pod):
                 raise CannotStart(rejected)
             return self._containers(runtime)
         if runtimes.choice in {Choice.AUTO, Choice.NONE}:
@@ -80,7 +82,7 @@ class Runtimes:
 
     async def _stands_in(self, pod: Mapping[str, Any]) -> bool:
         """Return True if programs of this machine can replace all images of a pod."""
-        for container in narrowing.list_containers(pod):
+        for container in views.list_containers(pod):
             # The values of references are not known yet, and are checked at the start.
             variables = {entry["name"]: entry.get("value", "") for entry in container.get("env", ())}
             command = launchers.build_command_line(
@@ -91,11 +93,6 @@ class Runtimes:
             if await launchers.check_author(self._machine.client, pod, container):
                 return False
         return next(launch.find_obstacles(self._machine, pod), None) is None
-
-    def _another(self) -> Attempt | None:
-        """Return an attempt of another container of the pod."""
-        attempts = self._machine.directory.get_pod(self._record.uid).list_attempts()
-        return next((attempt for attempt in attempts if attempt.begun), None)
 
     def _containers(self, runtime: ContainerRuntime) -> PodContainers:
         return PodContainers(self._machine, self._record, runtime, self._pulls, self._network)

@@ -1,28 +1,73 @@
-"""Mounts of a container, and their visibility to a process of the host (see ``mount_namespace``).
+"""Mounts of a container: the paths that they may have, and their visibility to a process of the host.
 
 A pod without mounts needs nothing of the kernel. The mounts of any other pod are tried before it starts, so
-that its status says what is missing.
+that its status says what is missing (see ``mount_namespace``).
+
+A process of the host runs programs and libraries of the machine. A volume over them, or at a path that they
+search, would run the code of whoever fills the volume. So a mount path is below one of the directories that
+are for volumes, or new, and then in a place where nothing of the machine looks.
 """
 
 import asyncio
 import errno
 import json
+import os
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import modelplane
 from modelplane.api.rejected import Rejected
-from modelplane.host import folders
+from modelplane.host import file_system
+from modelplane.kubelet import pod_refusals
 from modelplane.kubelet.cannot_start import WaitingReason
 from modelplane.kubelet.volumes import mount_namespace
+
+_FOR_VOLUMES = tuple(map(Path, ("/data", "/mnt", "/models", "/cache", "/dev/shm")))  # noqa: S108 - mount paths
+_OF_THE_MACHINE = frozenset(
+    {
+        *("bin", "boot", "dev", "etc", "gnu", "home", "media", "nix", "opt", "proc", "root", "run", "sbin"),
+        *("selinux", "snap", "sys", "tmp", "usr", "var"),
+    }
+)
+"""Directories of the root that belong to the system and its users, whether or not the machine has them.
+
+So do those that begin with ``lib``.
+"""
+
+_ACTING = frozenset({"dev", "proc", "run", "sys"})
+"""Directories of the root whose files are devices, sockets and settings, which act also if only read."""
+
+_TMP = "tmp"
+_SHARED_LEVELS = 3
+"""The root, /tmp and its entries, among them sockets of the desktop and of agents for keys."""
+
+_REMEDY = (
+    "use a new path, or one below /data, /mnt, /models or /cache, start a container runtime (docker, podman "
+    "or nerdctl), or allow commands on this machine itself with --host-commands"
+)
 
 _TEMPORARY = Path("/tmp")  # noqa: S108 - the path that is replaced for the pod, not a file of ours
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the machine's own, not a file of ours
 _TRY_S = 30.0
 _REFUSED = frozenset({errno.EPERM, errno.EACCES, errno.ENOSPC, errno.EUSERS, errno.ENOSYS, errno.EINVAL})
+_PATHS = {
+    "clone": "/proc/sys/kernel/unprivileged_userns_clone",
+    "apparmor": "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+    "most": "/proc/sys/user/max_user_namespaces",
+}
+
+_SECCOMP = (
+    "a system call filter, as container runtimes set it, forbids mounts",
+    "run Modelplane outside of the container, or give the container CAP_SYS_ADMIN and an unconfined profile",
+)
+
+_UNKNOWN = (
+    "the kernel does not let this user have mounts of his own",
+    "allow unprivileged user namespaces in the kernel",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +132,7 @@ async def build_prefix(
 
 
 def _make_anew(directory: Path, below: Iterable[Path]) -> None:
-    folders.remove(directory)
+    file_system.remove_folder(directory)
     for path in below:
         path.mkdir(mode=0o700, parents=True)
 
@@ -141,13 +186,6 @@ class KernelSettings:
     seccomp: str | None
 
 
-_PATHS = {
-    "clone": "/proc/sys/kernel/unprivileged_userns_clone",
-    "apparmor": "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
-    "most": "/proc/sys/user/max_user_namespaces",
-}
-
-
 def _settings() -> KernelSettings:
     def read(path: str) -> str | None:
         try:
@@ -182,11 +220,67 @@ def _sysctl(name: str, actual: str, needed: str) -> tuple[str, str]:
     )
 
 
-_SECCOMP = (
-    "a system call filter, as container runtimes set it, forbids mounts",
-    "run Modelplane outside of the container, or give the container CAP_SYS_ADMIN and an unconfined profile",
-)
-_UNKNOWN = (
-    "the kernel does not let this user have mounts of his own",
-    "allow unprivileged user namespaces in the kernel",
-)
+def list_programs(environment: Mapping[str, str]) -> frozenset[Path]:
+    """Return the directories that the programs of this machine are in, as far as this process knows them."""
+    searched = [*environment.get("PATH", "").split(":"), *environment.get("LD_LIBRARY_PATH", "").split(":")]
+    named = [environment.get(name, "") for name in ("CUDA_HOME", "VIRTUAL_ENV")]
+    directories = {
+        Path(directory) for directory in (*searched, *named, *sys.path) if directory.startswith("/")
+    }
+    directories |= {Path(sys.prefix), Path(sys.base_prefix), Path(modelplane.__file__).parents[1]}
+    # The libraries of an environment are beside its programs. A home directory is none.
+    directories |= {directory.parent for directory in directories if directory.name in ("bin", "sbin")} - {
+        Path("~").expanduser()
+    }
+    return frozenset({*directories, *(directory.resolve() for directory in directories)} - {Path("/")})
+
+
+def find_refusals(containers: Iterable[Mapping[str, Any]], private: Iterable[Path]) -> Iterator[Rejected]:
+    """Yield why mounts of containers are refused; ``private`` directories are not for volumes."""
+    closed = frozenset(private) - {Path("/")}
+    for container in containers:
+        for mount in pod_refusals.list_volume_mounts(container):
+            if why := find_problem(pod_refusals.mount_path(mount), closed):
+                fault = f'cannot be mounted at "{mount["mountPath"]}" for a process of this machine: {why}'
+                subject = f'volume "{mount["name"]}"'
+                yield Rejected(WaitingReason.UNSUPPORTED_POD, subject, fault, _REMEDY)
+
+
+def find_problem(path: str, private: frozenset[Path]) -> str | None:
+    """Return why a volume must not be mounted at a normalized path; None if it may."""
+    place = Path(path)
+    # A directory for volumes may itself be a link, and so may what is above a new path.
+    for candidate in (place, Path(os.path.realpath(path))):
+        if candidate != Path("/dev/shm") and (why := _problem(candidate, private)):  # noqa: S108 - a mount path
+            return why
+    return None
+
+
+def find_host_path_problem(place: Path, private: frozenset[Path], *, read_only: bool) -> str | None:
+    """Return why a pod must not have a path of this machine, without links, as a volume; None if it may.
+
+    ``private`` directories may only be read.
+    """
+    first = place.parts[1].casefold() if place.parts[1:] else ""
+    is_shared = first == _TMP and len(place.parts) <= _SHARED_LEVELS
+    if not first or first in _ACTING or is_shared or place.is_socket():
+        return "that reaches programs of this machine"
+    if read_only:
+        return None
+    if any(place.is_relative_to(directory) or directory.is_relative_to(place) for directory in private):
+        return "that is a place of the fleet, of its programs or of the user who started it"
+    is_of_system = first in _OF_THE_MACHINE - {_TMP} or first.startswith("lib")
+    return "that is a place of the system" if is_of_system else None
+
+
+def _problem(place: Path, private: frozenset[Path]) -> str | None:
+    if any(place.is_relative_to(directory) or directory.is_relative_to(place) for directory in private):
+        return "that is a place of the fleet, of its programs or of the user who started it"
+    if any(place.is_relative_to(directory) for directory in _FOR_VOLUMES):
+        return None
+    first = place.parts[1].casefold()
+    if first in _OF_THE_MACHINE or first.startswith("lib"):
+        return "that is a place of the system"
+    if os.path.lexists(place):
+        return "the machine itself has that path"
+    return None

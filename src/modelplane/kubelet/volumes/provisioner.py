@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 
 from modelplane.api.rejected import Rejected
-from modelplane.host import folders
+from modelplane.host import file_system
 from modelplane.kube import errors, events, resources, timestamps
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object
@@ -25,7 +25,6 @@ from modelplane.kubelet.volumes.provisioning import (
 
 _CLAIMS = resources.PERSISTENT_VOLUME_CLAIMS
 _VOLUMES = resources.PERSISTENT_VOLUMES
-_RETRY_S = 2.0
 
 _log = logging.getLogger(__name__)
 
@@ -61,7 +60,7 @@ class Provisioner:
                 self._forget_deleted()
                 done = [await self._try(item, step) for item, step in self._steps()]
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(None if all(done) else _RETRY_S):
+                    async with asyncio.timeout(None if all(done) else 2.0):
                         await self._changed.wait()
 
     def _forget_deleted(self) -> None:
@@ -117,7 +116,7 @@ class Provisioner:
                 if folder is not None:
                     if volumes.is_in_use(self._machine.directory, folder.name):
                         return False
-                    await asyncio.to_thread(folders.remove, folder)
+                    await asyncio.to_thread(file_system.remove_folder, folder)
                 left = [finalizer for finalizer in metadata["finalizers"] if finalizer != PROVISIONER]
                 body = {"metadata": {"finalizers": left, "resourceVersion": metadata["resourceVersion"]}}
                 await self._client.patch(_VOLUMES, name, body)

@@ -14,7 +14,6 @@ from typing import Any, TypeAlias
 from modelplane.api.rejected import Rejected
 from modelplane.kube.resources import Object
 
-_STORAGE_PROVISIONER = "volume.kubernetes.io/storage-provisioner"
 _PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
 
 STORAGE_CLASS = "modelplane-local"
@@ -100,7 +99,7 @@ def _is_waiting(claim: Mapping[str, Any]) -> bool:
     """Return True if Kubernetes, having found no existing volume, asks this provisioner for one."""
     metadata = claim["metadata"]
     return (
-        metadata.get("annotations", {}).get(_STORAGE_PROVISIONER) == PROVISIONER
+        metadata.get("annotations", {}).get("volume.kubernetes.io/storage-provisioner") == PROVISIONER
         and not claim["spec"].get("volumeName")
         and "deletionTimestamp" not in metadata
     )

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from modelplane.host.private_files import write_private
+from modelplane.host.file_system import write_private
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.kubelet.pod_refusals import SERVICE_ACCOUNT

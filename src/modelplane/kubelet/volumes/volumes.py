@@ -20,20 +20,18 @@ from typing import Any
 
 from modelplane.api.rejected import Rejected
 from modelplane.api.values import quantity
-from modelplane.host import folders
-from modelplane.host.private_files import write_private
+from modelplane.host import file_system
+from modelplane.host.file_system import write_private
 from modelplane.kube import resources
 from modelplane.kubelet import pod_refusals
 from modelplane.kubelet.cannot_start import CannotStart, WaitingReason
 from modelplane.kubelet.machine import Machine
 from modelplane.kubelet.records import AgentDirectory, PodDirectory, PodRecord
 from modelplane.kubelet.runtime.container_environment import Sources, expand
-from modelplane.kubelet.volumes import mount_namespace, mount_paths, volume_files
+from modelplane.kubelet.volumes import mount_namespace, mounts, volume_files
 from modelplane.kubelet.volumes.mounts import SHARED_MEMORY, Mount
 from modelplane.kubelet.volumes.provisioning import STORAGE_CLASS
 from modelplane.kubelet.volumes.volume_files import File
-
-_NANO = 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +112,14 @@ async def build_mounts(
     Raise ``CannotStart`` for the first volume that is not ready.
     """
     volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes", ())}
-    mounts = []
+    mounted = []
     for entry in pod_refusals.list_volume_mounts(container):
         volume = volumes[entry["name"]]
         target = pod_refusals.mount_path(entry)
         if "emptyDir" in volume and target == str(SHARED_MEMORY):
             # The machine's own is enough if nothing else has to be mounted.
             size = _size_bytes(volume)
-            mounts.append(Mount(SHARED_MEMORY, target, read_only=False, in_memory=True, size_bytes=size))
+            mounted.append(Mount(SHARED_MEMORY, target, read_only=False, in_memory=True, size_bytes=size))
             continue
         below = entry.get("subPath") or expand(entry.get("subPathExpr", ""), environment)
         try:
@@ -139,8 +137,8 @@ async def build_mounts(
             _check_host_path(machine, real, volume["name"], read_only=read_only)
         in_memory = folder.in_memory and not below
         size = _size_bytes(volume) if in_memory else 0
-        mounts.append(Mount(path, target, read_only, in_memory, size, real))
-    return tuple(mounts)
+        mounted.append(Mount(path, target, read_only, in_memory, size, real))
+    return tuple(mounted)
 
 
 async def _prepare(
@@ -164,14 +162,14 @@ async def _prepare(
 def _size_bytes(volume: Mapping[str, Any]) -> int:
     """Return the most bytes that an emptyDir may have; 0 if it has no limit."""
     limit = volume["emptyDir"].get("sizeLimit")
-    return -(-quantity.parse(limit).nano // _NANO) if limit else 0
+    return -(-quantity.parse(limit).nano // 10**9) if limit else 0
 
 
 def _write(folder: Path, files: Mapping[str, File]) -> None:
     """Write files to a folder and remove all others; each file is replaced in one step."""
     present = {str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir()}
     if present - files.keys():
-        folders.remove(folder)
+        file_system.remove_folder(folder)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for relative, file in files.items():
         path = folder / relative
@@ -231,7 +229,7 @@ def _check_host_path(machine: Machine, path: Path, name: str, *, read_only: bool
     """Refuse a path that gives the author of a pod this machine: whoever creates pods need not own it."""
     if machine.host_commands:
         return
-    if why := mount_paths.find_host_path_problem(path, machine.closed, read_only=read_only):
+    if why := mounts.find_host_path_problem(path, machine.closed, read_only=read_only):
         instead = "" if read_only else "set readOnly in its volumeMount, "
         remedy = f"{instead}use another path, or allow commands on this machine itself with --host-commands"
         raise _refuse(f'volume "{name}"', f'must not be "{path}" of this machine: {why}', remedy)

@@ -26,13 +26,12 @@ from modelplane.controllers import fleet_resources
 from modelplane.controllers.fleet_resources import resource_of
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
-from modelplane.kube.resources import Object, Resource
-from modelplane.kubelet.devices.device_discovery import Share, discover
-from modelplane.kubelet.devices.local_device import CPU_DRIVER, DiscoveredDevice
+from modelplane.kube.resources import Object
+from modelplane.kubelet.local_devices import CPU_DRIVER, DiscoveredDevice, Share, discover
 from modelplane.kubelet.volumes.provisioning import STORAGE_CLASS
 from modelplane.local.home import Home
-from modelplane.local.kubernetes import cluster_objects, machine_permissions
-from modelplane.local.kubernetes.bulk_apply import (
+from modelplane.local.kubernetes import cluster_objects
+from modelplane.local.kubernetes.cluster_objects import (
     apply_in_order,
     apply_together,
     gather_all,
@@ -87,7 +86,7 @@ async def _install_kinds(client: Client) -> None:
     first = [crd(kind) for kind in COMPOSED if kind.name in _CREATED_FIRST]
     others = [crd(kind) for kind in COMPOSED if kind.name not in _CREATED_FIRST]
     # The identities first: the controllers wait for their permissions, then for the kinds.
-    identities = apply_in_order(client, machine_permissions.build_fleet_roles())
+    identities = apply_in_order(client, cluster_objects.build_fleet_roles())
     await gather_all([identities, _install(client, first)])
     await _install(client, others)
 
@@ -99,7 +98,7 @@ async def _install(client: Client, kinds: Sequence[Object]) -> None:
 
 async def _prepare(plane: ControlPlane, devices: Iterable[DiscoveredDevice]) -> None:
     async with Client.from_kubeconfig(str(plane.home.kubeconfig), known=fleet_resources.known) as client:
-        await cluster_objects.install(client, plane.ports.workload_gateway, devices)
+        await cluster_objects.install_cluster(client, plane.ports.workload_gateway, devices)
 
 
 def build_kubeconfig_secret(cluster: str, kubeconfig: Path) -> Object:
@@ -185,25 +184,18 @@ async def _until_ready(client: Client, names: Iterable[str], serving: Sequence[C
     try:
         async with asyncio.timeout(_READY_S):
             for resource, name in needed:
-                while not await _is_ready(client, resource, name):
+                # Do not wait for an object that was deleted.
+                while (item := await client.get(resource, name)) is not None and not is_true(item, "Ready"):
                     waiting = f"{resource.kind} {name}"
                     await asyncio.sleep(0.1)
             for plane in serving:
                 waiting = f"the Node {plane.node}"
-                await _node_ready(plane)
+                async with Client.from_kubeconfig(str(plane.home.kubeconfig)) as member:
+                    while not any(
+                        is_true(node, "Ready") for node in (await member.list(resources.NODES)).items
+                    ):
+                        await asyncio.sleep(0.1)
     except TimeoutError:
         raise errors.Unreachable(
             f"{waiting} is not ready after {_READY_S:.0f} s: see `modelplane status`"
         ) from None
-
-
-async def _is_ready(client: Client, resource: Resource, name: str) -> bool:
-    item = await client.get(resource, name)
-    # Do not wait for an object that was deleted.
-    return item is None or is_true(item, "Ready")
-
-
-async def _node_ready(plane: ControlPlane) -> None:
-    async with Client.from_kubeconfig(str(plane.home.kubeconfig)) as client:
-        while not any(is_true(node, "Ready") for node in (await client.list(resources.NODES)).items):
-            await asyncio.sleep(0.1)

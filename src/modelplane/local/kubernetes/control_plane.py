@@ -1,14 +1,15 @@
-"""The programs of Kubernetes' control plane, trimmed for one machine.
+"""The programs of Kubernetes' control plane, trimmed for one machine, and the files of their certificates.
 
 kube-apiserver, kube-controller-manager and kube-scheduler are one process, beside etcd.
 
-Everything is on loopback, and etcd only on a Unix socket inside the private
-home, because a port of etcd would show every Secret to any user of the machine.
-None of them elects a leader: the supervisor's locks allow one of each process, and an
-election would make a restart wait for the old lease to run out.
+Everything is on loopback, and etcd only on a Unix socket inside the private home, because a port of etcd
+would show every Secret to any user of the machine. None of them elects a leader: the supervisor's locks allow
+one of each process, and an election would make a restart wait for the old lease to run out.
 
-Further clusters of a fleet have a control plane of their own each, with its own certificates; they
-share the one etcd, each under a prefix of its own.
+Further clusters of a fleet have a control plane of their own each, with its own certificates; they share the
+one etcd, each under a prefix of its own.
+
+``pki`` makes the certificates. The supervisor, which only names them, does without a library of cryptography.
 """
 
 import os
@@ -16,9 +17,37 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from modelplane.local.home import Home
-from modelplane.local.kubernetes.certificate_files import Pki
 from modelplane.local.kubernetes.ports import Ports
 from modelplane.local.settings import Settings
+
+AUTHORITY = "ca"
+SERVICE_ACCOUNTS = "service-accounts"
+
+
+@dataclass(frozen=True, slots=True)
+class Pki:
+    """The files of one directory of certificates."""
+
+    directory: Path
+
+    def find_certificate(self, name: str) -> Path:
+        """Return the certificate of an identity."""
+        return self.directory / f"{name}.crt"
+
+    def find_key(self, name: str) -> Path:
+        """Return the private key of an identity."""
+        return self.directory / f"{name}.key"
+
+    @property
+    def authority(self) -> Path:
+        """The certificate that vouches for all others."""
+        return self.find_certificate(AUTHORITY)
+
+    @property
+    def service_accounts(self) -> Path:
+        """The key that signs the tokens of service accounts."""
+        return self.find_key(SERVICE_ACCOUNTS)
+
 
 NODE = "local"
 """The name of this machine's Node, where the control plane is its own one cluster."""

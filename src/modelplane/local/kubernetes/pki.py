@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from modelplane.host import certificate_authority
-from modelplane.host.private_files import write_private
-from modelplane.local.kubernetes.certificate_files import AUTHORITY, Pki
+from modelplane.host.file_system import write_private
+from modelplane.local.kubernetes.control_plane import AUTHORITY, Pki
 
 _LIFETIME = timedelta(days=1825)
 _RENEW_BEFORE = timedelta(days=30)

@@ -9,11 +9,11 @@ import errno
 import fcntl
 import functools
 import os
-import socket
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from modelplane.host.errors import LocalError
+from modelplane.host.sockets import find_listen_problem
 
 _HIGHEST = 32767
 """Above it are the ephemeral ports of Linux."""
@@ -50,16 +50,10 @@ OWNERS = {
 
 def can_listen(port: int) -> bool:
     """Return True if a server could listen on this port of 127.0.0.1 now."""
-    with socket.socket() as probe:
-        # As for servers, a connection in TIME_WAIT does not block the port.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError as error:
-            if error.errno in {errno.EADDRINUSE, errno.EACCES}:
-                return False
-            raise
-    return True
+    error = find_listen_problem("127.0.0.1", port)
+    if error is not None and error.errno not in {errno.EADDRINUSE, errno.EACCES}:
+        raise error
+    return error is None
 
 
 def claim_free(port: int) -> bool:

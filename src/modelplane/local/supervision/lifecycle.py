@@ -1,7 +1,7 @@
-"""Start and stop of a home's supervisor, from outside it.
+"""Start, stop and present state of a home's processes, from outside its supervisor.
 
-A command may be killed at any moment: the next ``up`` or ``down`` completes what it began, because the
-state is in locks and files, not in a process.
+A command may be killed at any moment: the next ``up`` or ``down`` completes what it began, because the state
+is in locks and files, not in a process.
 """
 
 import asyncio
@@ -11,9 +11,10 @@ import signal
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
-from modelplane.host import descriptors, folders
+from modelplane.host import file_system
 from modelplane.host.errors import LocalError
 from modelplane.local import settings
 from modelplane.local.home import Home
@@ -23,10 +24,23 @@ from modelplane.local.supervision.process_records import Record, State
 from modelplane.local.supervision.processes import LEADER, STANDBY, build_supervisor_argv, build_table
 from modelplane.local.supervision.supervisor import Supervisor
 
-_START_S = 10.0
+_ALIVE = frozenset({State.STARTING, State.RUNNING, State.STOPPING})
 _POLL_S = 0.05
 _HOPELESS_RESTARTS = 4
-_TAIL_LINES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessStatus:
+    """One process; ``pid`` 0 means none, ``since`` is in seconds of the epoch, 0 where unknown."""
+
+    name: str
+    state: str
+    pid: int
+    since: float
+    restarts: int
+    memory_bytes: int
+    """Its proportional set size (PSS, proc(5)); 0 if it cannot be read."""
+    last_exit: str
 
 
 def find_leader(home: Home) -> int | None:
@@ -47,7 +61,7 @@ def start(home: Home, binary: Path, only: Collection[str] = ()) -> bool:
         return False
     home.down.unlink(missing_ok=True)
     pid = _spawn_supervisor(home, binary, only)
-    deadline = time.monotonic() + _START_S
+    deadline = time.monotonic() + 10.0
     while find_leader(home) is None:
         ended, _ = os.waitpid(pid, os.WNOHANG)
         if ended or time.monotonic() > deadline:
@@ -68,7 +82,7 @@ def _spawn_supervisor(home: Home, binary: Path, only: Collection[str]) -> int:
         (os.POSIX_SPAWN_OPEN, 1, str(home.log(LEADER)), append, 0o600),
         (os.POSIX_SPAWN_DUP2, 1, 2),
     ]
-    descriptors.keep_private()
+    file_system.keep_private()
     return os.posix_spawn(argv[0], argv, os.environ, file_actions=actions, setsid=True)
 
 
@@ -158,18 +172,14 @@ def hold(home: Home, cluster: str, timeout_s: float = 90.0) -> tuple[str, ...]:
         home.find_hold(cluster).touch()
         if not _tell_leader(home):
             raise LocalError(f"nothing runs in {home.root}: run `modelplane up` first")
-        _until_stopped(home, cluster, processes_held, timeout_s)
+        deadline = time.monotonic() + timeout_s
+        while not all(_stopped(home, name) for name in processes_held):
+            if time.monotonic() > deadline:
+                raise LocalError(
+                    f'cluster "{cluster}" does not end within {timeout_s:g} s: see {home.log(LEADER)}'
+                )
+            time.sleep(_POLL_S)
     return ran
-
-
-def _until_stopped(home: Home, cluster: str, names: Iterable[str], timeout_s: float) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not all(_stopped(home, name) for name in names):
-        if time.monotonic() > deadline:
-            raise LocalError(
-                f'cluster "{cluster}" does not end within {timeout_s:g} s: see {home.log(LEADER)}'
-            )
-        time.sleep(_POLL_S)
 
 
 def find_busy(home: Home) -> str | None:
@@ -231,7 +241,7 @@ def purge(home: Home) -> None:
         raise LocalError(f"something still runs in {home.root}: run `modelplane down` first")
     try:
         for directory in reversed(home.directories[1:]):
-            folders.remove(directory)
+            file_system.remove_folder(directory)
     except OSError as error:
         raise LocalError(
             f'cannot delete "{error.filename}": {error.strerror}: delete it, then run the same again'
@@ -247,7 +257,40 @@ def _log_tail(home: Home, name: str) -> str:
     """Return the path of a process' log, and its last lines."""
     log = home.log(name)
     try:
-        lines = log.read_text(errors="replace").splitlines()[-_TAIL_LINES:]
+        lines = log.read_text(errors="replace").splitlines()[-8:]
     except OSError:
         lines = []
     return "".join([f"; the end of {log}:", *(f"\n  {line}" for line in lines)])
+
+
+def list_statuses(home: Home) -> tuple[ProcessStatus, ...]:
+    """Return every process of a home, the supervisor first."""
+    table = build_table(home, settings.load(home), Path())
+    watched = is_supervised(home)
+    return tuple(_status(home, name, watched) for name in (LEADER, *(process.name for process in table)))
+
+
+def _status(home: Home, name: str, watched: bool) -> ProcessStatus:
+    pid = locks.find_holder(home.lock(name)) or 0
+    record = process_records.read(home.record(name))
+    if record is None:
+        return ProcessStatus(
+            name, State.STARTING if pid else State.STOPPED, pid, 0.0, 0, measure_memory(pid), ""
+        )
+    state = record.state
+    if pid and (pid != record.pid or state not in _ALIVE):
+        state = State.STARTING  # the supervisor has not seen it yet
+    elif not pid and (state in _ALIVE or not watched):
+        state = State.STOPPED  # not seen by the supervisor yet, or there is no supervisor
+    return ProcessStatus(
+        name, state, pid, record.since, record.restarts, measure_memory(pid), record.last_exit
+    )
+
+
+def measure_memory(pid: int) -> int:
+    """Return the proportional set size of a process in bytes; 0 where it cannot be read."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))

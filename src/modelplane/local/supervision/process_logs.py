@@ -9,12 +9,10 @@ import time
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import BinaryIO
 
-from modelplane.kubelet.logs.log_files import find_tail
+from modelplane.kubelet.log_files import find_tail, is_replaced
 
 _BLOCK = 64 * 1024
-_POLL_S = 0.2
 
 # Ours (logging, and the supervisor's own), Envoy's in brackets, etcd's JSON; without a zone it is local time.
 _DATED = re.compile(
@@ -75,21 +73,13 @@ def _lines(log: Path, tail: int | None, *, follow: bool) -> Iterator[bytes]:
                 yield from whole
             if not follow:
                 break
-            if _replaced(log, file):
+            if is_replaced(log, file):
                 # The previous file was read to its end before it was rotated.
                 file.close()
                 file = log.open("rb")
             else:
-                time.sleep(_POLL_S)
+                time.sleep(0.2)
         if unfinished:
             yield unfinished
     finally:
         file.close()
-
-
-def _replaced(log: Path, file: BinaryIO) -> bool:
-    """Return True if the path is another file by now; false while it is between the two."""
-    try:
-        return not log.samefile(f"/dev/fd/{file.fileno()}")
-    except FileNotFoundError:
-        return False

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from modelplane.host.private_files import write_private
+from modelplane.host.file_system import write_private
 from modelplane.local.home import Home
 
 

@@ -1,15 +1,20 @@
 """The table of every process of a local fleet: how it starts, when it is ready, how it stops.
 
-``after`` alone defines the order: a process starts after those that it names are
-ready, and stops after those that name it have stopped.
+``after`` alone defines the order: a process starts after those that it names are ready, and stops after those
+that name it have stopped.
+
+A readiness check answers at once or within half a second, and an answer of any other kind is "not yet". The
+TLS library is loaded only where it is needed: the standby never does.
 """
 
+import socket
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
-from modelplane.host import addresses
+from modelplane.host import addresses, sockets
 from modelplane.local.home import Home
 from modelplane.local.kubernetes.control_plane import (
     ControlPlane,
@@ -18,8 +23,8 @@ from modelplane.local.kubernetes.control_plane import (
     list_control_planes,
 )
 from modelplane.local.settings import Settings
-from modelplane.local.supervision.readiness_checks import Check, Healthy, HealthyOnSocket, Listens, Lived
 
+_TIMEOUT_S = 0.5
 POOL = "local"
 """The pool to which the Node of each local cluster belongs."""
 
@@ -29,9 +34,86 @@ LEADER = "supervisor"
 STANDBY = "standby"
 """The supervisor that takes over."""
 
-_POD_GRACE_S = 10.0
-
 CONTROL_PLANE = ("etcd", "control-plane")
+
+
+class Check(Protocol):
+    """One way to see readiness."""
+
+    def is_ready(self, age_s: float) -> bool:
+        """Return True if a process that was started ``age_s`` seconds ago is ready."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lived:
+    """Ready once it has lived for a while: a bad command line ends sooner."""
+
+    seconds: float
+
+    def is_ready(self, age_s: float) -> bool:
+        """See ``Check``."""
+        return age_s >= self.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Listens:
+    """Ready once something accepts connections on a port of 127.0.0.1."""
+
+    port: int
+
+    def is_ready(self, age_s: float) -> bool:  # noqa: ARG002 - the protocol's
+        """See ``Check``."""
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), _TIMEOUT_S):
+                return True
+        except OSError:
+            return False
+
+
+@dataclass(frozen=True, slots=True)
+class HealthyOnSocket:
+    """Ready once ``path`` over HTTP on a Unix socket answers 200."""
+
+    address: Path
+    path: str
+
+    def is_ready(self, age_s: float) -> bool:  # noqa: ARG002 - the protocol's
+        """See ``Check``."""
+        try:
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.settimeout(_TIMEOUT_S)
+                sockets.connect(connection, self.address)
+                return _answers(connection, self.path)
+        except OSError:
+            return False
+
+
+@dataclass(frozen=True, slots=True)
+class Healthy:
+    """Ready once ``https://127.0.0.1:port/path`` answers 200 with a certificate of our authority."""
+
+    port: int
+    path: str
+    authority: Path
+
+    def is_ready(self, age_s: float) -> bool:  # noqa: ARG002 - the protocol's
+        """See ``Check``."""
+        import ssl  # noqa: PLC0415 - several megabytes that the standby does without
+
+        try:
+            context = ssl.create_default_context(cafile=str(self.authority))
+            with (
+                socket.create_connection(("127.0.0.1", self.port), _TIMEOUT_S) as plain,
+                context.wrap_socket(plain, server_hostname="localhost") as connection,
+            ):
+                return _answers(connection, self.path)
+        except OSError:
+            return False
+
+
+def _answers(connection: socket.socket, path: str) -> bool:
+    connection.sendall(f"GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
+    return connection.recv(64).split(b" ")[1:2] == [b"200"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +157,7 @@ def build_table(
         _controller(front),
         *(_agent(plane, settings, len(serving)) for plane in serving),
         _envoy(front, serving if settings.register else ()),
-        _standby(front, only),
+        Process(STANDBY, build_supervisor_argv(home, binary, only), home.root, Lived(0.0)),
     )
     return tuple(process for process in everything if not only or process.name in only)
 
@@ -156,11 +238,6 @@ def _envoy(plane: ControlPlane, serving: Iterable[ControlPlane]) -> Process:
     return Process("envoy", argv, directory, Listens(plane.ports.gateway))
 
 
-def _standby(plane: ControlPlane, only: Collection[str]) -> Process:
-    argv = build_supervisor_argv(plane.home, plane.binary, only)
-    return Process(STANDBY, argv, plane.home.root, Lived(0.0))
-
-
 def build_supervisor_argv(home: Home, binary: Path, only: Collection[str] = ()) -> tuple[str, ...]:
     """Return the command line of a supervisor: leader and standby have the same."""
     names = (f"--process={name}" for name in only)
@@ -170,4 +247,4 @@ def build_supervisor_argv(home: Home, binary: Path, only: Collection[str] = ()) 
 def _stop_pods(home: Home) -> None:
     from modelplane.kubelet.pods.pods import stop_all  # noqa: PLC0415 - large, and wanted only at the end
 
-    stop_all(home.agent, grace_s=_POD_GRACE_S)
+    stop_all(home.agent, grace_s=10.0)

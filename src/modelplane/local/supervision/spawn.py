@@ -7,10 +7,9 @@ its own session: Ctrl-C at the terminal reaches the supervisor alone.
 import os
 import signal
 from contextlib import suppress
-from pathlib import Path
 from typing import NoReturn
 
-from modelplane.host import descriptors
+from modelplane.host import file_system
 from modelplane.local.home import Home
 from modelplane.local.supervision import locks
 from modelplane.local.supervision.processes import Process
@@ -28,7 +27,8 @@ ALREADY_RUNNING = 75
 def start(home: Home, process: Process) -> int:
     """Fork a process of the table and return its pid."""
     log = home.log(process.name)
-    _rotate(log, home.find_earlier_log(process.name))
+    if log.exists() and log.stat().st_size > _LOG_BYTES:
+        log.replace(home.find_earlier_log(process.name))
     output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     kept = _KEPT & os.environ.keys() if process.own_environment else os.environ.keys()
     environment = {name: os.environ[name] for name in kept} | dict(process.environment)
@@ -44,11 +44,6 @@ def start(home: Home, process: Process) -> int:
     return pid
 
 
-def _rotate(log: Path, earlier: Path) -> None:
-    if log.exists() and log.stat().st_size > _LOG_BYTES:
-        log.replace(earlier)
-
-
 def _become(home: Home, process: Process, environment: dict[str, str], output: int) -> NoReturn:
     try:
         signal.set_wakeup_fd(-1)
@@ -57,7 +52,7 @@ def _become(home: Home, process: Process, environment: dict[str, str], output: i
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _HANDLED)
         os.setsid()
-        descriptors.keep_private()
+        file_system.keep_private()
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(output, 1)
         os.dup2(output, 2)

@@ -215,7 +215,9 @@ class Supervisor:
             _say(f"{child.process.name}: still there after {child.process.grace_s:g} s; killing it")
             _send(child.pidfd, signal.SIGKILL)
             child.act_at = now + child.process.grace_s
-        elif child.state in {State.STARTING, State.RUNNING} and not self._dependants(child.process):
+        elif child.state in {State.STARTING, State.RUNNING} and not any(
+            other.alive and child.process.name in other.process.after for other in self._all.values()
+        ):
             _send(child.pidfd, signal.SIGTERM)
             child.act_at = now + child.process.grace_s
             self._enter(child, State.STOPPING)
@@ -226,11 +228,6 @@ class Supervisor:
         except Exception as error:  # noqa: BLE001 - whatever it is, the others are still to be stopped
             _say(f"{child.process.name}: cannot clean up after it: {error!r}")
         self._enter(child, State.STOPPED)
-
-    def _dependants(self, process: Process) -> list[str]:
-        return [
-            name for name, child in self._all.items() if child.alive and process.name in child.process.after
-        ]
 
     # -- events
 

@@ -15,12 +15,11 @@ import msgspec
 
 from modelplane.api.kinds import Kind
 from modelplane.api.meta import GROUP
-from modelplane.api.namespaces import check_reserved
+from modelplane.api.names import check_reserved
 from modelplane.api.schema.crd import build_schema
-from modelplane.offline.check import rules, structural
-from modelplane.offline.check.object_meta import MAX_ANNOTATIONS, build_metadata_schema
+from modelplane.offline.check import structural
 from modelplane.offline.check.schema_check import Validator, Violation, find_violations
-from modelplane.offline.check.structural import Schema
+from modelplane.offline.check.structural import MAX_ANNOTATIONS, Schema, build_metadata_schema
 from modelplane.offline.files.diagnostics import Path, Severity, find_nearest, format_path, quote
 from modelplane.offline.files.tree import Node
 from modelplane.offline.lint.advice import find_advice
@@ -218,8 +217,13 @@ def _repeated(value: Any, schema: Schema, path: Path) -> Iterator[Finding]:
 def _broken_rules(value: Any, schema: Schema, path: Path, wrong: frozenset[Path]) -> Iterator[Finding]:
     for rule in schema.get("x-kubernetes-validations", ()):
         if rule["rule"].startswith(_EVERY_KEY) and isinstance(value, dict):
-            yield from _broken_keys(rule, value, path)
-        elif not _doubtful(rule["rule"], path, wrong) and not rules.is_met(rule["rule"], value):
+            # Name each key that a rule rejects, also if its value or another key is wrong.
+            for key in value:
+                if not structural.is_met(rule["rule"], {key: ""}):
+                    yield Finding(
+                        (*path, key), f"{quote(key)} cannot be a key: {rule['message']}", at_key=True
+                    )
+        elif not _doubtful(rule["rule"], path, wrong) and not structural.is_met(rule["rule"], value):
             yield Finding(path, (f"{quote(value)}: " if isinstance(value, str) else "") + rule["message"])
     if isinstance(value, dict):
         children: Any = value.items()
@@ -234,16 +238,9 @@ _EVERY_KEY: Final = "self.all(key, "
 """Beginning of a rule that checks each key of a map."""
 
 
-def _broken_keys(rule: dict[str, str], value: dict[str, Any], path: Path) -> Iterator[Finding]:
-    """Name each key that a rule rejects, also if its value or another key is wrong."""
-    for key in value:
-        if not rules.is_met(rule["rule"], {key: ""}):
-            yield Finding((*path, key), f"{quote(key)} cannot be a key: {rule['message']}", at_key=True)
-
-
 def _doubtful(rule: str, path: Path, wrong: frozenset[Path]) -> bool:
     """Return True if a rule reads a field that is wrong already, or one that contains such a field."""
-    read = [(*path, *field_path) for field_path in rules.list_fields(rule)]
+    read = [(*path, *field_path) for field_path in structural.list_fields(rule)]
     return any(_overlap(field_path, bad) for field_path in read for bad in wrong)
 
 
@@ -255,7 +252,7 @@ def _overlap(one: Path, other: Path) -> bool:
 
 def _selectors(value: dict[str, Any]) -> Iterator[Finding]:
     """Compile every device selector, and compare what they may cost together with what is allowed."""
-    expressions = dict(_expressions(value, ()))
+    expressions = dict(find_selectors(value, ()))
     if not expressions:
         return
     # Most objects have no selector, and the compiler is large.
@@ -270,17 +267,17 @@ def _selectors(value: dict[str, Any]) -> Iterator[Finding]:
             yield Finding(("spec",), str(error))
 
 
-def _expressions(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
+def find_selectors(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
     """Yield every device selector with its path: the ``cel`` of an item of ``selectors``."""
     if isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _expressions(item, (*path, index))
+            yield from find_selectors(item, (*path, index))
     elif isinstance(value, dict):
         for name, child in value.items():
             if name == "cel" and isinstance(child, str) and path[-2:-1] == ("selectors",):
                 yield (*path, name), child
             else:
-                yield from _expressions(child, (*path, name))
+                yield from find_selectors(child, (*path, name))
 
 
 def _compiled(expression: str, path: Path) -> Iterator[Finding]:
@@ -296,7 +293,7 @@ def _compiled(expression: str, path: Path) -> Iterator[Finding]:
         parse: Callable[[str], object] = quantity.parse if literal["function"] == "quantity" else semver.parse
         try:
             parse(literal["text"])
-        except (cel.QuantityError, cel.SemverError) as error:
+        except (quantity.QuantityError, semver.SemverError) as error:
             fault = cel.SelectorError.at(expression, str(error), literal.start("text"))
             yield Finding(path, f"the selector fails on every device: {fault.problem}", selector=fault)
 

@@ -15,8 +15,8 @@ from modelplane.api.schema import fields
 from modelplane.offline.check import structural
 from modelplane.offline.check.structural import Schema
 from modelplane.offline.files.diagnostics import Path, find_nearest, join_choices, quote
-from modelplane.offline.files.scalars import NotFinite, resolve
 from modelplane.offline.files.tree import Node
+from modelplane.offline.files.yaml_text import NotFinite, resolve
 
 INT64: Final = (-(2**63), 2**63 - 1)
 _CHECKED: Final = frozenset(

@@ -1,18 +1,167 @@
-"""A structural schema: lookup of fields, defaults, and search by name.
+"""A structural schema: lookup of fields, defaults, search by name, and its CEL rules.
 
 Every schema that ``modelplane.api.schema.crd`` writes is structural: each field is found under
 ``properties``, ``additionalProperties`` or ``items``, so a path of an object is also a path of its schema.
+
+The expressions of rules (``x-kubernetes-validations``) and their messages come from the schema. Only the one
+function that Kubernetes adds is defined here.
+
+The compiler gets ``self`` without a type, so a rule that names a field that does not exist fails at
+evaluation. The API server checks types, and rejects such a CRD.
+
+CustomResourceDefinitions leave metadata to the server, so this is the one schema that is not generated.
+Source: k8s.io/apimachinery v0.35 ``pkg/api/validation`` and ``pkg/apis/meta/v1``.
 """
 
-from collections.abc import Iterator
+import functools
+import re
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
+from cel_expr_python import cel
+from cel_expr_python.ext import ext_strings
 
+from modelplane.api.schema.fields import (
+    DNS_LABEL,
+    DNS_SUBDOMAIN,
+    LABEL_VALUE,
+    QUALIFIED_KEYS,
+    QUALIFIED_NAME,
+    Rule,
+)
 from modelplane.offline.files.diagnostics import Path
 from modelplane.offline.files.tree import Node
 
 Schema = dict[str, Any]
+
+MAX_ANNOTATIONS = 256 * 1024
+"""Bytes of all annotations of an object, keys and values."""
+
+_TEXT: Schema = {"type": "string"}
+_NUMBER: Schema = {"type": "integer", "format": "int64"}
+_TIME: Schema = {"type": "string", "format": "date-time"}
+# Upper case passes in the prefix of an annotation's key, not in that of a label's.
+_ANNOTATION_KEYS = Rule(
+    QUALIFIED_KEYS.expression.replace("validate(key)", "validate(key.lowerAscii())"), QUALIFIED_KEYS.message
+)
+_OWNER: Schema = {
+    "type": "object",
+    "required": ["apiVersion", "kind", "name", "uid"],
+    "properties": {
+        **{name: {"type": "string", "minLength": 1} for name in ("apiVersion", "kind", "name", "uid")},
+        "controller": {"type": "boolean"},
+        "blockOwnerDeletion": {"type": "boolean"},
+    },
+}
+
+
+def build_metadata_schema(*, namespaced: bool) -> Schema:
+    """Return the schema of a kind's ``metadata``."""
+    properties: Schema = {
+        "name": {
+            **_TEXT,
+            "minLength": 1,
+            "maxLength": 253,
+            "pattern": DNS_SUBDOMAIN,
+            "description": "The object's name, such as qwen3-8b.",
+        },
+        "generateName": _TEXT,
+        "labels": {
+            "type": "object",
+            "additionalProperties": {**_TEXT, "maxLength": 63, "pattern": LABEL_VALUE},
+            "x-kubernetes-validations": [QUALIFIED_KEYS.build_schema()],
+        },
+        "annotations": {
+            "type": "object",
+            "additionalProperties": _TEXT,
+            "x-kubernetes-validations": [_ANNOTATION_KEYS.build_schema()],
+        },
+        "finalizers": {"type": "array", "items": _TEXT},
+        "ownerReferences": {"type": "array", "items": _OWNER},
+        # Set by the server, and present in its output.
+        "managedFields": {"type": "array", "items": {"x-kubernetes-preserve-unknown-fields": True}},
+        "uid": _TEXT,
+        "resourceVersion": _TEXT,
+        "selfLink": _TEXT,
+        "generation": _NUMBER,
+        "deletionGracePeriodSeconds": _NUMBER,
+        "creationTimestamp": _TIME,
+        "deletionTimestamp": _TIME,
+    }
+    properties["namespace"] = {**_TEXT, **({"maxLength": 63, "pattern": DNS_LABEL} if namespaced else {})}
+    return {
+        "type": "object",
+        "required": ["name"],
+        "properties": properties,
+        "description": "Name of the object, and its namespace and labels.",
+    }
+
+
+_PREFIX_MAX: Final = 253
+_NAME_MAX: Final = 63
+_QUALIFIED_NAME: Final = re.compile(QUALIFIED_NAME)
+
+
+def is_met(expression: str, value: Any) -> bool:
+    """Return True if a rule holds for a value. One that cannot be evaluated does not, as on the server."""
+    try:
+        result = _program(expression).eval(data={"self": value})
+    except (RuntimeError, ValueError, TypeError, OverflowError):
+        return False
+    return result.type().name() == "BOOL" and result.value() is True
+
+
+@functools.cache
+def list_fields(expression: str) -> tuple[tuple[str, ...], ...]:
+    """Return the fields below ``self`` that a rule names; one empty path if it reads all of it."""
+    paths = {
+        tuple(field_path[1:].split(".")) if field_path else () for field_path in _SELF.findall(expression)
+    }
+    return tuple(sorted(paths))
+
+
+_SELF: Final = re.compile(r"\bself\b((?:\.[A-Za-z_]\w*\b(?!\())*)")
+
+
+@functools.cache
+def _program(expression: str) -> Any:
+    return _environment().compile(expression)
+
+
+@functools.cache
+def _environment() -> Any:
+    text, findings = cel.Type.STRING, cel.Type.LIST
+    # In Kubernetes a format is a value of its own and its findings are an optional list. Declared here as
+    # the format's name and a list, because the library's optional values cannot be made in Python.
+    functions = [
+        _function(f"format.{name}", [], text, functools.partial(str, name), member=False) for name in _FORMATS
+    ]
+    functions.append(
+        _function("validate", [text, text], findings, lambda name, value: _FORMATS[name](value), member=True)
+    )
+    functions.append(_function("hasValue", [findings], cel.Type.BOOL, bool, member=True))
+    functions.append(_function("sum", [cel.Type.LIST], cel.Type.INT, sum, member=True))
+    return cel.NewEnv(
+        variables={"self": cel.Type.DYN}, extensions=[ext_strings.ExtStrings(2)], functions=functions
+    )
+
+
+def _function(
+    name: str, parameters: list[Any], result: Any, meaning: Callable[..., Any], *, member: bool
+) -> Any:
+    overload = cel.Overload(name, return_type=result, parameters=parameters, is_member=member, impl=meaning)
+    return cel.FunctionDecl(name, [overload])
+
+
+def _qualified_name(value: str) -> list[str]:
+    prefix, slash, name = value.rpartition("/")
+    fits = len(prefix) <= _PREFIX_MAX and len(name) <= _NAME_MAX and bool(prefix) == bool(slash)
+    return [] if fits and _QUALIFIED_NAME.fullmatch(value) else ["not a qualified name"]
+
+
+_FORMATS: Final[Mapping[str, Any]] = {"qualifiedName": _qualified_name}
+
 
 _KEEPS: Final = "x-kubernetes-preserve-unknown-fields"
 

@@ -10,12 +10,15 @@ from typing import Final, Literal
 
 from msgspec.structs import replace
 
-from modelplane.offline.check.repeats import Repeats
+from modelplane import cel
+from modelplane.api.meta import Object
+from modelplane.offline.check.object_check import find_selectors
 from modelplane.offline.files import manifest_objects
-from modelplane.offline.files.diagnostics import Problem, Severity
+from modelplane.offline.files.diagnostics import ObjectName, Problem, Severity, format_path, limit_text
 from modelplane.offline.files.manifest_objects import Foreign
 from modelplane.offline.files.report_documents import Output, Report
 from modelplane.offline.files.sources import Source, Unopened
+from modelplane.offline.files.store import Repeats
 from modelplane.offline.lint.advice import Configs, Lint
 
 MOST_PROBLEMS: Final = 10_000
@@ -145,3 +148,23 @@ def report_refused(problems: tuple[Problem, ...], *, files: int, accepted: int) 
 def _too_many(last: Problem) -> Problem:
     message = f"there are more than {MOST_PROBLEMS:,} problems, and what follows was not checked"
     return replace(last, object=None, field="", message=f"{message}: correct these first", excerpt=())
+
+
+def find_stored_problems(items: Iterable[Object]) -> Iterator[Problem]:
+    """Yield an error for each device selector of a fleet that is no longer accepted."""
+    for item in items:
+        if item["metadata"].get("ownerReferences"):
+            continue  # written by Modelplane, from an object that is listed itself
+        for path, expression in find_selectors(item.get("spec", {}), ("spec",)):
+            try:
+                cel.compile(expression)
+            except cel.SelectorError as error:
+                yield Problem(
+                    path="control plane",
+                    line=0,
+                    column=0,
+                    severity=Severity.ERROR,
+                    object=ObjectName.of(item),
+                    field=format_path(path),
+                    message=f"selector `{limit_text(expression)}` does not compile: {error.problem}",
+                )

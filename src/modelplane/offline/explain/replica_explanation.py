@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from modelplane.api.inference_cluster import InferenceCluster
-from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Object
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
@@ -22,8 +21,8 @@ from modelplane.offline.files.diagnostics import ObjectName
 from modelplane.offline.files.report_documents import Output, Report
 from modelplane.offline.plan import placements
 from modelplane.offline.plan.fleet_of_files import Files, is_assumed_silent
-from modelplane.offline.plan.lost_claims import find_lost_claims
 from modelplane.offline.plan.placements import Replica
+from modelplane.offline.plan.pool_reports import find_lost_claims
 from modelplane.user_error import UserError
 
 
@@ -66,18 +65,19 @@ def explain_replica(files: Files, replica: Object) -> ReplicaExplanation:
         raise UserError(f"{error}: correct it") from error
     metadata, cluster = decoded.metadata, decoded.spec.cluster_name
     owner = _owner(files, replica)
-    endpoints = (item for item in _all(files, ModelEndpoint) if not endpoint_manifests.is_placeholder(item))
-    endpoint = next((item for item in endpoints if _is(item, decoded)), None)
+    endpoint = next(
+        (
+            item
+            for item in files.store.list_kind(ModelEndpoint)
+            if not endpoint_manifests.is_placeholder(item) and _is(item, decoded)
+        ),
+        None,
+    )
     reason = explain_not_ready(replica)
     lost = find_lost_claims(files, cluster, fleet_snapshot.replica(replica).engines)
     notes = tuple(_notes(files, decoded, owner, lost, ready=not reason))
     return ReplicaExplanation(
-        replica=ObjectName(
-            api_version=replica["apiVersion"],
-            kind=replica["kind"],
-            namespace=metadata.namespace,
-            name=metadata.name,
-        ),
+        replica=ObjectName.of(replica),
         cluster=cluster,
         deployment=owner["metadata"]["name"] if owner else "",
         ready=not reason,
@@ -105,7 +105,7 @@ def _placement(files: Files, owner: Object, name: str) -> Replica | None:
 
 def _services(files: Files, replica: ModelReplica) -> Iterator[Routing]:
     """Yield the services that select the replica's endpoint."""
-    for item in _all(files, ModelService):
+    for item in files.store.list_kind(ModelService):
         if item["metadata"].get("namespace", "") != replica.metadata.namespace:
             continue
         for endpoint in list_endpoints(files, decode_as(ModelService, item)):
@@ -135,7 +135,9 @@ def _notes(
 
 def _cluster_notes(files: Files, name: str) -> Iterator[str]:
     named = f'InferenceCluster "{name}"'
-    cluster = next((item for item in _all(files, InferenceCluster) if item["metadata"]["name"] == name), None)
+    cluster = next(
+        (item for item in files.store.list_kind(InferenceCluster) if item["metadata"]["name"] == name), None
+    )
     if cluster is None:
         yield f"there is no {named}" if files.live else f"no file has {named}"
         return
@@ -149,10 +151,3 @@ def _is(item: Object, replica: ModelReplica) -> bool:
     metadata = item["metadata"]
     meta = replica.metadata
     return (metadata.get("namespace", ""), metadata["name"]) == (meta.namespace, meta.name)
-
-
-def _all(
-    files: Files, type_: type[InferenceCluster] | type[ModelEndpoint] | type[ModelService]
-) -> tuple[Object, ...]:
-    kind = kind_of(type_)
-    return files.store.list_kind(kind.api_version, kind.name)

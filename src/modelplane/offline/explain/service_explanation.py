@@ -11,24 +11,23 @@ from typing import Any, Literal
 
 from modelplane.api import labels
 from modelplane.api.conditions.reasons import ModelDeploymentCondition, ModelReplicaCondition
-from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Model, Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
-from modelplane.api.namespaces import check_reserved
+from modelplane.api.names import check_reserved
 from modelplane.api.rejected import Rejected
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose import owner_status
 from modelplane.compose.composition import Blocked, Composition, Request
 from modelplane.compose.deployment import standby
+from modelplane.compose.facts import ServiceRequest
 from modelplane.compose.gateway import fleet_gateway
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.readiness import condition_of
 from modelplane.compose.replica import endpoint_manifests
 from modelplane.compose.service import region_rules
-from modelplane.compose.service.service_facts import ServiceRequest
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.gateway_api import endpoint_backends
 from modelplane.gateway.gateway_api.route_tree import ROUTE
@@ -38,8 +37,7 @@ from modelplane.offline.explain.statuses import Said, explain_not_ready, read_co
 from modelplane.offline.files.diagnostics import ObjectName
 from modelplane.offline.files.report_documents import Output, Report
 from modelplane.offline.plan.fleet_of_files import NEVER, Files
-from modelplane.offline.render.facts_of_files import find_facts
-from modelplane.offline.render.gateways import is_gateway_local
+from modelplane.offline.render.facts_of_files import find_facts, is_gateway_local
 from modelplane.user_error import UserError
 
 
@@ -95,12 +93,7 @@ def _explained(files: Files, service: Object) -> ServiceExplanation:
     inside = _Namespace(files, decoded.metadata.namespace, entries)
     reason = explain_not_ready(service)
     return ServiceExplanation(
-        service=ObjectName(
-            api_version=service["apiVersion"],
-            kind=service["kind"],
-            namespace=decoded.metadata.namespace,
-            name=decoded.metadata.name,
-        ),
+        service=ObjectName.of(service),
         ready=not reason,
         reason=reason or "",
         address=decoded.status.address or "",
@@ -332,8 +325,7 @@ def _pairs(match_labels: Mapping[str, str]) -> str:
 
 
 def _of(files: Files, type_: type[Model], namespace: str) -> Iterator[Object]:
-    kind = kind_of(type_)
-    objects = files.store.list_kind(kind.api_version, kind.name)
+    objects = files.store.list_kind(type_)
     return (item for item in objects if item["metadata"].get("namespace", "") == namespace)
 
 

@@ -14,6 +14,7 @@ from yaml.error import MarkedYAMLError
 from yaml.reader import ReaderError
 
 from modelplane.api.listing import in_order
+from modelplane.api.meta import Object
 from modelplane.offline.files.report_documents import Output
 from modelplane.user_error import UserError
 
@@ -45,6 +46,17 @@ class ObjectName(Output, frozen=True, kw_only=True):
     kind: str = ""
     namespace: str = ""
     name: str = ""
+
+    @classmethod
+    def of(cls, item: Object) -> "ObjectName":
+        """Return the identity of an object."""
+        metadata = item["metadata"]
+        return cls(
+            api_version=item["apiVersion"],
+            kind=item["kind"],
+            namespace=metadata.get("namespace", ""),
+            name=metadata["name"],
+        )
 
     def __str__(self) -> str:
         name = f"{self.namespace}/{self.name}" if self.namespace else self.name

@@ -1,4 +1,4 @@
-"""Uids, owners and namespaces that files leave out.
+"""What files leave out: uids, owners and namespaces, and the Secrets and ConfigMaps that pods name.
 
 Controllers know an object's owner by uid, never by name, and files that people write have no uids. Defaults:
 
@@ -9,6 +9,9 @@ Controllers know an object's owner by uid, never by name, and files that people 
   external and has no owner.
 
 Values that a server printed stay as they are.
+
+Secrets and ConfigMaps that pods name are assumed to exist, because the controllers compose no pods without
+them. Their content is not assumed: the copies are empty.
 """
 
 import hashlib
@@ -18,11 +21,87 @@ from typing import Any, Final
 import msgspec
 
 from modelplane.api import labels
+from modelplane.api.device_quota import DeviceQuota
 from modelplane.api.kinds import KINDS, kind_of
 from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
+from modelplane.api.schema.decode import InvalidObject, decode_as
+from modelplane.compose.clouds.flow import DEFINITION_KEY
+from modelplane.compose.composition import Requirement
+from modelplane.compose.replica.backends.workload import reference_key
+
+_KEEP_STATUS = frozenset({kind_name(ModelDeployment), kind_name(DeviceQuota)})
+"""Kinds whose status does not follow from the spec alone: a rollout and a PriorityClass have a state."""
+
+_KINDS = {(kind.api_version, kind.name): kind for kind in KINDS}
+
+
+def merge_edits(existing_objects: Iterable[Object], written: Iterable[Object]) -> list[Object]:
+    """Return manifests with the identity of the objects that they would change, as far as there are any.
+
+    An object whose spec does not change keeps its status. So does a ModelDeployment, because a rollout goes
+    on from it, and a DeviceQuota. The status of other kinds follows from their spec.
+    """
+    existing = {get_identity(item): item for item in existing_objects}
+    return [_edited(existing.get(get_identity(item)), item) for item in written]
+
+
+def _edited(before: Object | None, after: Object) -> Object:
+    if before is None or after["metadata"].get("uid"):
+        return after
+    keeps_status = "status" in before and (after["kind"] in _KEEP_STATUS or _same_spec(before, after))
+    kept = {"status": before["status"]} if keeps_status else {}
+    # Results are cached by version, and this is another one.
+    metadata = {key: value for key, value in before["metadata"].items() if key != "resourceVersion"}
+    metadata |= after["metadata"]
+    for name in ("labels", "annotations"):
+        # What others wrote there stays when a manifest is applied.
+        if merged := {**_mapping(before, name), **_mapping(after, name)}:
+            metadata[name] = merged
+    return {**kept, **after, "metadata": metadata}
+
+
+def _mapping(item: Object, field: str) -> dict[str, Any]:
+    return dict(item["metadata"].get(field) or {})
+
+
+def _same_spec(before: Object, after: Object) -> bool:
+    """Return True if two objects of one kind ask for the same."""
+    kind = _KINDS.get((after["apiVersion"], after["kind"]))
+    if kind is None:
+        return False
+    try:
+        # Decoded, because a server fills in the defaults.
+        old, new = (getattr(decode_as(kind.type, manifest), "spec", None) for manifest in (before, after))
+    except InvalidObject:
+        return False
+    return bool(old == new)
+
+
+def get_identity(item: Object) -> tuple[str, str, str]:
+    """Return the kind, the namespace and the name of an object; without a namespace, the default one."""
+    metadata = item["metadata"]
+    return item["kind"], metadata.get("namespace") or "default", metadata["name"]
+
+
+_ASSUMED_UID: Final = "assumed:original"
+
+
+def make_original(requirement: Requirement) -> tuple[Object, ...]:
+    """Return the object that pods name, or a definition of a provider, if a requirement is for one."""
+    names_definition = requirement.key.startswith(DEFINITION_KEY)
+    if not names_definition and requirement.key != reference_key(requirement.kind, requirement.name):
+        return ()
+    metadata = {"name": requirement.name, "namespace": requirement.namespace, "uid": _ASSUMED_UID}
+    return ({"apiVersion": requirement.api_version, "kind": requirement.kind, "metadata": metadata},)
+
+
+def is_assumed_original(item: Object) -> bool:
+    """Return True if an object is not from a file."""
+    return bool(item["metadata"].get("uid") == _ASSUMED_UID)
+
 
 _OWNERS: Final = {
     kind_name(ModelReplica): kind_of(ModelDeployment),
@@ -52,6 +131,12 @@ def add_version(item: Object) -> Object:
     if item["metadata"].get("resourceVersion"):
         return item
     return _with_metadata(item, {"resourceVersion": hashlib.sha256(msgspec.json.encode(item)).hexdigest()})
+
+
+def replace_version(item: Object) -> Object:
+    """Return a changed object with the version of its content."""
+    metadata = {key: value for key, value in item["metadata"].items() if key != "resourceVersion"}
+    return add_version({**item, "metadata": metadata})
 
 
 def _identity(item: Object) -> _Identity:

@@ -1,24 +1,66 @@
-"""Objects of files instead of an API server: found by kind, name and labels.
+"""Objects of files instead of an API server: found by kind, name and labels, and their duplicates.
 
-One rule: an object that no file has does not exist. Nothing is "unknown".
+An object that no file has does not exist: nothing is "unknown".
+
+A duplicate within a file is a mistake. Files may be alternatives, so the command decides about
+duplicates in different files.
 """
 
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from modelplane.api import labels
-from modelplane.api.kinds import KINDS
-from modelplane.api.meta import Object
+from modelplane.api.kinds import KINDS, kind_of
+from modelplane.api.meta import Model, Object
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.composition import Requirement
-from modelplane.offline.check.repeats import Repeats
 from modelplane.offline.files import manifest_objects
-from modelplane.offline.files.diagnostics import Problem, Severity
+from modelplane.offline.files.diagnostics import ObjectName, Problem, Severity
 from modelplane.offline.files.manifest_objects import Foreign, Manifest
 from modelplane.offline.files.sources import Source, Unopened
+
+
+class _First(NamedTuple):
+    """First position of an object, and its content."""
+
+    file: str
+    where: str
+    content: int
+
+
+class Repeats(msgspec.Struct):
+    """Objects read so far."""
+
+    alternatives: bool
+    """True if different files may have different objects of one name."""
+    _known: dict[tuple[str, ObjectName], _First] = msgspec.field(default_factory=dict)
+
+    def find_problems(self, manifest: Manifest) -> Iterator[Problem]:
+        """Reject an object of our kinds that replaces an earlier one."""
+        if manifest.kind is None or not manifest.name.name:
+            return
+        file = manifest.source.name
+        # Its hash, because the trees of a large fleet would fill the memory.
+        this = _First(file, manifest.where, 0 if self.alternatives else hash(repr(manifest.node.to_plain())))
+        first = self._known.setdefault((file if self.alternatives else "", _identity(manifest)), this)
+        if first is this or (first.file != file and first.content == this.content):
+            return
+        message = (
+            f"the same object is at {first.where} already: the later one replaces it, so remove or rename one"
+        )
+        yield manifest.report(("metadata", "name"), message)
+
+
+def _identity(manifest: Manifest) -> ObjectName:
+    namespaced = manifest.kind is not None and manifest.kind.namespaced
+    # As with kubectl, an object without a namespace is in the one of its context.
+    namespace = (manifest.name.namespace or "default") if namespaced else ""
+    return replace(manifest.name, namespace=namespace)
+
 
 _OURS = frozenset(kind.api_version for kind in KINDS)
 
@@ -56,9 +98,10 @@ class Store(msgspec.Struct):
         slot = self._objects[get_cluster(item), item["apiVersion"], item["kind"]]
         del slot[metadata.get("namespace", ""), metadata["name"]]
 
-    def list_kind(self, api_version: str, kind: str) -> tuple[Object, ...]:
+    def list_kind(self, type_: type[Model]) -> tuple[Object, ...]:
         """Return the control plane's objects of a kind, by namespace and name."""
-        slot = self._objects.get(("", api_version, kind), {})
+        kind = kind_of(type_)
+        slot = self._objects.get(("", kind.api_version, kind.name), {})
         return tuple(slot[key] for key in sorted(slot))
 
     def find(self, requirement: Requirement) -> tuple[Object, ...]:

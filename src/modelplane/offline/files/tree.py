@@ -24,7 +24,7 @@ from modelplane.offline.files.diagnostics import (
     limit_text,
     report_character,
 )
-from modelplane.offline.files.scalars import NotFinite, Scalar, parse_number, resolve
+from modelplane.offline.files.yaml_text import NotFinite, Scalar, parse_number, resolve
 
 MAX_DEPTH: Final = 100
 MAX_VALUES: Final = 2_000_000
@@ -192,7 +192,16 @@ class _Builder:
             case events.MappingStartEvent() | events.SequenceStartEvent():
                 self._enter(event)
             case events.MappingEndEvent() | events.SequenceEndEvent():
-                self._leave()
+                closed = self._open.pop()
+                if isinstance(closed.node.value, dict):
+                    for source in closed.merged:
+                        _merge(closed.node, source)
+                if closed.anchor is not None:
+                    values = self._values - closed.counted
+                    self._anchors[closed.anchor] = _Anchored(closed.node, values, closed.depth)
+                if self._open:
+                    self._open[-1].depth = max(self._open[-1].depth, 1 + closed.depth)
+                self._attach(closed.node)
             case events.AliasEvent():
                 self._repeat(event)
             case events.DocumentStartEvent():
@@ -226,18 +235,6 @@ class _Builder:
         self._count(1, place)
         empty: Any = {} if isinstance(event, events.MappingStartEvent) else []
         self._open.append(_Open(Node(empty, place), event.anchor, counted))
-
-    def _leave(self) -> None:
-        closed = self._open.pop()
-        if isinstance(closed.node.value, dict):
-            for source in closed.merged:
-                _merge(closed.node, source)
-        if closed.anchor is not None:
-            values = self._values - closed.counted
-            self._anchors[closed.anchor] = _Anchored(closed.node, values, closed.depth)
-        if self._open:
-            self._open[-1].depth = max(self._open[-1].depth, 1 + closed.depth)
-        self._attach(closed.node)
 
     def _repeat(self, event: events.AliasEvent) -> None:
         place = self._place(event.start_mark)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from modelplane.api.kinds import Kind
+from modelplane.api.model_deployment import Engine, Member, ModelDeployment, ReplicaSettings
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.offline.files.diagnostics import Path, Problem
 
@@ -127,3 +128,17 @@ class Lint:
         for rule in RULES:
             if rule in self._rules:
                 yield from self._rules[rule].find_problems(configs)
+
+
+def find_settings(deployment: ModelDeployment) -> tuple[Path, ReplicaSettings]:
+    """Return the settings of its replicas."""
+    template = deployment.spec.template
+    return (("spec",), deployment.spec) if template is None else (("spec", "template", "spec"), template.spec)
+
+
+def walk_members(deployment: ModelDeployment) -> Iterator[tuple[Path, Engine, Member]]:
+    """Yield each member with its engine."""
+    path, _ = find_settings(deployment)
+    for index, engine in enumerate(deployment.replica_template().engines):
+        for number, member in enumerate(engine.members):
+            yield (*path, "engines", index, "members", number), engine, member

@@ -7,8 +7,7 @@ from typing import Final
 from modelplane.api.meta import GROUP
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.offline.files.diagnostics import quote
-from modelplane.offline.lint.advice import Advice
-from modelplane.offline.lint.deployment_parts import walk_members
+from modelplane.offline.lint.advice import Advice, walk_members
 
 
 def check(deployment: ModelDeployment) -> Iterator[Advice]:

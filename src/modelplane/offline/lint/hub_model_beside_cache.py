@@ -2,14 +2,16 @@
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Final
 
-from modelplane.api.fields.pods.containers import Container
 from modelplane.api.model_deployment import ModelDeployment
-from modelplane.compose.replica.engine_flags import model
+from modelplane.compose.replica.engine_flags import source, written_words
 from modelplane.offline.files.diagnostics import quote
-from modelplane.offline.lint.advice import Advice
-from modelplane.offline.lint.deployment_parts import find_settings, walk_members
+from modelplane.offline.lint.advice import Advice, find_settings, walk_members
+
+_HUB_ID: Final = re.compile(r"[A-Za-z0-9_][-A-Za-z0-9_.]*/[A-Za-z0-9_][-A-Za-z0-9_.]*(:\S+)?")
+"""A model of the Hugging Face hub."""
 
 
 def check(deployment: ModelDeployment) -> Iterator[Advice]:
@@ -19,24 +21,14 @@ def check(deployment: ModelDeployment) -> Iterator[Advice]:
         return
     for path, _, member in walk_members(deployment):
         container = member.template.spec.engine
-        if repository := _hub_model(container):
+        words = (word for written in written_words(container) for word in written.words)
+        # The entry point of an image can be the program before "serve".
+        named = source(container) or next((after for word, after in pairwise(words) if word == "serve"), None)
+        if named and _HUB_ID.fullmatch(named):
             message = (
-                f"the engine downloads {quote(repository)} and does not read ModelCache "
+                f"the engine downloads {quote(named)} and does not read ModelCache "
                 f"{quote(settings.model_cache_ref.name)}: leave the model out of args, or name a path of the "
                 "cache"
             )
             field = "args" if container.args else "command"
             yield Advice((*path, "template", "spec", "containers", 0, field), message, at_key=True)
-
-
-_HUB_ID: Final = r"[A-Za-z0-9_][-A-Za-z0-9_.]*/[A-Za-z0-9_][-A-Za-z0-9_.]*(:\S+)?"
-
-
-def _hub_model(container: Container) -> str | None:
-    """Return the model of the Hugging Face hub that an engine serves; None if it is not from there."""
-    named = model(container)
-    if named is None:
-        words = [*container.command, *container.args]
-        served = words.index("serve") + 1 if "serve" in words else len(words)
-        named = words[served] if served < len(words) else ""
-    return named if re.fullmatch(_HUB_ID, named) else None

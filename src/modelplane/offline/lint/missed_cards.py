@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 
 from modelplane.api.model_deployment import ModelDeployment
-from modelplane.offline.lint.advice import Advice
-from modelplane.offline.lint.deployment_parts import walk_members
+from modelplane.offline.lint.advice import Advice, walk_members
 
 
 def check(deployment: ModelDeployment) -> Iterator[Advice]:

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.compose.replica.engine_variables import undefined
-from modelplane.offline.lint.advice import Advice
-from modelplane.offline.lint.deployment_parts import walk_members
+from modelplane.offline.lint.advice import Advice, walk_members
 
 
 def check(deployment: ModelDeployment) -> Iterator[Advice]:

@@ -12,8 +12,7 @@ from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Object
 from modelplane.api.rejected import Rejected
 from modelplane.api.schema.decode import InvalidObject, decode_as
-from modelplane.offline.models.engine_containers import Engine, choose_image
-from modelplane.offline.models.model_manifests import ModelSettings, build_manifests
+from modelplane.offline.models.model_manifests import Engine, ModelSettings, build_manifests, choose_image
 from modelplane.offline.models.size_report import PoolFit, find_pool_fits
 from modelplane.offline.plan.fleet_of_files import assemble
 from modelplane.offline.plan.placements import Plan, plan_manifests

@@ -16,7 +16,7 @@ from modelplane.api.schema.decode import decode_as
 from modelplane.offline.files.report_documents import Output, Report
 from modelplane.sizing.architecture import Architecture, LayerKind
 from modelplane.sizing.hardware import Node, Served, describe_node, plan_service
-from modelplane.sizing.loaded_weights import MAX_BYTES
+from modelplane.sizing.loaded_weights import MAX_BYTES, Role
 from modelplane.sizing.memory import (
     BATCHES,
     GIB,
@@ -30,7 +30,6 @@ from modelplane.sizing.memory import (
     compute_token_bytes,
 )
 from modelplane.sizing.splits import PIPELINE_SIZES, TENSOR_SIZES, Split, find_best_split, find_rejections
-from modelplane.sizing.tensors import Role
 from modelplane.user_error import UserError
 
 M = TypeVar("M", bound=MetaModel)

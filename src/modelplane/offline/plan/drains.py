@@ -12,11 +12,10 @@ from modelplane import scheduler
 from modelplane.api import labels
 from modelplane.api.fields.cluster.drain_settings import MOST_MOVING, TaintEffect
 from modelplane.api.inference_cluster import InferenceCluster
-from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Object
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.deployment import fleet_snapshot
-from modelplane.offline.files.identities import add_version
+from modelplane.offline.files.identities import replace_version
 from modelplane.offline.plan.fleet_of_files import Files, assemble, take_snapshot
 from modelplane.offline.plan.placements import Plan, plan
 from modelplane.user_error import UserError
@@ -26,16 +25,19 @@ _LIMITS: Final = {"maxMoving": MOST_MOVING, "maxMovingInFleet": MOST_MOVING}
 
 def drain_plan(objects: Iterable[Object], name: str, pool: str = "") -> Plan:
     """Return the plan of a drain of a cluster, or of a pool of it. Raises ``UserError``."""
-    kind = kind_of(InferenceCluster)
     files = assemble(objects, live=True)
-    clusters = [
-        item
-        for item in files.store.list_kind(kind.api_version, kind.name)
-        if item["metadata"]["name"] == name
-    ]
+    clusters = [item for item in files.store.list_kind(InferenceCluster) if item["metadata"]["name"] == name]
     if not clusters:
         raise UserError(f'there is no InferenceCluster "{name}"')
-    tainted = _drained(clusters[0], pool)
+    # A cluster as it is while it, or a pool of it, drains with the largest limits.
+    cluster = clusters[0]
+    spec: dict[str, Any] = {**cluster["spec"], "drain": _LIMITS}
+    if pool:
+        spec["poolTaints"] = [*spec.get("poolTaints", ()), {"pool": pool, "key": labels.DRAIN}]
+    else:
+        taint = {"key": labels.DRAIN, "effect": str(TaintEffect.NO_SCHEDULE)}
+        spec["taints"] = [*spec.get("taints", ()), taint]
+    tainted = replace_version({**cluster, "spec": spec})
     store = files.store.copy()
     store.add(tainted)
     files = replace(files, store=store)
@@ -43,18 +45,6 @@ def drain_plan(objects: Iterable[Object], name: str, pool: str = "") -> Plan:
     return plan(
         files, [deployment for deployment in files.deployments if deployment["metadata"]["uid"] in concerned]
     )
-
-
-def _drained(cluster: Object, pool: str) -> Object:
-    """Return a cluster as it is while it, or a pool of it, drains with the largest limits."""
-    spec: dict[str, Any] = {**cluster["spec"], "drain": _LIMITS}
-    if pool:
-        spec["poolTaints"] = [*spec.get("poolTaints", ()), {"pool": pool, "key": labels.DRAIN}]
-    else:
-        taint = {"key": labels.DRAIN, "effect": str(TaintEffect.NO_SCHEDULE)}
-        spec["taints"] = [*spec.get("taints", ()), taint]
-    metadata = {key: value for key, value in cluster["metadata"].items() if key != "resourceVersion"}
-    return add_version({**cluster, "metadata": metadata, "spec": spec})
 
 
 def _concerned(files: Files, tainted: Object) -> frozenset[str]:

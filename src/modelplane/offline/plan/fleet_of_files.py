@@ -25,24 +25,50 @@ from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Model, Object
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
-from modelplane.api.namespaces import check_reserved
+from modelplane.api.names import check_reserved
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.cel import SelectorError
-from modelplane.compose import workload_kinds
+from modelplane.compose import device_quota, workload_kinds
 from modelplane.compose.cluster import inference_cluster
 from modelplane.compose.cluster.cluster_facts import ClusterFacts
 from modelplane.compose.composition import Composition, Desired, Facts, NoFacts, Request, Requirement
-from modelplane.compose.conditions import READY, Condition
-from modelplane.compose.deployment import fleet_snapshot, lost_replicas, model_deployment
-from modelplane.compose.deployment.deployment_facts import DeploymentFacts, DeploymentRequest
+from modelplane.compose.conditions import READY
+from modelplane.compose.deployment import fleet_snapshot, lost_replicas, model_deployment, scheduler_quotas
 from modelplane.compose.deployment.standby import standby
-from modelplane.compose.quota import device_quota, priorities
+from modelplane.compose.facts import DeploymentFacts, DeploymentRequest
 from modelplane.compose.readiness import is_true
-from modelplane.deciders.canary.state import UNDECIDED
-from modelplane.offline.files.edits import merge_edits
-from modelplane.offline.files.identities import add_uids, add_version
+from modelplane.deciders.canary import UNDECIDED
+from modelplane.offline.files.identities import add_uids, merge_edits, replace_version
 from modelplane.offline.files.store import Store
 from modelplane.user_error import UserError
+
+
+def sort_by_preference(deployments: Iterable[Object]) -> list[Object]:
+    """Return deployments in their order, those without a standby's settings first, then by their distance."""
+    given = list(deployments)
+    preferred = {_key(deployment): _preferred(deployment) for deployment in given}
+    return sorted(given, key=lambda deployment: _depth(_key(deployment), preferred))
+
+
+_Key = tuple[str, str]
+
+
+def _key(deployment: Object) -> _Key:
+    return deployment["metadata"]["namespace"], deployment["metadata"]["name"]
+
+
+def _preferred(deployment: Object) -> _Key | None:
+    settings = deployment["spec"].get("standbyFor")
+    return (deployment["metadata"]["namespace"], settings["name"]) if settings else None
+
+
+def _depth(key: _Key, preferred: dict[_Key, _Key | None]) -> int:
+    """Return how many of the deployments are before one; all of them for one in a cycle."""
+    depth, above = 0, preferred.get(key)
+    while above is not None and depth < len(preferred):
+        depth, above = depth + 1, preferred.get(above)
+    return depth
+
 
 NEVER: Final = "1970-01-01T00:00:00Z"
 """Last transition of a condition that no server has stored: there is no clock here."""
@@ -95,7 +121,9 @@ def assemble(objects: Iterable[Object], written: Iterable[Object] = (), *, live:
         store.add(withdraw_endpoint(item))
     names = {item["metadata"]["name"] for item in over}
     assumed = assume_ready(store, names if live else None)
-    _publish_quotas(store, [quota for quota in _of(store, DeviceQuota) if quota["metadata"]["name"] in names])
+    _publish_quotas(
+        store, [quota for quota in store.list_kind(DeviceQuota) if quota["metadata"]["name"] in names]
+    )
     deployments = [item for item in store if item["kind"] == kind_of(ModelDeployment).name]
     return Files(store, assumed, tuple(sorted(deployments, key=_age)), live)
 
@@ -133,7 +161,7 @@ def assume_ready(store: Store, names: Collection[str] | None = None) -> tuple[st
 
 
 def _without_status(store: Store, type_: type[Model], names: Collection[str] | None) -> list[Object]:
-    unpublished = [item for item in _of(store, type_) if not item.get("status")]
+    unpublished = [item for item in store.list_kind(type_) if not item.get("status")]
     return [item for item in unpublished if names is None or item["metadata"]["name"] in names]
 
 
@@ -156,19 +184,19 @@ def _publish_quotas(store: Store, quotas: Iterable[Object]) -> None:
                 priority_class["name"]: priority_class for priority_class in status["priorityClasses"]
             }
             published = {**quota, "status": {**status, "priorityClasses": [*by_name.values()]}}
-            store.add(add_version({**published, "metadata": _unversioned(quota["metadata"])}))
+            store.add(replace_version(published))
 
 
 def list_assumed_ready(files: Files) -> tuple[str, ...]:
     """Return the clusters without a status that are assumed ready: those whose classes the files have."""
-    clusters = _of(files.store, InferenceCluster)
+    clusters = files.store.list_kind(InferenceCluster)
     ready = {cluster["metadata"]["name"] for cluster in clusters if is_true(cluster, READY)}
     return tuple(name for name in files.assumed if name in ready)
 
 
 def to_provision(files: Files) -> frozenset[str]:
     """Return the clusters that a cloud has yet to create: those whose API server has never been read."""
-    clusters = _of(files.store, InferenceCluster)
+    clusters = files.store.list_kind(InferenceCluster)
     return frozenset(
         cluster["metadata"]["name"]
         for cluster in clusters
@@ -180,11 +208,6 @@ def to_provision(files: Files) -> frozenset[str]:
 def _age(deployment: Object) -> str:
     # One without a creation time is new, and sorts after those of a server.
     return str(deployment["metadata"].get("creationTimestamp", "~"))
-
-
-def _of(store: Store, type_: type[Model]) -> tuple[Object, ...]:
-    kind = kind_of(type_)
-    return store.list_kind(kind.api_version, kind.name)
 
 
 def _published(cluster: Object, store: Store) -> Object:
@@ -201,12 +224,7 @@ def _published(cluster: Object, store: Store) -> Object:
         if condition.reason == InferenceClusterReason.WAITING_FOR_CLASSES
     ]
     ready = {**_READY, "status": "False", "message": missing[0].message} if missing else _READY
-    published = {**cluster, "status": convert_to_plain({**status, "conditions": [ready]})}
-    return add_version({**published, "metadata": _unversioned(cluster["metadata"])})
-
-
-def _unversioned(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in metadata.items() if key != "resourceVersion"}
+    return replace_version({**cluster, "status": convert_to_plain({**status, "conditions": [ready]})})
 
 
 def convert_to_plain(value: Any) -> Any:
@@ -237,7 +255,9 @@ def _deployment_request(
 ) -> DeploymentRequest:
     facts = build_deployment_facts(decode_as(ModelDeployment, deployment))
     request = _request(deployment, ModelDeployment, model_deployment.requirements, store, facts)
-    further = {requirement.key: store.find(requirement) for requirement in priorities.further(store.find)}
+    further = {
+        requirement.key: store.find(requirement) for requirement in scheduler_quotas.further(store.find)
+    }
     return replace(request, observed=observed, required={**request.required, **further})
 
 
@@ -261,18 +281,13 @@ def place(files: Files, deployment: Object) -> Placed:
         if isinstance(child, Desired) and child.manifest["kind"] == kind_of(ModelReplica).name:
             store.add(_merged(observed.get(child.key), child, deployment))
     store.add(_reported(deployment, composition))
-    conditions = {condition.type: condition for condition in composition.conditions}
-    return Placed(placement, replace(files, store=store), _rollout(conditions), _standby(conditions))
-
-
-def _rollout(conditions: Mapping[str, Condition]) -> str:
-    progressing = conditions.get(ModelDeploymentCondition.PROGRESSING)
-    return progressing.message if progressing else ""
-
-
-def _standby(conditions: Mapping[str, Condition]) -> str:
-    active = conditions.get(ModelDeploymentCondition.STANDBY_ACTIVE)
-    return active.message if active else ""
+    messages = {condition.type: condition.message for condition in composition.conditions}
+    return Placed(
+        placement,
+        replace(files, store=store),
+        rollout=messages.get(ModelDeploymentCondition.PROGRESSING, ""),
+        standby=messages.get(ModelDeploymentCondition.STANDBY_ACTIVE, ""),
+    )
 
 
 def _reported(deployment: Object, composition: Composition) -> Object:
@@ -286,10 +301,8 @@ def _reported(deployment: Object, composition: Composition) -> Object:
         }
         for condition in composition.conditions
     ]
-    unversioned = {**deployment, "metadata": _unversioned(deployment["metadata"])}
-    return add_version(
-        {**unversioned, "status": convert_to_plain({**composition.status, "conditions": conditions})}
-    )
+    status = convert_to_plain({**composition.status, "conditions": conditions})
+    return replace_version({**deployment, "status": status})
 
 
 def find_other_places(files: Files, deployment: Object) -> scheduler.Alternatives:
@@ -305,8 +318,8 @@ def take_snapshot(files: Files) -> scheduler.Fleet:
     """Return the fleet as the scheduler sees it. Raises ``UserError``."""
     try:
         return scheduler.Fleet(
-            tuple(map(fleet_snapshot.cluster, _of(files.store, InferenceCluster))),
-            tuple(map(fleet_snapshot.replica, _of(files.store, ModelReplica))),
+            tuple(map(fleet_snapshot.cluster, files.store.list_kind(InferenceCluster))),
+            tuple(map(fleet_snapshot.replica, files.store.list_kind(ModelReplica))),
         )
     except InvalidObject as error:
         raise UserError(f"{error}: correct it") from error
@@ -328,7 +341,7 @@ def _children(deployment: Object, store: Store) -> dict[str, Object]:
     """Return a deployment's replicas by key, as the controllers observe them."""
     uid = deployment["metadata"]["uid"]
     keyed = {}
-    for replica in _of(store, ModelReplica):
+    for replica in store.list_kind(ModelReplica):
         owners = replica["metadata"].get("ownerReferences", ())
         if any(owner.get("controller") and owner["uid"] == uid for owner in owners):
             seen = fleet_snapshot.replica(replica)
@@ -347,6 +360,6 @@ def _merged(observed: Object | None, child: Desired, deployment: Object) -> Obje
         "uid": deployment["metadata"]["uid"],
         "controller": True,
     }
-    metadata = {**_unversioned(before["metadata"]), **manifest["metadata"], "ownerReferences": [owner]}
+    metadata = {**before["metadata"], **manifest["metadata"], "ownerReferences": [owner]}
     status = {"status": before["status"]} if "status" in before else {}
-    return add_version({**manifest, **status, "metadata": metadata})
+    return replace_version({**manifest, **status, "metadata": metadata})

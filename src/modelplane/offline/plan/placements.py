@@ -10,7 +10,7 @@ from modelplane.api.listing import in_order
 from modelplane.api.meta import Object
 from modelplane.offline.explain.statuses import explain_not_ready
 from modelplane.offline.files.diagnostics import ObjectName
-from modelplane.offline.files.edits import get_identity
+from modelplane.offline.files.identities import get_identity
 from modelplane.offline.files.report_documents import Output, Report
 from modelplane.offline.plan import pool_reports
 from modelplane.offline.plan.fleet_of_files import (
@@ -21,10 +21,10 @@ from modelplane.offline.plan.fleet_of_files import (
     find_other_places,
     list_assumed_ready,
     place,
+    sort_by_preference,
     take_snapshot,
 )
-from modelplane.offline.plan.lost_claims import find_lost_claims
-from modelplane.offline.plan.standby_order import sort_by_preference
+from modelplane.offline.plan.pool_reports import find_lost_claims
 from modelplane.scheduler.diagnosis import PHRASES
 
 
@@ -297,14 +297,8 @@ def _deployment(deployment: Object, placed: Placed) -> Deployment:
     )
     if lost:
         sentence = "; ".join(filter(None, (sentence, in_order(lost, separator="; "))))
-    metadata = deployment["metadata"]
     return Deployment(
-        name=ObjectName(
-            api_version=deployment["apiVersion"],
-            kind=deployment["kind"],
-            namespace=metadata["namespace"],
-            name=metadata["name"],
-        ),
+        name=ObjectName.of(deployment),
         wanted=diagnosis.wanted,
         placed=diagnosis.placed,
         diagnosis=sentence,

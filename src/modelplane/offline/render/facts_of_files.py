@@ -1,19 +1,74 @@
-"""Facts of each kind, as files tell them: nothing runs, so a gateway is what its files say."""
+"""Facts of each kind, as files tell them: nothing runs, so a gateway is what its files say.
 
-from typing import Any
+The address that a command's option gives becomes that of the InferenceGateway, so that every reader of
+the gateway sees it.
+"""
 
-from modelplane.api.inference_gateway import InferenceGateway
-from modelplane.api.meta import Model, kind_name
+from typing import Any, Final
+
+from modelplane.api.inference_gateway import DEFAULT_NAME, Backend, InferenceGateway
+from modelplane.api.kinds import kind_of
+from modelplane.api.meta import Model, Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
-from modelplane.compose.gateway.gateway_facts import GatewayFacts
+from modelplane.compose.facts import EndpointFacts, GatewayFacts, ServiceFacts
+from modelplane.compose.gateway import fleet_gateway
 from modelplane.compose.kinds import COMPOSERS
-from modelplane.compose.model_endpoint import EndpointFacts
-from modelplane.compose.service.service_facts import ServiceFacts
+from modelplane.host.addresses import is_loopback
+from modelplane.offline.files.identities import replace_version
 from modelplane.offline.files.store import Store
 from modelplane.offline.plan.fleet_of_files import build_deployment_facts
-from modelplane.offline.render.gateways import find_gateway_backend, is_gateway_local
+
+_ASSUMED_UID: Final = "assumed:InferenceGateway"
+
+
+def announce(address: str, store: Store) -> None:
+    """Give the InferenceGateway an address in its status; create one if the files have none."""
+    for gateway in store.find(fleet_gateway.REQUIREMENT) or (_assumed(),):
+        status = {
+            **gateway.get("status", {}),
+            "address": address,
+            "backend": str(_announced_backend(gateway)),
+        }
+        store.add(replace_version({**gateway, "status": status}))
+
+
+def find_gateway_backend(store: Store) -> Backend:
+    """Return the backend that the InferenceGateway publishes, or would publish; Envoy without one."""
+    gateways = store.find(fleet_gateway.REQUIREMENT)
+    return _announced_backend(gateways[0]) if gateways else Backend.ENVOY
+
+
+def is_gateway_local(store: Store) -> bool:
+    """Return True if the InferenceGateway publishes a loopback address, as that of a local fleet does."""
+    addresses = (
+        gateway.get("status", {}).get("address", "") for gateway in store.find(fleet_gateway.REQUIREMENT)
+    )
+    return any(is_loopback(address.rpartition(":")[0]) for address in addresses)
+
+
+def _announced_backend(gateway: Object) -> Backend:
+    published = gateway.get("status", {}).get("backend")
+    if published in list(Backend):
+        return Backend(published)
+    backend = gateway.get("spec", {}).get("backend")
+    return Backend.GATEWAY_API if backend == Backend.GATEWAY_API else Backend.ENVOY
+
+
+def is_assumed(item: Object) -> bool:
+    """Return True if an object is not from a file."""
+    return str(item["metadata"].get("uid")) == _ASSUMED_UID
+
+
+def _assumed() -> Object:
+    kind = kind_of(InferenceGateway)
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.name,
+        "metadata": {"name": DEFAULT_NAME, "uid": _ASSUMED_UID},
+        "spec": {"backend": str(Backend.ENVOY)},
+    }
 
 
 def find_facts(owner: Model, store: Store, gateway_address: str = "") -> Any:

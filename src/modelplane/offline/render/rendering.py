@@ -6,21 +6,23 @@ One rule: the composition function is the controllers' own. This module only sho
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
+import msgspec
+
 from modelplane.api import labels
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.listing import join_alternatives
 from modelplane.api.meta import Object, kind_name
-from modelplane.api.schema.decode import InvalidObject, decode_as
+from modelplane.api.schema.decode import InvalidObject, convert, decode_as
 from modelplane.compose import owner_status as status_of
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement
 from modelplane.compose.kinds import COMPOSERS
+from modelplane.gateway.hosts import format_authority
+from modelplane.gateway.route_table import Route
 from modelplane.offline.files.diagnostics import ObjectName, join_choices
-from modelplane.offline.files.identities import add_uids
-from modelplane.offline.files.originals import is_assumed_original, make_original
-from modelplane.offline.files.redaction import collect_hidden_values, redact
-from modelplane.offline.files.report_documents import Output, Report
+from modelplane.offline.files.identities import add_uids, is_assumed_original, make_original
+from modelplane.offline.files.report_documents import Output, Report, collect_hidden_values, redact
 from modelplane.offline.files.store import Store
-from modelplane.offline.files.yaml_output import to_yaml
+from modelplane.offline.files.yaml_text import to_yaml
 from modelplane.offline.plan.fleet_of_files import (
     NEVER,
     Files,
@@ -29,10 +31,74 @@ from modelplane.offline.plan.fleet_of_files import (
     list_assumed_ready,
     withdraw_endpoint,
 )
-from modelplane.offline.render.facts_of_files import find_facts
-from modelplane.offline.render.gateway_routes import GatewayRoute, format_route, redact_route
-from modelplane.offline.render.gateways import announce, is_assumed
+from modelplane.offline.render.facts_of_files import announce, find_facts, is_assumed
 from modelplane.user_error import UserError
+
+
+class RoutedBackend(Output, frozen=True, kw_only=True):
+    """An endpoint that gets requests of a route."""
+
+    endpoint: str
+    """Namespace and name of the ModelEndpoint."""
+    host: str
+    port: int
+    weight: int
+    """Its share of the route's requests, relative to the other backends."""
+    prefix: str
+    """Path prefix that replaces the route's; empty if the path stays as the client sent it."""
+    overlap: str
+    """Last segment of ``prefix`` that a request's path does not get twice; empty if there is none."""
+    tls: bool
+    host_header: str
+    priority: int = 0
+    """Its tier, 0 the first: it gets requests that those before it refuse."""
+
+
+class GatewayRoute(Output, frozen=True, kw_only=True):
+    """A route of a gateway that Modelplane configures itself: Envoy."""
+
+    prefix: str
+    """Path prefix of the requests."""
+    backends: tuple[RoutedBackend, ...]
+    unavailable: str
+    """Message of the 503 that clients get while there are no backends."""
+
+
+def redact_route(route: Route, hidden: frozenset[str]) -> GatewayRoute:
+    """Return a route without texts that contain a hidden value."""
+    backends = tuple(
+        RoutedBackend(
+            endpoint=backend.name,
+            host=host,
+            port=port,
+            weight=backend.weight,
+            prefix=backend.prefix,
+            overlap=backend.overlap,
+            tls=backend.tls,
+            host_header=backend.host,
+            priority=backend.priority,
+        )
+        for backend in route.backends
+        for host, port in backend.hosts
+    )
+    whole = GatewayRoute(prefix=route.prefix, backends=backends, unavailable=route.unavailable)
+    return convert(redact(msgspec.to_builtins(whole), hidden), GatewayRoute)
+
+
+def format_route(route: GatewayRoute) -> Iterator[str]:
+    """Yield a route as text: its prefix, then a line for each backend."""
+    count = len(route.backends)
+    to = f"to {count} endpoint{'' if count == 1 else 's'}"
+    yield f"{route.prefix} {to if count else f'answers 503: {route.unavailable}'}"
+    for backend in route.backends:
+        scheme, authority = "https" if backend.tls else "http", format_authority(backend.host, backend.port)
+        url = f"{scheme}://{authority}{backend.prefix}"
+        path = "" if backend.prefix else ", path unchanged"
+        once = f", {backend.overlap} not repeated" if backend.overlap else ""
+        host = f", Host {backend.host_header}" if backend.host_header else ""
+        tier = f"priority {backend.priority}, " if backend.priority else ""
+        yield f"  {backend.endpoint}: {tier}weight {backend.weight}, {url}{path}{once}{host}"
+
 
 CHILD_KEYS = (labels.CHILD, "crossplane.io/composition-resource-name")
 """Annotations with the key of a child of an owner: ours, and Crossplane's."""
@@ -190,7 +256,7 @@ def _rendered(
     named = {child.key for child in composition.children}
     deleted = () if doubt else tuple(sorted(observed.keys() - named))
     return Rendering(
-        owner=_object_name(owner),
+        owner=ObjectName.of(owner),
         doubt=doubt,
         children=tuple(_child(child, hidden) for child in written),
         kept=tuple(sorted(observed) if doubt else kept),
@@ -247,16 +313,6 @@ def _child(child: Desired, hidden: frozenset[str]) -> Child:
     annotations = {**manifest["metadata"].get("annotations", {}), labels.CHILD: child.key}
     manifest["metadata"] = {**manifest["metadata"], "annotations": annotations}
     return Child(key=child.key, cluster=child.cluster, manifest=redact(manifest, hidden))
-
-
-def _object_name(item: Object) -> ObjectName:
-    metadata = item["metadata"]
-    return ObjectName(
-        api_version=item["apiVersion"],
-        kind=item["kind"],
-        namespace=metadata.get("namespace", ""),
-        name=metadata["name"],
-    )
 
 
 def _looked(requirement: Requirement, answer: Iterable[Object]) -> Looked:

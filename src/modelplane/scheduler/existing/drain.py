@@ -64,10 +64,7 @@ def drain(state: CycleState, decisions: Sequence[RetentionDecision], fleet: Flee
         decision.replica.name: describe_drain(state.clusters[decision.replica.cluster], decision.replica)
         for decision in kept
     }
-    draining = sorted(
-        (decision.replica for decision in kept if places[decision.replica.name]),
-        key=_order,
-    )
+    draining = sorted((decision.replica for decision in kept if places[decision.replica.name]), key=_order)
     if not draining:
         return list(decisions)
     others = (other for other in fleet.replicas if other.deployment_uid != state.deployment.uid)

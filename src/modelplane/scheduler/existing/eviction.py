@@ -11,7 +11,7 @@ from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.departures import Cause
 from modelplane.scheduler.existing import failover
 from modelplane.scheduler.existing.retention import Gone, Kept, RetentionDecision, mark_leaving
-from modelplane.scheduler.types import Fleet, Replica
+from modelplane.scheduler.types import Fleet
 
 
 def evict_noticed(
@@ -35,14 +35,11 @@ def _decided(
     replica = decision.replica
     if isinstance(decision, Gone) or not replica.evicted:
         return decision
-    if serves and _is_due(replica, fleet.evicted_before) and failover.is_known(state, replica):
+    is_due = bool(replica.evicted_at) and replica.evicted_at < fleet.evicted_before
+    if serves and is_due and failover.is_known(state, replica):
         if isinstance(decision, Kept):
             mark_leaving(state, decision, Cause.NODE_GOES, replica.evicted)
         return Gone(replica, Cause.NODE_GOES, f"{replica.evicted}, and another replica serves")
     if isinstance(decision, Kept):
         return mark_leaving(state, decision, Cause.NODE_GOES, replica.evicted)
     return decision
-
-
-def _is_due(replica: Replica, before: str) -> bool:
-    return bool(replica.evicted_at) and replica.evicted_at < before

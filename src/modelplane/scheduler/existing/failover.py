@@ -1,22 +1,21 @@
-"""Failover: what is counted on while clusters are lost, in doubt, or come back.
+"""Failover and scale-down: which replicas are counted on, and which are removed if there are too many.
 
 For a deployment with failover a replica serves if it says so and its cluster is seen. One that is not seen
 is never removed, because it may be the last that serves, and never counted on, because it may not serve.
 When its cluster answers again there can be one replica too many. Then those that serve stay, and of two that
 serve, that on the cluster which was not lost.
+
+Of replicas to remove, those that are in addition, or beyond what a canary needs, are first; then those that
+are known not to serve; then those that cannot be seen, because they may serve; then those of the cluster with
+the most of them (the last by name on a tie), with the highest index.
 """
 
+from collections import Counter
 from collections.abc import Container, Sequence
 
 from modelplane.scheduler.cycle_state import CycleState
-from modelplane.scheduler.existing.scale_down import choose_victims
 from modelplane.scheduler.placement.spot import find_spared
-from modelplane.scheduler.types import Cluster, Replica
-
-
-def describe_removal(cluster: Cluster) -> str:
-    """Return when a replica on a lost cluster is removed, as part of a sentence."""
-    return f'InferenceCluster "{cluster.name}" answers again and a replacement serves, or is deleted'
+from modelplane.scheduler.types import Replica
 
 
 def is_known(state: CycleState, replica: Replica) -> bool:
@@ -53,3 +52,38 @@ def find_surplus(
         # One that is spared is to serve before the last one that does is removed.
         going = [replica for replica in going if not replica.serves]
     return going
+
+
+def choose_victims(
+    replicas: Sequence[Replica],
+    surplus: int,
+    first: Container[str] = (),
+    distrusted: Container[str] = (),
+    spared: Container[str] = (),
+) -> list[Replica]:
+    """Return `surplus` replicas to remove, in order; of two that serve, that on a `distrusted` cluster.
+
+    Those whose names are in `first` come first, and those that are `spared` last.
+    """
+    left = list(replicas)
+    chosen: list[Replica] = []
+    load = Counter(replica.cluster for replica in left)
+    while left and len(chosen) < surplus:
+        victim = max(
+            left,
+            key=lambda replica: (
+                replica.name not in spared,
+                replica.name in first,
+                not replica.serves,
+                not replica.unreachable,
+                replica.cluster in distrusted,
+                load[replica.cluster],
+                replica.cluster,
+                replica.index,
+                replica.name,
+            ),
+        )
+        left.remove(victim)
+        load[victim.cluster] -= 1
+        chosen.append(victim)
+    return chosen

@@ -23,15 +23,14 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from modelplane.scheduler.capacity.capacity_ledger import Ledger
+from modelplane.scheduler.capacity_ledger import Ledger
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.departures import Cause, Role
-from modelplane.scheduler.existing import failover
 from modelplane.scheduler.filters.region_rule import check_known_region
 from modelplane.scheduler.filters.taints import list_evicting
 from modelplane.scheduler.placement.placer import Pins
 from modelplane.scheduler.placement.pool_rejections import PoolRejections
-from modelplane.scheduler.types import Cluster, Deployment, PlacedEngine, Replica
+from modelplane.scheduler.types import Cluster, PlacedEngine, Replica
 from modelplane.scheduler.verdict import Reason
 
 STILL_FITS: Final = (
@@ -133,7 +132,9 @@ def _decision(state: CycleState, replica: Replica, *, is_pinned: bool) -> Retent
     if rejected := check_known_region(state.deployment, cluster):
         return depart(replica, Cause.REGION, f"{name} may not serve it: {rejected.detail}")
     if cluster.lost:
-        return Leaving(replica, Cause.LOST, cluster.lost, failover.describe_removal(cluster))
+        return Leaving(
+            replica, Cause.LOST, cluster.lost, f"{name} answers again and a replacement serves, or is deleted"
+        )
     return _refit(state, replica, cluster, is_pinned=is_pinned)
 
 
@@ -155,7 +156,10 @@ def _refit(
             return Leaving(replica, Cause.NO_POOL, f"{pool} is no longer published")
         # The pools of a cluster in trouble may come back with it.
         why = f"already placed; {pool} is unknown until the cluster is ready"
-        is_as_it_is = is_pinned or not _covers(pins, state.deployment)
+        # Else it has a pod for each that the engines of the deployment ask for.
+        is_as_it_is = is_pinned or not all(
+            len(pins.get(engine.name, ())) == len(engine.members) for engine in state.deployment.engines
+        )
         return Kept(replica, replica.engines, why, role=Role.PINNED if is_as_it_is else Role.STAYS)
 
     if is_pinned:
@@ -169,13 +173,12 @@ def _refit(
     return _regrown(state, replica, cluster, pins)
 
 
-def _covers(pins: Pins, deployment: Deployment) -> bool:
-    """Return True if a replica with these pools has one for each pod that a deployment's engines ask for."""
-    return all(len(pins.get(engine.name, ())) == len(engine.members) for engine in deployment.engines)
-
-
 def _misfit(replica: Replica, rejections: PoolRejections, cluster: Cluster) -> Leaving:
-    return Leaving(replica, Cause.MISFIT, _why(rejections, cluster))
+    pool, rejected = rejections.pools[0]
+    place = f'pool {pool} of InferenceCluster "{cluster.name}"'
+    subject = f'"{rejected.subject}": ' if rejected.reason in _OF_REQUESTS else ""
+    why = f"engine {rejections.engine} no longer fits {place}: {subject}{rejected.detail}"
+    return Leaving(replica, Cause.MISFIT, why)
 
 
 def _regrown(state: CycleState, replica: Replica, cluster: Cluster, pins: Pins) -> Kept | Leaving:
@@ -183,8 +186,9 @@ def _regrown(state: CycleState, replica: Replica, cluster: Cluster, pins: Pins) 
     placed = state.placer.place(cluster, state.ledger.list_capacities(cluster, without=replica.engines), pins)
     if isinstance(placed, PoolRejections):
         return _misfit(replica, placed, cluster)
-    if rejected := state.quotas.check_all(cluster, placed, replica.engines):
-        return Leaving(replica, Cause.MISFIT, f"the edit needs more devices: {rejected.detail}")
+    rejected = state.quotas.check(cluster, placed, replica.engines)
+    if why := state.quotas.problem or (rejected and rejected.detail):
+        return Leaving(replica, Cause.MISFIT, f"the edit needs more devices: {why}")
     return Kept(replica, placed)
 
 
@@ -195,13 +199,6 @@ def find_pins(replica: Replica) -> Pins:
         for engine in replica.engines
         if engine.members
     }
-
-
-def _why(rejections: PoolRejections, cluster: Cluster) -> str:
-    pool, rejected = rejections.pools[0]
-    place = f'pool {pool} of InferenceCluster "{cluster.name}"'
-    subject = f'"{rejected.subject}": ' if rejected.reason in _OF_REQUESTS else ""
-    return f"engine {rejections.engine} no longer fits {place}: {subject}{rejected.detail}"
 
 
 def give_way(

@@ -12,8 +12,9 @@ import msgspec
 
 from modelplane.api.fields.cluster.devices import Claim
 from modelplane.api.rejected import Rejected
-from modelplane.cel import Match, NoMatch, Quantity
-from modelplane.scheduler.capacity.demand import Demand
+from modelplane.api.values.quantity import Quantity
+from modelplane.cel import Match, NoMatch
+from modelplane.scheduler.capacity import PodDemand
 from modelplane.scheduler.placement.selection import Selection
 from modelplane.scheduler.search.backtracking import Backtracking, number_items
 from modelplane.scheduler.search.search_budget import SearchBudget
@@ -28,7 +29,7 @@ class Served(msgspec.Struct, frozen=True):
     """The member's requests can be served. `claims` are those that go through DRA; they make the `demand`."""
 
     claims: tuple[ResolvedRequest, ...]
-    demand: Demand
+    demand: PodDemand
 
 
 def serve_requests(
@@ -47,7 +48,7 @@ def serve_requests(
     counts = [request.count for request in requests]
     chosen = _choose(counts, entries, options, budget)
     if isinstance(chosen, str):
-        return Rejected(Reason.DEVICES_COMPETE, _names(requests), chosen)
+        return Rejected(Reason.DEVICES_COMPETE, ", ".join(request.name for request in requests), chosen)
     claimed = [
         (request, entry, matches)
         for request, entry, matches in zip(requests, chosen, matching, strict=True)
@@ -82,7 +83,7 @@ def _choose(
 
 def measure_demand(
     claims: Sequence[ResolvedRequest], entries: Sequence[Device], selection: Selection, budget: SearchBudget
-) -> Demand:
+) -> PodDemand:
     """Return the devices that a pod with these claims takes from a node with these devices.
 
     If the devices cannot serve the claims any more, the pod may hold any device of the same class.
@@ -120,7 +121,7 @@ def _of_class(entries: Sequence[Device], candidates: Iterable[int], device_class
     ]
 
 
-def _demand(entries: Sequence[Device], claimed: Iterable[tuple[int, int, Sequence[int]]]) -> Demand:
+def _demand(entries: Sequence[Device], claimed: Iterable[tuple[int, int, Sequence[int]]]) -> PodDemand:
     """Return the demand of claims: each a count, the entry chosen (-1 for none), and those it may use."""
     need, may, exact = [0] * len(entries), [0] * len(entries), [True] * len(entries)
     for count, chosen, options in claimed:
@@ -129,7 +130,7 @@ def _demand(entries: Sequence[Device], claimed: Iterable[tuple[int, int, Sequenc
         for entry in options:
             may[entry] = min(may[entry] + count, entries[entry].count)
             exact[entry] &= len(options) == 1 and chosen >= 0
-    return Demand(tuple(need), tuple(may), tuple(exact))
+    return PodDemand(tuple(need), tuple(may), tuple(exact))
 
 
 _Left: TypeAlias = tuple[tuple[int, ...], bool]
@@ -228,11 +229,7 @@ def _unserved(
     telling = [refusal for refusal in refusals if not refusal.failed] or refusals
     closest = max(telling, key=_closeness)
     return NoDevice(
-        Reason.NO_MATCHING_DEVICE,
-        request.name,
-        closest.reason,
-        reads=reads,
-        selectors=request.selectors,
+        Reason.NO_MATCHING_DEVICE, request.name, closest.reason, reads=reads, selectors=request.selectors
     )
 
 
@@ -240,7 +237,3 @@ def _closeness(refusal: NoMatch) -> tuple[int, tuple[Quantity, ...]]:
     """Order refusals by how far the selector came on the device, then by the amounts that it offers."""
     amounts = ((read.name, read.quantity) for read in refusal.reads if read.quantity is not None)
     return len(refusal.reads), tuple(amount for _, amount in sorted(amounts, key=lambda amount: amount[0]))
-
-
-def _names(requests: Iterable[DeviceRequest]) -> str:
-    return ", ".join(request.name for request in requests)

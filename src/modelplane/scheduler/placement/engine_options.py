@@ -12,10 +12,10 @@ from typing import Final, TypeAlias
 import msgspec
 
 from modelplane.api.rejected import Rejected
-from modelplane.scheduler.capacity.demand import Group, Load
+from modelplane.scheduler import verdict
+from modelplane.scheduler.capacity import Group, Load
 from modelplane.scheduler.filters.cordon import refuse_pool
 from modelplane.scheduler.filters.device_requests import Served, serve_requests
-from modelplane.scheduler.placement import amounts
 from modelplane.scheduler.placement.market import Market
 from modelplane.scheduler.placement.selection import Selection
 from modelplane.scheduler.placement.spot import check_market
@@ -58,7 +58,10 @@ class OptionFinder:
         self._deployment = deployment
         self._market = market
         self._engines = deployment.engines
-        self._largest = max((_gang_size(engine) for engine in deployment.engines), default=0)
+        self._largest = max(
+            (sum(member.pods for member in engine.members) for engine in deployment.engines if engine.gang),
+            default=0,
+        )
         self._selection = selection
         self._budget = budget
         self._served: dict[tuple[Member, int], Served | Rejected] = {}
@@ -138,10 +141,6 @@ class OptionFinder:
         return next(filter(None, refusals), None)
 
 
-def _gang_size(engine: Engine) -> int:
-    return sum(member.pods for member in engine.members) if engine.gang else 0
-
-
 def _choices(engine: Engine, pools: Sequence[Pool]) -> Iterator[tuple[int, ...]]:
     """Yield the pools that the members may have: all in one, then in several that one fabric joins."""
     members = len(engine.members)
@@ -154,10 +153,7 @@ def _choices(engine: Engine, pools: Sequence[Pool]) -> Iterator[tuple[int, ...]]
 
 
 def _option(
-    engine: Engine,
-    chosen: tuple[int, ...],
-    served: Sequence[Served | Rejected],
-    claimable: Sequence[bool],
+    engine: Engine, chosen: tuple[int, ...], served: Sequence[Served | Rejected], claimable: Sequence[bool]
 ) -> Option | Rejected:
     claims = []
     pods: dict[int, list[tuple[Member, Served]]] = {}
@@ -192,7 +188,7 @@ def _crowded(engine: Engine, pools: Sequence[Pool], option: Option) -> Rejected 
             return Rejected(
                 Reason.TOO_FEW_NODES,
                 engine.name,
-                f"pool {name} has {amounts.format_nodes(have)}, and one gang is on {needed}",
-                remedy=f"make pool {name} {amounts.format_nodes(needed)} large",
+                f"pool {name} has {verdict.format_nodes(have)}, and one gang is on {needed}",
+                remedy=f"make pool {name} {verdict.format_nodes(needed)} large",
             )
     return None

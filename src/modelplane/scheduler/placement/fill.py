@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from modelplane.api import money
 from modelplane.api.rejected import Rejected
-from modelplane.scheduler.capacity.indices import Indices
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.placement.cluster_queue import ClusterQueue
 from modelplane.scheduler.placement.cost import Cost
@@ -21,8 +20,38 @@ from modelplane.scheduler.placement.pool_rejections import Excluded
 from modelplane.scheduler.placement.spot import find_spot_pools, plan_steps
 from modelplane.scheduler.search import rearrangement
 from modelplane.scheduler.search.rearrangement import Place
-from modelplane.scheduler.types import PlacedEngine
+from modelplane.scheduler.types import PlacedEngine, Replica
 from modelplane.scheduler.verdict import Reason
+
+
+class Indices:
+    """The indices of a deployment's replicas that are taken so far, by cluster.
+
+    An index is used once per cluster, also while its replica is being removed, because names are derived from
+    it.
+    """
+
+    def __init__(self, replicas: Iterable[Replica]) -> None:
+        self._taken: dict[str, set[int]] = {}
+        self._held: set[tuple[str, int]] = set()
+        for replica in replicas:
+            self._taken.setdefault(replica.cluster, set()).add(replica.index)
+
+    def keep(self, replica: Replica) -> int:
+        """Return the replica's own index, or a new one if another replica has it already."""
+        place = (replica.cluster, replica.index)
+        if place in self._held:
+            return self.take(replica.cluster)
+        self._held.add(place)
+        return replica.index
+
+    def take(self, cluster: str) -> int:
+        """Return the lowest number that is free on a cluster, and take it."""
+        taken = self._taken.setdefault(cluster, set())
+        index = next(number for number in range(len(taken) + 1) if number not in taken)
+        taken.add(index)
+        return index
+
 
 Occupied: TypeAlias = tuple[str, tuple[PlacedEngine, ...]]
 """The cluster of a replica, and its engines there."""
@@ -45,10 +74,6 @@ class Spending:
     def left(self) -> int | None:
         """Amount that may be spent; None without a limit."""
         return None if self._most is None else self._most - self.spent
-
-    def add(self, cost: Cost) -> None:
-        """Count a new replica."""
-        self.spent += cost.price
 
     def check(self, cost: Cost) -> Rejected | None:
         """Return why a replica may not be added; None if it may."""
@@ -127,7 +152,9 @@ def _step(
             places = better
             spending.spent = before + sum(offer.cost.price for _, offer in places)
             # What only the cost or a quota refuses, the clusters themselves do not.
-            excluded = (_list_excluded(state) or excluded) if len(places) < count else ()
+            offers = ((cluster, state.find_offer(cluster)) for cluster in state.clusters.values())
+            refused = ((cluster, offer) for cluster, offer in offers if not isinstance(offer, Offer))
+            excluded = (tuple(refused) or excluded) if len(places) < count else ()
     return places, excluded
 
 
@@ -144,7 +171,7 @@ def _one_by_one(
         if rejected := spending.check(offer.cost) or state.quotas.check(cluster, offer.engines):
             queue.exclude(rejected)
             continue
-        spending.add(offer.cost)
+        spending.spent += offer.cost.price
         _charge(state, [best])
         places.append(best)
         queue.take()
@@ -173,8 +200,3 @@ def _refund(state: CycleState, places: Sequence[Place]) -> None:
     for cluster, offer in places:
         state.quotas.charge(cluster, offer.engines, -1)
         state.ledger.refund(cluster.name, offer.engines)
-
-
-def _list_excluded(state: CycleState) -> tuple[Excluded, ...]:
-    offers = ((cluster, state.find_offer(cluster)) for cluster in state.clusters.values())
-    return tuple((cluster, offer) for cluster, offer in offers if not isinstance(offer, Offer))

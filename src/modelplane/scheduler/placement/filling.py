@@ -4,12 +4,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from modelplane.scheduler.capacity.indices import Indices
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.diagnose import find_block
 from modelplane.scheduler.diagnosis import Block
 from modelplane.scheduler.existing.retention import Kept
-from modelplane.scheduler.placement.fill import Filled, New, fill
+from modelplane.scheduler.placement.fill import Filled, Indices, New, fill
 from modelplane.scheduler.types import Demand
 
 

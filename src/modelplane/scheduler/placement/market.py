@@ -4,7 +4,7 @@ from enum import StrEnum
 
 import msgspec
 
-from modelplane.api.fields.deployment.spot_settings import SpotFallback
+from modelplane.api.fields.deployment.placement_settings import SpotFallback
 
 
 class Market(StrEnum):

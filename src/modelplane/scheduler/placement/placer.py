@@ -14,17 +14,16 @@ from typing import Final, NamedTuple, TypeAlias
 import msgspec
 
 from modelplane.api.fields.deployment.placement_settings import PlacementPolicy
-from modelplane.scheduler.capacity.capacity import FreeCapacity
-from modelplane.scheduler.capacity.capacity_ledger import Ledger
+from modelplane.scheduler.capacity import FreeCapacity
+from modelplane.scheduler.capacity_ledger import Ledger
 from modelplane.scheduler.placement import pool_rejections
 from modelplane.scheduler.placement.cost import Cost, measure_cost, rank_choice, sum_costs
 from modelplane.scheduler.placement.engine_options import EngineOptions, Option, OptionFinder
 from modelplane.scheduler.placement.market import Market
 from modelplane.scheduler.placement.pool_rejections import PoolRejections
 from modelplane.scheduler.placement.selection import Selection
-from modelplane.scheduler.search.best_fit import Amounts, find_best_fit
 from modelplane.scheduler.search.engine_search import EngineSearch
-from modelplane.scheduler.search.first_fit import find_first_fit
+from modelplane.scheduler.search.fit import Amounts, find_best_fit, find_first_fit
 from modelplane.scheduler.search.identity_map import IdentityMap
 from modelplane.scheduler.search.search_budget import SearchBudget
 from modelplane.scheduler.types import Cluster, Deployment, Engine, PlacedEngine, PlacedMember, Pool
@@ -116,7 +115,7 @@ class Placer:
         if isinstance(options, PoolRejections):
             return options
         chosen = self._choose(options, cluster, ledger.list_capacities(cluster), None)
-        return chosen if isinstance(chosen, PoolRejections) else self._offer(cluster, chosen)
+        return chosen if isinstance(chosen, PoolRejections) else self.build_offer(cluster, chosen)
 
     def list_ways(self, cluster: Cluster) -> tuple[Way, ...]:
         """Return the choices of options that nothing pins, the cheapest first; none if there are too many.
@@ -132,10 +131,6 @@ class Placer:
             for choice, amounts in zip(product(*options), product(*kind.amounts), strict=True)
         )
         return tuple(sorted(ways, key=lambda way: way.amounts))
-
-    def build_offer(self, cluster: Cluster, way: Way) -> Offer:
-        """Return the place of a replica that is placed in one of the ways."""
-        return self._offer(cluster, way.options)
 
     def resolve(self, cluster: Cluster, pins: Pins) -> tuple[PlacedEngine, ...] | PoolRejections:
         """Place every engine in its pinned pools, regardless of capacity."""
@@ -156,7 +151,8 @@ class Placer:
             return chosen
         return find_best_fit(options, self._kind(cluster).amounts, capacities, self._budget) or chosen
 
-    def _offer(self, cluster: Cluster, chosen: Sequence[Option]) -> Offer:
+    def build_offer(self, cluster: Cluster, chosen: Sequence[Option]) -> Offer:
+        """Return the place of a replica with the chosen option of each engine."""
         costs = self._kind(cluster).costs
         return Offer(self._placed(cluster, chosen), sum_costs(costs[id(option)] for option in chosen))
 
@@ -212,9 +208,6 @@ class Placer:
             options.append(obeying)
         return options
 
-    def _found(self, cluster: Cluster, pins: Pins | None) -> tuple[EngineOptions, ...]:
-        return self._kind(cluster).found if pins is None else self._finder.find_for_existing(cluster.pools)
-
     def _search(
         self,
         options: Sequence[Sequence[Option]],
@@ -229,10 +222,11 @@ class Placer:
         possible = search.find_possible()
         for at, fitting in enumerate(possible):
             if not fitting:
-                engine, refused = self._engines[at], self._found(cluster, pins)[at].refused
+                engine, finder = self._engines[at], self._finder
+                every = self._kind(cluster).found if pins is None else finder.find_for_existing(cluster.pools)
                 pin = (pins or {}).get(engine.name)
                 return pool_rejections.explain_no_capacity(
-                    engine, cluster, refused, options[at], capacities, pin
+                    engine, cluster, every[at].refused, options[at], capacities, pin
                 )
         chosen = search.run()
         if chosen is None:

@@ -6,9 +6,8 @@ from typing import TypeAlias
 import msgspec
 
 from modelplane.api.rejected import Rejected
-from modelplane.scheduler.capacity.capacity import FreeCapacity, NodeCapacity
-from modelplane.scheduler.capacity.demand import Load
-from modelplane.scheduler.placement import amounts
+from modelplane.scheduler import verdict
+from modelplane.scheduler.capacity import FreeCapacity, Load, NodeCapacity
 from modelplane.scheduler.placement.engine_options import Option
 from modelplane.scheduler.types import Cluster, Engine, Pool
 from modelplane.scheduler.verdict import Reason
@@ -90,8 +89,8 @@ def explain_competition(
 
 def _needed(capacity: FreeCapacity, pods: int) -> str:
     if isinstance(capacity, NodeCapacity):
-        return f"{amounts.format_nodes(pods)} needed, {capacity.free} free"
-    return f"{pods} pods to be placed, {amounts.format_nodes(capacity.nodes)}"
+        return f"{verdict.format_nodes(pods)} needed, {capacity.free} free"
+    return f"{pods} pods to be placed, {verdict.format_nodes(capacity.nodes)}"
 
 
 def _full(pool: Pool, capacity: FreeCapacity, load: Load) -> Rejected:
@@ -99,13 +98,14 @@ def _full(pool: Pool, capacity: FreeCapacity, load: Load) -> Rejected:
         free = max(capacity.free, 0)
         usable = f" {capacity.nodes} usable nodes" if pool.usable else f" {capacity.nodes} nodes"
         detail = f"pool {pool.name} has {free} of{usable} free, {load.nodes} needed{_observed(pool)}"
-        remedy = f"add {amounts.format_nodes(capacity.count_missing(load))} to pool {pool.name}"
+        remedy = f"add {verdict.format_nodes(capacity.count_missing(load))} to pool {pool.name}"
         return Rejected(Reason.NO_FREE_NODES, detail=detail, remedy=remedy)
     parts, scarce = [], False
     for entry, device in enumerate(pool.devices):
         needed = sum(demand.need[entry] * pods for demand, pods in load.group.pods) * load.copies
         if needed:
-            total, free = capacity.count_usable(entry), max(capacity.count_free(entry), 0)
+            total = capacity.count_usable(entry)
+            free = max(total - capacity.count_taken(entry), 0)
             scarce = scarce or free < needed
             usable = "usable " if pool.usable else ""
             parts.append(f"{free} of {total} {usable}{device.name} free, {needed} needed")
@@ -114,7 +114,7 @@ def _full(pool: Pool, capacity: FreeCapacity, load: Load) -> Rejected:
         detail += ", which might not be on one node when Kubernetes has chosen"
     detail += _observed(pool)
     missing = capacity.count_missing(load)
-    remedy = f"add {amounts.format_nodes(missing)} to pool {pool.name}" if missing else ""
+    remedy = f"add {verdict.format_nodes(missing)} to pool {pool.name}" if missing else ""
     return Rejected(Reason.NO_FREE_DEVICES, detail=detail, remedy=remedy)
 
 

@@ -90,9 +90,4 @@ def collect_traits(device: Device) -> tuple[object, ...]:
     attributes = device.attributes
     # True equals 1 in Python, not in CEL: the types are part of the value. So is the order of the keys,
     # which is quicker to build; at worst one device is looked at twice.
-    return (
-        device.driver,
-        *attributes.items(),
-        *map(type, attributes.values()),
-        *device.capacity.items(),
-    )
+    return (device.driver, *attributes.items(), *map(type, attributes.values()), *device.capacity.items())

@@ -2,22 +2,76 @@
 
 Each condition is evaluated alone on every refused device. This distinguishes a condition that no device can
 meet from one that these devices do not meet, and both from conditions that exclude each other.
+
+A device meets a selector if and only if it meets every condition, so a condition that it does not meet
+explains the refusal.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+import re
+from collections.abc import Collection, Iterable
 from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
 from modelplane.api.rejected import Rejected
-from modelplane.cel import NoMatch
-from modelplane.cel.operands import conditions, reads
+from modelplane.cel import NoMatch, source
 from modelplane.scheduler.placement.pool_rejections import Excluded, PoolRejections
 from modelplane.scheduler.placement.selection import Selection
 from modelplane.scheduler.search.identity_map import IdentityMap
 from modelplane.scheduler.types import Cluster, Device, DeviceRequest, Pool
 from modelplane.scheduler.verdict import NoDevice
+
+_MOST: Final = 16
+_SIGNS: Final = re.compile(r"&&|\|\||[()\[\]{}]|(?<![.\[])\?")
+_DEVICE: Final = re.compile(r"\bdevice\b")
+_PATH: Final = re.compile(r"""device(\s*\.\s*\w+(\s*\[[^\]]*\](\s*(\.\s*\??\s*\w+|\[[^\]]*\]))?)?)?""")
+
+
+def conditions(expression: str) -> tuple[str, ...]:
+    """Return the conditions of a selector that compiles; the selector itself if it joins none."""
+    pieces = _split(expression)
+    return pieces if len(pieces) <= _MOST else (expression.strip(),)
+
+
+def _split(expression: str) -> tuple[str, ...]:
+    shown = source.blank(expression)
+    depth, start, pieces = 0, 0, []
+    for sign in _SIGNS.finditer(shown):
+        if sign[0] in "([{":
+            depth += 1
+        elif sign[0] in ")]}":
+            depth -= 1
+        elif depth == 0 and sign[0] == "&&":
+            pieces.append(expression[start : sign.start()])
+            start = sign.end()
+        elif depth == 0:
+            # What || and ? : join is one condition, whatever && is within.
+            return (expression.strip(),)
+    if not pieces:
+        return _unwrapped(expression.strip())
+    return tuple(text for piece in (*pieces, expression[start:]) for text in _split(piece.strip()))
+
+
+def _unwrapped(expression: str) -> tuple[str, ...]:
+    """Return the conditions of an expression, which may be in parentheses."""
+    if not (expression.startswith("(") and expression.endswith(")")):
+        return (expression,)
+    depth = 0
+    for sign in re.finditer(r"[()]", source.blank(expression)):
+        depth += 1 if sign[0] == "(" else -1
+        if depth == 0 and sign.end() < len(expression):
+            return (expression,)
+    inner = _split(expression[1:-1].strip())
+    return inner if len(inner) > 1 else (expression,)
+
+
+def reads(condition: str) -> frozenset[str]:
+    """Return the parts of a device that a condition reads, such as ``device.driver``, as written there."""
+    places = (found.start() for found in _DEVICE.finditer(source.blank(condition)))
+    paths = (found for place in places if (found := _PATH.match(condition, place)))
+    return frozenset("".join(found[0].split()) for found in paths)
+
 
 _LONGEST: Final = 120
 
@@ -109,16 +163,9 @@ def _unmet(selectors: tuple[str, ...], devices: Collection[Device], selection: S
     ]
     if impossible := next((condition for condition in failing if not reads(condition)), ""):
         return Unmet(impossible, impossible=True)
-    failed = any(_fails(selectors, device, selection) for device in devices)
+    refusals = (selection.find_refusal(DeviceRequest("", 1, selectors), device) for device in devices)
+    failed = any(isinstance(refusal, NoMatch) and refusal.failed for refusal in refusals)
     if not failing:
         return Unmet(failed=failed)
-    return Unmet(failing[0], opposed=_opposed(failing[0], asked), failed=failed)
-
-
-def _fails(selectors: tuple[str, ...], device: Device, selection: Selection) -> bool:
-    refusal = selection.find_refusal(DeviceRequest("", 1, selectors), device)
-    return isinstance(refusal, NoMatch) and refusal.failed
-
-
-def _opposed(condition: str, asked: Sequence[str]) -> bool:
-    return sum(bool(reads(other) & reads(condition)) for other in asked) > 1
+    opposed = sum(bool(reads(other) & reads(failing[0])) for other in asked) > 1
+    return Unmet(failing[0], opposed=opposed, failed=failed)

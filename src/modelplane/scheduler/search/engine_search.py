@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Iterator, Sequence
 
-from modelplane.scheduler.capacity.capacity import FreeCapacity, NodeCapacity, estimate_steps
+from modelplane.scheduler.capacity import FreeCapacity, NodeCapacity, estimate_steps
 from modelplane.scheduler.placement.engine_options import Option
 from modelplane.scheduler.search.backtracking import Backtracking, number_items
 from modelplane.scheduler.search.search_budget import SearchBudget
@@ -83,7 +83,8 @@ class EngineSearch(Backtracking[tuple[int, ...], Option]):
         return tuple(sorted(zip(self._kinds, state, strict=True)))
 
     def _promising(self, to_come: Sequence[int], state: tuple[int, ...]) -> bool:
-        free = sum(_free_nodes(self._capacities[number]) for number in state)
+        capacities = (self._capacities[number] for number in state)
+        free = sum(max(left.free, 0) for left in capacities if isinstance(left, NodeCapacity))
         if free < sum(self._nodes[engine] for engine in to_come):
             return False
         return all(any(self._after(state, loads) for loads in self._wanted[engine]) for engine in to_come)
@@ -112,7 +113,3 @@ class EngineSearch(Backtracking[tuple[int, ...], Option]):
         if number == len(self._capacities):
             self._capacities.append(capacity)
         return number
-
-
-def _free_nodes(capacity: FreeCapacity) -> int:
-    return max(capacity.free, 0) if isinstance(capacity, NodeCapacity) else 0

@@ -12,12 +12,11 @@ from typing import Final, TypeAlias
 import msgspec
 
 from modelplane.api.fields.deployment.placement_settings import PlacementPolicy
-from modelplane.scheduler.capacity.capacity import FreeCapacity, estimate_steps
+from modelplane.scheduler.capacity import FreeCapacity, estimate_steps
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.filters import admit
 from modelplane.scheduler.placement.placer import Offer, Way
-from modelplane.scheduler.search.best_fit import Amounts
-from modelplane.scheduler.search.first_fit import take_options
+from modelplane.scheduler.search.fit import Amounts, take_options
 from modelplane.scheduler.search.search_budget import SearchBudget
 from modelplane.scheduler.types import Cluster
 
@@ -50,7 +49,7 @@ def find_rearrangement(
     clusters |= {other.name: other for other in others if not admit(state.deployment, other)}
     searches = [_search(state, cluster, placed) for cluster in clusters.values()]
     sums = _least(searches, wanted)
-    before = _added(*(_priced(offer) for _, offer in placed))
+    before = _added(*((offer.cost.unpriced, offer.cost.price) for _, offer in placed))
     for count in range(wanted, len(placed) - 1, -1):
         cost, numbers = sums.get(count, ((), ()))
         if not numbers or (most is not None and (cost[0] or cost[1] > most)):
@@ -58,15 +57,11 @@ def find_rearrangement(
         if count == len(placed) and cost[:2] >= before:
             return None
         return [
-            (search.cluster, state.placer.build_offer(search.cluster, way))
+            (search.cluster, state.placer.build_offer(search.cluster, way.options))
             for search, number in zip(searches, numbers, strict=True)
             for way in search.find_cheapest(number) or ()
         ]
     return None
-
-
-def _priced(offer: Offer) -> Amounts:
-    return offer.cost.unpriced, offer.cost.price
 
 
 def _search(state: CycleState, cluster: Cluster, placed: Sequence[Place]) -> "_Search":

@@ -6,9 +6,9 @@ from modelplane.api.fields.pods.containers import Container
 from modelplane.api.fields.pods.engines import Connector, Phase
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.schema.decode import decode_as
-from modelplane.compose.replica.backends.connectors import CONNECTORS, arguments, refusal
-from modelplane.offline.lint.engines import flag_check
-from modelplane.offline.lint.engines.engine_commands import parse_commands
+from modelplane.compose.replica.backends.prefill_decode import CONNECTORS, arguments, refusal
+from modelplane.offline.lint import engine_advice
+from modelplane.offline.lint.engine_commands import parse_commands
 from support.replicas import engine, manifest, member
 
 IMAGES = {Connector.SGLANG: "lmsysorg/sglang:v0.5.12.post1"}
@@ -41,7 +41,7 @@ def test_the_parser_of_the_engine_accepts_what_is_added(connector, phase):
     )
     (command,) = parse_commands(container)
     assert [release.version for release in command.releases] == [command.version]
-    assert list(flag_check.check(command)) == []
+    assert list(engine_advice.check_flags(command)) == []
     assert [each.written for each in command.given[0]] == [each.partition("=")[0] for each in container.args]
 
 

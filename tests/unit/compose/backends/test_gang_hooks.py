@@ -15,7 +15,7 @@ import pytest
 
 from modelplane.api.fields.pods.containers import Container
 from modelplane.compose.composition import Desired
-from modelplane.compose.replica.backends import gang_hooks
+from modelplane.compose.replica.backends import draining
 from support.replicas import composed, engine, gang, member, replica
 
 HEADER = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
@@ -63,10 +63,12 @@ class Worker:
         The hook is a worker's, or that of a leader that serves on a port.
         """
         hook = (
-            gang_hooks.leader(self._container, serves, 60) if serves else gang_hooks.worker(self._container)
+            draining.leader_hook(self._container, serves, 60)
+            if serves
+            else draining.worker_hook(self._container)
         )
         text = hook[-1]
-        text = text.replace("/proc/net", net or str(self._net)).replace(str(gang_hooks.WAIT_S), str(wait_s))
+        text = text.replace("/proc/net", net or str(self._net)).replace(str(draining.WAIT_S), str(wait_s))
         shell = [self._program, "sh"] if self._program == "busybox" else [self._program]
         path = f"{self._bin}:{os.environ['PATH']}"
         began = time.monotonic()
@@ -172,8 +174,8 @@ def test_a_worker_stops_within_seconds_of_its_leader(worker: Worker) -> None:
     ],
 )
 def test_the_hook_is_run_by_what_the_image_has(command: tuple[str, ...], program: str) -> None:
-    hook = gang_hooks.worker(Container(name="engine", image="team/server:v3", command=command))
-    text = gang_hooks.WORKER_PYTHON if "python" in program else gang_hooks.WORKER_SHELL
+    hook = draining.worker_hook(Container(name="engine", image="team/server:v3", command=command))
+    text = draining.WORKER_PYTHON if "python" in program else draining.WORKER_SHELL
     assert hook == [program, "-c", text]
 
 
@@ -224,6 +226,6 @@ def test_workers_of_a_gang_have_the_hook_and_leaders_a_pause(backend: str) -> No
         template = manifests[backend]["spec"]["leaderWorkerTemplate"]
         leader, worker = template["leaderTemplate"]["spec"], template["workerTemplate"]["spec"]
     hook = worker["containers"][0]["lifecycle"]["preStop"]
-    assert hook == {"exec": {"command": ["sh", "-c", gang_hooks.WORKER_SHELL]}}
+    assert hook == {"exec": {"command": ["sh", "-c", draining.WORKER_SHELL]}}
     assert leader["containers"][0]["lifecycle"]["preStop"] != hook
-    assert "{{" not in gang_hooks.WORKER_SHELL + gang_hooks.WORKER_PYTHON, "KServe expands templates"
+    assert "{{" not in draining.WORKER_SHELL + draining.WORKER_PYTHON, "KServe expands templates"

@@ -10,14 +10,13 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.api.schema.decode import convert
 from modelplane.compose.composition import Desired
 from modelplane.compose.readiness import is_behind, is_ready
-from modelplane.compose.replica.backends import kserve_limits
-from modelplane.compose.replica.backends.kserve import service_name
+from modelplane.compose.replica.backends import kserve_pods
+from modelplane.compose.replica.backends.kserve import Parallelism, parallelism, service_name
 from modelplane.compose.replica.backends.kserve_pods import entrypoint
-from modelplane.compose.replica.backends.parallelism import Parallelism, parallelism
-from modelplane.compose.replica.backends.superseded import superseded
 from modelplane.compose.replica.backends.table import marks_of, reject_other_backend, workload_key
 from modelplane.compose.replica.backends.workload import Form, Marks, Workload
 from modelplane.compose.replica.pod_problems import unmade
+from modelplane.compose.replica.superseded import superseded
 from modelplane.compose.workload_kinds import LLM_INFERENCE_SERVICE
 from support.kserve_status import kserve_status, missing_preset
 from support.rejections import message_of
@@ -114,7 +113,7 @@ GANG = ("--model=m", "--tensor-parallel-size=8", "--pipeline-parallel-size=2")
     ],
 )
 def test_what_cannot_be_expressed_is_refused(engines: list[dict[str, Any]], why: str) -> None:
-    refused = kserve_limits.rejected(_replica(*engines))
+    refused = kserve_pods.rejected(_replica(*engines))
     assert why in refused.message if refused and why else (refused is None and not why)
 
 
@@ -198,7 +197,7 @@ def test_a_pipeline_that_an_earlier_version_wrote(conditions: list[Any], divided
     owner = _replica(_with(gang("a"), _container(*GANG)))
     with pytest.MonkeyPatch.context() as patched:
         earlier = partial(Workload, form=Form.V0_8)
-        patched.setattr("modelplane.compose.replica.backends.replica_plan.Workload", earlier)
+        patched.setattr("modelplane.compose.replica.backends.table.Workload", earlier)
         there = _composed_service(owner)
     assert there["spec"]["parallelism"] == {"tensor": 8, "pipeline": 2}
     there = {**there, "status": {"conditions": conditions}}

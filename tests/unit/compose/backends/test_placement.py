@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
+from modelplane.compose.replica.backends.engine_pods import node_rules
 from modelplane.compose.replica.backends.table import marks_of
 from modelplane.compose.replica.backends.workload import Workload
-from modelplane.compose.replica.pods.node_placement import node_rules
 from support.replicas import engine, member, replica
 
 GROUP = "leaderworkerset.sigs.k8s.io/group-key"

@@ -1,16 +1,15 @@
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from modelplane.api.rejected import Rejected
 from modelplane.compose.replica.backends.picker_workload import configuration
 from modelplane.compose.replica.backends.prefill_decode import engine_port
+from support.goldens import GOLDENS
 from support.rejections import message_of
 from support.replicas import engine, gang, member, replica
 
-PREFILL_DECODE = Path(__file__).parents[3] / "golden" / "composition" / "model_replica" / "prefill-decode"
+CASE = "model_replica/prefill-decode"
 
 
 def _port(shape: dict[str, Any], phase: str | None) -> int | Rejected:
@@ -60,13 +59,13 @@ def test_the_sidecars_port_is_refused() -> None:
     ],
 )
 def test_what_the_router_removes_is_not_used(former: str, successor: str) -> None:
-    written = (PREFILL_DECODE / "expected.yaml").read_text()
+    written = str(GOLDENS.output(CASE))
     assert former not in written
     assert successor in written
 
 
 def test_images_of_the_router_are_of_one_version() -> None:
-    children = yaml.safe_load((PREFILL_DECODE / "expected.yaml").read_text())["children"]
+    children = GOLDENS.output(CASE)["children"]
     images = {each for each in str(children).split("'") if each.startswith("ghcr.io/llm-d/")}
     assert len(images) == 2
     assert len({each.rpartition(":")[2] for each in images}) == 1

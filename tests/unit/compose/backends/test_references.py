@@ -1,7 +1,7 @@
 from typing import Any
 
 from modelplane.compose.composition import Composition, Desired, Unknown
-from modelplane.compose.replica.pods.copied_references import Reference, references
+from modelplane.compose.replica.copied_references import Reference, references
 from support.replicas import blocked, composed, engine, member, replica
 
 

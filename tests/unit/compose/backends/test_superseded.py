@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from modelplane.compose.composition import Keep
-from modelplane.compose.replica.backends.superseded import superseded
+from modelplane.compose.replica.superseded import superseded
 
 DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment"}
 SPEC = {"containers": [], "resourceClaims": [{"name": "devices", "resourceClaimTemplateName": "old"}]}

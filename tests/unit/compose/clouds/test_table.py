@@ -10,7 +10,7 @@ from modelplane.api.clouds.cluster_origin import Source
 from modelplane.api.clouds.gke_cluster import GKECluster
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.clouds import flow
-from modelplane.compose.clouds.provider import Account, ManagedKind, Provider
+from modelplane.compose.clouds.kinds import Account, ManagedKind, Provider
 from modelplane.compose.clouds.recipe import Recipe
 from modelplane.compose.clouds.site import Parts, Site, Waiting
 from modelplane.compose.clouds.table import RECIPES
@@ -19,7 +19,7 @@ from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.workload_kinds import ROWS, Place
 from modelplane.compose.workload_readiness import Finished
 from modelplane.crossplane.package.package_contents import cloud_configuration
-from modelplane.install.permissions.identity_permissions import list_control_plane_rules
+from modelplane.install.identity_permissions import list_control_plane_rules
 
 PAGE = (Path(__file__).parents[4] / "docs" / "reference" / "clouds.md").read_text(encoding="utf-8")
 every_cloud = pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda recipe: recipe.source)
@@ -67,8 +67,8 @@ INVENTED = Recipe(
     Account("example.com"),
     (_network, _cluster),
     problems=lambda _site: (),
+    pool=lambda _pool, _recipe: {},
     secrets=lambda _site: (),
-    pool=lambda _pool, _provisioning: {},
 )
 
 

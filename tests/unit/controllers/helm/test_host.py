@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from modelplane.api.clouds.cluster_origin import KubeconfigSecret
-from modelplane.controllers.helm.host import Host
-from modelplane.controllers.helm.process import Program
+from modelplane.controllers.helm.helm_program import Host, Program
 
 KUBECONFIG = """
 current-context: c

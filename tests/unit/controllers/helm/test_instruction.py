@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from modelplane.api.rejected import Rejected
-from modelplane.controllers.helm.command import arguments
+from modelplane.controllers.helm.helm_program import arguments
+from modelplane.controllers.helm.helm_storage import Action, Step
 from modelplane.controllers.helm.instruction import Instruction, ReleaseId, instruction_of
-from modelplane.controllers.helm.steps import Action, Step
 
 CHART = {"name": "lws", "repository": "https://charts.example.com/stable", "version": "1.2.3"}
 

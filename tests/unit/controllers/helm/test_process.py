@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from modelplane.controllers.helm import process
-from modelplane.controllers.helm.process import HelmFailed, Program
+from modelplane.controllers.helm import helm_program
+from modelplane.controllers.helm.helm_program import HelmFailed, Program
 
 STAND_IN = """\
 import json, os, stat, sys, time
@@ -45,7 +45,8 @@ def helm(tmp_path: Path) -> Program:
 
 
 async def _run(helm: Program, *arguments: str, limit_s: float = 60) -> None:
-    await process.run(helm, arguments, {"users": ["secret"]}, {"password": "hunter2"}, limit_s=limit_s)
+    access, values = {"users": ["secret"]}, {"password": "hunter2"}
+    await helm_program.run_helm(helm, arguments, access, values, limit_s=limit_s)
 
 
 def _seen(tmp_path: Path) -> dict[str, Any]:
@@ -98,7 +99,7 @@ async def test_a_process_that_is_killed_is_a_failure(helm: Program, tmp_path: Pa
 
 
 async def test_a_process_ends_in_time(helm: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "_GRACE_S", 0.0)
+    monkeypatch.setattr(helm_program, "_GRACE_S", 0.0)
     with pytest.raises(HelmFailed, match="it did not end in 2 s and was stopped"):
         await _run(helm, "stay", limit_s=2)
     # On a busy machine it may not even have begun.
@@ -116,7 +117,7 @@ async def test_a_process_ends_with_what_waits_for_it(helm: Program, tmp_path: Pa
 
 async def test_a_process_does_not_outlive_a_controller_that_is_killed(helm: Program, tmp_path: Path) -> None:
     program = (
-        "import asyncio, sys; from modelplane.controllers.helm.process import Program, run; "
+        "import asyncio, sys; from modelplane.controllers.helm.helm_program import Program, run; "
         "asyncio.run(run(Program(tuple(sys.argv[1:])), ('stay',), {}, {}, limit_s=60))"
     )
     controller = await asyncio.create_subprocess_exec(sys.executable, "-c", program, *helm.line)

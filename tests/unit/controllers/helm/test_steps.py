@@ -9,11 +9,9 @@ import pytest
 
 from modelplane.api import labels
 from modelplane.controllers.helm import helm_storage
-from modelplane.controllers.helm.failures import Failures
-from modelplane.controllers.helm.helm_storage import Details, History
+from modelplane.controllers.helm.helm_storage import Action, Details, History, Step, next_step
 from modelplane.controllers.helm.instruction import ReleaseId
-from modelplane.controllers.helm.report import NOT_OURS, UNREADABLE, Unsynced, report
-from modelplane.controllers.helm.steps import Action, Step, next_step
+from modelplane.controllers.helm.release_status import NOT_OURS, UNREADABLE, Failures, Unsynced, report
 
 DEMO = ReleaseId("ns", "demo")
 

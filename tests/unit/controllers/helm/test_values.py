@@ -7,8 +7,13 @@ from typing import Any
 import pytest
 
 from modelplane.api.rejected import Rejected
-from modelplane.controllers.helm.instruction import Instruction, ValuesSource, instruction_of
-from modelplane.controllers.helm.release_values import merged, without_secrets
+from modelplane.controllers.helm.instruction import (
+    Instruction,
+    ValuesSource,
+    instruction_of,
+    merged,
+    without_secrets,
+)
 
 RELEASE = {
     "metadata": {"name": "r"},

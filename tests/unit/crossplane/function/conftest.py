@@ -4,9 +4,8 @@ from typing import Any
 import pytest
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
-from modelplane.crossplane.function.messages import RunFunctionRequest
 from modelplane.crossplane.function.runner import Runner
-from modelplane.crossplane.function.structs import to_object
+from modelplane.crossplane.function.structs import RunFunctionRequest, to_object
 
 Ask = Callable[..., fnv1.RunFunctionResponse]
 

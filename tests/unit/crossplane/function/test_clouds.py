@@ -1,24 +1,14 @@
 """Clusters of clouds under Crossplane: their connection, their definitions, and what protects them."""
 
 import base64
-import copy
-from pathlib import Path
 from typing import Any
 
-import yaml
 from google.protobuf.json_format import MessageToDict
 
 from modelplane.compose.clouds.flow import DEFINITION_KEY
+from support.goldens import GOLDENS
 from support.tokens import kubeconfig, token
 from unit.crossplane.function.conftest import Ask, children, conditions, fatal
-
-GOLDEN = Path(__file__).parents[3] / "golden" / "composition"
-
-
-def _case(name: str) -> dict[str, Any]:
-    loaded: dict[str, Any] = yaml.safe_load((GOLDEN / name / "input.yaml").read_text())
-    return copy.deepcopy(loaded)
-
 
 NO_USERS: dict[str, Any] = {"users-ModelReplica": [], "users-ServingStack": []}
 
@@ -38,7 +28,7 @@ def _listed(child: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_cluster_of_a_cloud_is_composed_before_there_is_a_connection(ask: Ask) -> None:
-    case = _case("inference_cluster/gke")
+    case = GOLDENS.input("inference_cluster/gke")
     answered = ask(case["owner"], _cluster(case))
     assert fatal(answered) == []
     assert list(children(answered)) == ["gke-cluster"]
@@ -50,7 +40,7 @@ def test_a_cluster_of_a_cloud_is_composed_before_there_is_a_connection(ask: Ask)
 
 
 def test_it_is_reached_by_the_secrets_that_its_cluster_lists_and_stays_so(ask: Ask) -> None:
-    case = _case("inference_cluster/gke")
+    case = GOLDENS.input("inference_cluster/gke")
     required = {**_cluster(case), "kubeconfig": []}
     made = children(ask(case["owner"], _cluster(case)))
     connected = children(ask(case["owner"], required, {"gke-cluster": _listed(made["gke-cluster"])}))
@@ -79,7 +69,7 @@ def test_it_is_reached_by_the_secrets_that_its_cluster_lists_and_stays_so(ask: A
 
 
 def test_a_token_that_its_provider_renews_is_not_said_to_expire(ask: Ask) -> None:
-    case = _case("inference_cluster/gke")
+    case = GOLDENS.input("inference_cluster/gke")
     made = children(ask(case["owner"], _cluster(case)))
     content = base64.b64encode(kubeconfig(token=token(iat=1, exp=2))).decode()
     secret = {"kind": "Secret", "metadata": {"name": "starter-kubeconfig"}, "data": {"kubeconfig": content}}
@@ -90,7 +80,7 @@ def test_a_token_that_its_provider_renews_is_not_said_to_expire(ask: Ask) -> Non
 
 
 def test_a_cluster_of_a_cloud_is_not_deleted_while_models_are_on_it(ask: Ask) -> None:
-    case = _case("gke_cluster/plain")
+    case = GOLDENS.input("gke_cluster/plain")
     replica = {
         "apiVersion": "modelplane.ai/v1alpha1",
         "kind": "ModelReplica",
@@ -109,7 +99,7 @@ def test_a_cluster_of_a_cloud_is_not_deleted_while_models_are_on_it(ask: Ask) ->
 
 
 def test_a_cluster_of_a_cloud_names_the_providers_that_are_not_installed(ask: Ask) -> None:
-    case = _case("eks_cluster/plain")
+    case = GOLDENS.input("eks_cluster/plain")
     required: dict[str, Any] = {**{key: [] for key in case["required"]}, **NO_USERS}
     answered = ask(case["owner"], required)
     assert (children(answered), fatal(answered)) == ({}, [])
@@ -120,7 +110,7 @@ def test_a_cluster_of_a_cloud_names_the_providers_that_are_not_installed(ask: As
 
 
 def test_a_definition_is_read_no_further_than_its_metadata(ask: Ask) -> None:
-    case = _case("gke_cluster/plain")
+    case = GOLDENS.input("gke_cluster/plain")
     deep: dict[str, Any] = {}
     for _ in range(150):
         deep = {"properties": deep}

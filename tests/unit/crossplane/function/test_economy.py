@@ -3,7 +3,7 @@
 from typing import Any
 
 from modelplane.crossplane.function import remote
-from modelplane.crossplane.function.economy import FINALIZER, PROVIDERS_FINALIZER, settled
+from modelplane.crossplane.function.applied_fields import FINALIZER, PROVIDERS_FINALIZER, settled
 
 REPLICA: dict[str, Any] = {
     "apiVersion": "modelplane.ai/v1alpha1",

@@ -7,7 +7,7 @@ from google.protobuf.json_format import MessageToDict
 
 from modelplane.compose.composition import Blocked, Requirement
 from modelplane.crossplane.function.answer import Answer, Child, Event, Statement
-from modelplane.crossplane.function.encoding import encode
+from modelplane.crossplane.function.runner import encode
 
 API = "modelplane.ai/v1alpha1"
 ENDPOINT: dict[str, Any] = {

@@ -11,8 +11,8 @@ import pytest
 from modelplane.api.inference_gateway import Backend, InferenceGateway
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import NoFacts, Request, Unknown
-from modelplane.compose.gateway.gateway_facts import GatewayFacts
-from modelplane.compose.gateway.gateway_keys import KEY
+from modelplane.compose.facts import GatewayFacts
+from modelplane.compose.gateway.fleet_gateway import KEYS_KEY
 from modelplane.compose.gateway.inference_gateway import CLUSTERS
 from modelplane.crossplane.function import fleet_gateway_requests
 from modelplane.gateway import configuration_state, tokens
@@ -128,8 +128,10 @@ def keys(
     request = msgspec.structs.replace(asked(backend), required={CLUSTERS.key: clusters}, now=NOW)
     if changed:
         fields = [{"manager": "crossplane", "time": f"{changed:%Y-%m-%dT%H:%M:%SZ}"}]
-        request = msgspec.structs.replace(request, observed={KEY: {"metadata": {"managedFields": fields}}})
-    given: dict[str, Any] = {KEY: found}
+        request = msgspec.structs.replace(
+            request, observed={KEYS_KEY: {"metadata": {"managedFields": fields}}}
+        )
+    given: dict[str, Any] = {KEYS_KEY: found}
     if reported:
         given[fleet_gateway_requests.STATE] = (
             configuration_state.build_manifest(reported, "modelplane-system"),

@@ -1,19 +1,11 @@
 """Gateways that Crossplane installs: how provider-helm reaches the control plane's cluster, and the order."""
 
-from pathlib import Path
 from typing import Any
 
-import yaml
-
+from support.goldens import GOLDENS
 from unit.crossplane.function.conftest import Ask, children
 
-CASES = Path(__file__).parents[3] / "golden" / "composition" / "inference_gateway"
 DEFINED = {"definition-gateway-api": [{"metadata": {"name": "httproutes.gateway.networking.k8s.io"}}]}
-
-
-def _case(name: str) -> dict[str, Any]:
-    case: dict[str, Any] = yaml.safe_load((CASES / name / "input.yaml").read_text())
-    return case
 
 
 def _usages(made: dict[str, Any]) -> set[tuple[str, str]]:
@@ -22,7 +14,12 @@ def _usages(made: dict[str, Any]) -> set[tuple[str, str]]:
 
 
 def test_charts_are_installed_by_the_identity_of_provider_helm(ask: Ask) -> None:
-    made = children(ask(_case("traefik-begins-with-what-it-needs")["owner"], {"definition-gateway-api": []}))
+    made = children(
+        ask(
+            GOLDENS.input("inference_gateway/traefik-begins-with-what-it-needs")["owner"],
+            {"definition-gateway-api": []},
+        )
+    )
     assert made["crossplane-helm-provider-config"] == {
         "apiVersion": "helm.m.crossplane.io/v1beta1",
         "kind": "ClusterProviderConfig",
@@ -37,7 +34,7 @@ def test_charts_are_installed_by_the_identity_of_provider_helm(ask: Ask) -> None
 
 
 def test_traefik_goes_after_its_gateway_and_metallb_after_traefik(ask: Ask) -> None:
-    case = _case("traefik-and-metallb")
+    case = GOLDENS.input("inference_gateway/traefik-and-metallb")
     required = {**DEFINED, "front-door": case["required"]["front-door"]}
     made = children(ask(case["owner"], required, case["observed"]))
     assert _usages(made) == {("traefik", "modelplane"), ("metallb", "traefik")}
@@ -46,7 +43,7 @@ def test_traefik_goes_after_its_gateway_and_metallb_after_traefik(ask: Ask) -> N
 
 
 def test_a_load_balancer_that_is_not_wanted_any_more_is_not_held(ask: Ask) -> None:
-    case = _case("traefik-and-metallb")
+    case = GOLDENS.input("inference_gateway/traefik-and-metallb")
     del case["owner"]["spec"]["traefik"]["loadBalancer"]
     required = {**DEFINED, "front-door": case["required"]["front-door"]}
     made = children(ask(case["owner"], required, case["observed"]))
@@ -55,5 +52,5 @@ def test_a_load_balancer_that_is_not_wanted_any_more_is_not_held(ask: Ask) -> No
 
 
 def test_an_envoy_needs_no_charts(ask: Ask) -> None:
-    owner = _case("envoy")["owner"]
+    owner = GOLDENS.input("inference_gateway/envoy")["owner"]
     assert children(ask(owner, {"definition-gateway-api": []})) == {}

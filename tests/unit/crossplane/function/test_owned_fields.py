@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.crossplane.function.owned_fields import owned, without_crossplane
+from modelplane.crossplane.function.applied_fields import owned, without_crossplane
 
 COMPOSED = "apiextensions.crossplane.io/composed/0123"
 

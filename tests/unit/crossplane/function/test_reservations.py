@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from modelplane.crossplane.function.reservations import Reservations
+from modelplane.crossplane.function.runner import Reservations
 
 
 class Clock:

@@ -4,31 +4,22 @@ import base64
 import copy
 import json
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
 from modelplane.api import labels
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.crossplane.function import remote
-from modelplane.crossplane.function.messages import RunFunctionRequest
 from modelplane.crossplane.function.runner import Runner
+from modelplane.crossplane.function.structs import RunFunctionRequest
 from modelplane.kube import timestamps
 from modelplane.telemetry import metric_definitions, metrics
 from modelplane.telemetry.metric_definitions import Program, Result
+from support.goldens import GOLDENS
 from support.tokens import kubeconfig, token
 from unit.crossplane.function.conftest import DEFINITION, Ask, children, conditions, fatal
-
-GOLDEN = Path(__file__).parents[3] / "golden" / "composition"
-
-
-def _case(name: str) -> dict[str, Any]:
-    loaded: dict[str, Any] = yaml.safe_load((GOLDEN / name / "input.yaml").read_text())
-    return copy.deepcopy(loaded)
-
 
 REGISTRY = metrics.build_registry(Program.FUNCTION)
 CLASS = {
@@ -53,11 +44,7 @@ CLUSTER = {
 def test_the_first_request_is_answered_with_what_is_required_and_keeps_what_is_there(
     ask: Ask, kind: str
 ) -> None:
-    owner = next(
-        case["owner"]
-        for path in sorted(GOLDEN.glob("*/*/input.yaml"))
-        if (case := yaml.safe_load(path.read_text()))["owner"]["kind"] == kind
-    )
+    owner = next(owner for name in GOLDENS.names() if (owner := GOLDENS.input(name)["owner"])["kind"] == kind)
     child = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "b"}}
     answered = ask(owner, None, {"child": child})
     assert "definition" in answered.requirements.resources
@@ -92,7 +79,7 @@ def test_crossplane_must_own_the_definition(ask: Ask) -> None:
 
 
 def test_a_reserved_namespace_keeps_what_is_there_and_says_so(ask: Ask) -> None:
-    case = _case("model_replica/reserved-namespace-keeps-what-serves")
+    case = GOLDENS.input("model_replica/reserved-namespace-keeps-what-serves")
     child = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "b"}}
     answered = ask(case["owner"], case["required"], {"child": child})
     assert (children(answered), fatal(answered)) == ({"child": child}, [])
@@ -235,7 +222,7 @@ def test_a_cluster_whose_gateway_was_seen_is_ready(ask: Ask) -> None:
 
 
 def test_a_replica_is_written_through_objects_in_one_pass(ask: Ask) -> None:
-    case = _case("model_replica/standalone")
+    case = GOLDENS.input("model_replica/standalone")
     answered = ask(case["owner"], {"cluster": case["required"]["cluster"]})
     made = children(answered)
     endpoint = made.pop("endpoint")
@@ -247,7 +234,7 @@ def test_a_replica_is_written_through_objects_in_one_pass(ask: Ask) -> None:
 
 
 def test_nothing_more_is_written_into_a_namespace_of_another(ask: Ask) -> None:
-    case = _case("model_replica/standalone")
+    case = GOLDENS.input("model_replica/standalone")
     required = {"cluster": case["required"]["cluster"]}
     taken = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ml-team", "labels": {"a": "b"}}}
     there = {"crossplane-namespace-east": children(ask(case["owner"], required))["crossplane-namespace-east"]}
@@ -272,7 +259,7 @@ def _shown(made: dict[str, Any], **status: Any) -> dict[str, Any]:
 
 
 def test_a_replica_that_serves_is_announced(ask: Ask) -> None:
-    case = _case("model_replica/standalone")
+    case = GOLDENS.input("model_replica/standalone")
     required = {"cluster": case["required"]["cluster"]}
     shown = _shown(children(ask(case["owner"], required)), status={"availableReplicas": 1})
     answered = ask(case["owner"], required, shown)
@@ -285,7 +272,7 @@ def test_a_replica_that_serves_is_announced(ask: Ask) -> None:
 
 
 def test_what_nobody_has_seen_yet_stays_when_the_cluster_is_gone(ask: Ask) -> None:
-    case = _case("model_replica/standalone")
+    case = GOLDENS.input("model_replica/standalone")
     made = children(ask(case["owner"], {"cluster": case["required"]["cluster"]}))
     unobserved = {
         key: {**child, "metadata": {"name": key, "namespace": "ml-team"}} for key, child in made.items()
@@ -296,7 +283,7 @@ def test_what_nobody_has_seen_yet_stays_when_the_cluster_is_gone(ask: Ask) -> No
 
 
 def test_what_the_provider_could_not_do_is_in_the_condition(ask: Ask) -> None:
-    case = _case("model_replica/standalone")
+    case = GOLDENS.input("model_replica/standalone")
     required = {"cluster": case["required"]["cluster"]}
     observed = children(ask(case["owner"], required))
     for key, child in observed.items():
@@ -310,7 +297,7 @@ def test_what_the_provider_could_not_do_is_in_the_condition(ask: Ask) -> None:
 
 
 def test_doubt_changes_nothing_and_is_said(ask: Ask) -> None:
-    case = _case("model_deployment/serving-replica-makes-it-ready")
+    case = GOLDENS.input("model_deployment/serving-replica-makes-it-ready")
     owner = case["owner"]
     known = {
         "type": "ReplicasReady",
@@ -337,7 +324,7 @@ def test_doubt_changes_nothing_and_is_said(ask: Ask) -> None:
 
 
 def test_two_deployments_that_are_asked_about_at_once_do_not_get_the_same_room(ask: Ask) -> None:
-    case = _case("model_deployment/first-placement")
+    case = GOLDENS.input("model_deployment/first-placement")
     required = {"clusters": case["required"]["clusters"], "replicas": [], "quotas": []}
     rooms = sum(pool["nodes"] for each in required["clusters"] for pool in each["status"]["gpuPools"])
     given = []
@@ -401,7 +388,7 @@ def test_events_tell_what_is_news(ask: Ask) -> None:
 
 
 def test_an_endpoint_goes_once_no_route_leads_to_it(ask: Ask) -> None:
-    case = _case("model_replica/draining-withdraws-the-endpoint")
+    case = GOLDENS.input("model_replica/draining-withdraws-the-endpoint")
     endpoint = case["observed"]["endpoint"]
     observed = {"endpoint": {**endpoint, "status": {"routing": {"backendName": "endpoint-x"}}}}
     route = {
@@ -421,7 +408,7 @@ def test_an_endpoint_goes_once_no_route_leads_to_it(ask: Ask) -> None:
 
 
 def test_a_timeout_is_no_reason_to_let_a_child_go(ask: Ask) -> None:
-    case = _case("model_replica/standalone")
+    case = GOLDENS.input("model_replica/standalone")
     required = {"cluster": case["required"]["cluster"]}
     look = {"apiVersion": remote.API_VERSION, "kind": "Object", "metadata": {"name": "o"}, "spec": {}}
 
@@ -496,7 +483,7 @@ def test_a_definition_as_deep_as_any_tells_that_it_is_there(ask: Ask) -> None:
 
 
 def test_a_child_whose_status_cannot_be_read_stays_and_is_named(ask: Ask) -> None:
-    case = _case("model_replica/standalone")
+    case = GOLDENS.input("model_replica/standalone")
     required = {"cluster": case["required"]["cluster"]}
     shown = _shown(children(ask(case["owner"], required)), status={"availableReplicas": 1})
     before = children(ask(case["owner"], required, shown))
@@ -512,7 +499,7 @@ def test_a_child_whose_status_cannot_be_read_stays_and_is_named(ask: Ask) -> Non
 
 
 def test_a_child_of_which_nothing_can_be_read_changes_nothing(ask: Ask) -> None:
-    case = _case("model_replica/standalone")
+    case = GOLDENS.input("model_replica/standalone")
     required = {"cluster": case["required"]["cluster"]}
     shown = _shown(children(ask(case["owner"], required)))
     shown["model-serving-qwen"]["spec"] = _endless()
@@ -522,12 +509,12 @@ def test_a_child_of_which_nothing_can_be_read_changes_nothing(ask: Ask) -> None:
 
 
 def test_an_object_that_is_required_and_cannot_be_read_is_unknown_to_who_composes(ask: Ask) -> None:
-    case = _case("model_replica/standalone")
+    case = GOLDENS.input("model_replica/standalone")
     shown = _shown(children(ask(case["owner"], {"cluster": case["required"]["cluster"]})))
     answered = ask(case["owner"], {"cluster": [{**CLUSTER, "status": _endless()}]}, shown)
     assert fatal(answered) == ['cannot read InferenceCluster "east": it is nested more than 100 levels deep']
     assert set(children(answered)) == set(shown)
-    deployment = _case("model_deployment/first-placement")
+    deployment = GOLDENS.input("model_deployment/first-placement")
     deployment["owner"]["spec"]["modelCacheRef"] = {"name": "weights"}
     cache = {"apiVersion": CLUSTER["apiVersion"], "kind": "ModelCache", "metadata": {"name": "weights"}}
     required = {
@@ -568,7 +555,7 @@ def test_what_an_earlier_step_composes_too_deep_is_not_dropped() -> None:
 
 
 def test_a_new_revision_of_one_deployment_holds_up_no_other(ask: Ask) -> None:
-    case = _case("model_deployment/first-placement")
+    case = GOLDENS.input("model_deployment/first-placement")
     required = {"replicas": [], "quotas": [], **case["required"]}
     required["clusters"][0]["status"]["gpuPools"][0]["nodes"] = 2
     edited = copy.deepcopy(case["owner"])

@@ -1,14 +1,11 @@
 """Serving stacks under Crossplane: what they look for on their cluster, and who holds them."""
 
-from pathlib import Path
 from typing import Any
 
-import yaml
-
+from support.goldens import GOLDENS
 from unit.crossplane.function.conftest import Ask, children
 
-CASE = Path(__file__).parents[3] / "golden" / "composition" / "serving_stack" / "standard" / "input.yaml"
-OWNER: dict[str, Any] = yaml.safe_load(CASE.read_text())["owner"]
+OWNER: dict[str, Any] = GOLDENS.input("serving_stack/standard")["owner"]
 NO_USERS: dict[str, Any] = {"users-ModelReplica": [], "replicas": []}
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from modelplane.crossplane.package.building import build
-from modelplane.crossplane.package.package_addresses import Registry
+from modelplane.crossplane.package.metadata import Registry
 from modelplane.crossplane.package.package_contents import configuration, function
 from support.packages import VERSION, small_runtime
 

@@ -1,7 +1,7 @@
 import pytest
 
-from modelplane.crossplane.package.errors import PackageError
-from modelplane.crossplane.package.package_addresses import Registry, Version, installed_name
+from modelplane.crossplane.package.metadata import Registry, Version, installed_name
+from modelplane.user_error import UserError
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_a_registry_is_a_host_and_a_path(prefix):
     ],
 )
 def test_what_is_no_place_for_packages_is_refused(prefix):
-    with pytest.raises(PackageError, match=r"name both, as in ghcr\.io/modelplane"):
+    with pytest.raises(UserError, match=r"name both, as in ghcr\.io/modelplane"):
         Registry.parse(prefix)
 
 
@@ -56,5 +56,5 @@ def test_a_version_is_a_tag_and_what_may_take_its_place(text, tag, or_newer, pat
 
 @pytest.mark.parametrize("text", ["", "1", "1.2", "01.2.3", "1.2.3+build", "latest"])
 def test_what_crossplane_does_not_take_for_a_version_is_refused(text):
-    with pytest.raises(PackageError, match=r"is not a version of a package"):
+    with pytest.raises(UserError, match=r"is not a version of a package"):
         Version.parse(text)

@@ -8,7 +8,7 @@ import tarfile
 import pytest
 
 from modelplane.crossplane.package.building import build
-from modelplane.crossplane.package.package_addresses import Registry
+from modelplane.crossplane.package.metadata import Registry
 from modelplane.crossplane.package.package_contents import function
 from support.packages import VERSION, small_runtime
 
@@ -121,7 +121,7 @@ def test_a_failed_write_leaves_what_was_there(tmp_path, function_package, monkey
     def broken(_out, _entries):
         raise OSError("no space left on device")
 
-    monkeypatch.setattr("modelplane.crossplane.package.images.image_archive.write_tar", broken)
+    monkeypatch.setattr("modelplane.crossplane.package.oci.write_tar", broken)
     with pytest.raises(OSError, match="no space"):
         build(function(), Registry(), VERSION, tmp_path, small_runtime)
     assert (function_package.read_bytes(), list(tmp_path.iterdir())) == (before, [function_package])

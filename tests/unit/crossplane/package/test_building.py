@@ -4,11 +4,11 @@ import tarfile
 import pytest
 
 from modelplane.crossplane.package.building import build, runtime_from
-from modelplane.crossplane.package.errors import PackageError
-from modelplane.crossplane.package.images.blobs import Blobs
-from modelplane.crossplane.package.images.oci_layout import open_image
-from modelplane.crossplane.package.package_addresses import Registry
+from modelplane.crossplane.package.metadata import Registry
+from modelplane.crossplane.package.oci import Blobs
+from modelplane.crossplane.package.oci_layout import open_image
 from modelplane.crossplane.package.package_contents import configuration, function
+from modelplane.user_error import UserError
 from support.packages import VERSION, small_runtime
 
 
@@ -43,14 +43,14 @@ def test_a_runtime_may_be_an_image_in_a_file_or_a_folder(tmp_path, function_pack
 
 
 def test_an_image_that_starts_nothing_is_no_runtime(tmp_path, configuration_package):
-    with pytest.raises(PackageError, match="no entrypoint takes the word"):
+    with pytest.raises(UserError, match="no entrypoint takes the word"):
         runtime_from(configuration_package)(Blobs(tmp_path / "blobs"))
 
 
 def test_a_damaged_image_is_no_runtime(tmp_path, function_package, rewritten, manifest):
     layer = manifest(function_package)["layers"][0]
     damaged = rewritten(function_package, {f"blobs/sha256/{layer['digest'][7:]}": b"short"})
-    with pytest.raises(PackageError, match="is damaged"):
+    with pytest.raises(UserError, match="is damaged"):
         build(function(), Registry(), VERSION, tmp_path / "out", runtime_from(damaged))
     assert not (tmp_path / "out").exists()
 

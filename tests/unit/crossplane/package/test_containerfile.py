@@ -6,9 +6,9 @@ import shlex
 import tomllib
 from pathlib import Path
 
-from modelplane.local.builds import gateway_module
-from modelplane.local.builds.binary import ENVIRONMENT_VARIABLE
-from modelplane.local.builds.gateway_module import ENVIRONMENT_VARIABLE as MODULE_VARIABLE
+from modelplane.local import gateway_module
+from modelplane.local.binary import ENVIRONMENT_VARIABLE
+from modelplane.local.gateway_module import ENVIRONMENT_VARIABLE as MODULE_VARIABLE
 
 ROOT = Path(__file__).parents[4]
 TEXT = (ROOT / "package" / "Containerfile").read_text()

@@ -3,7 +3,7 @@ from modelplane.api.kinds import KINDS
 from modelplane.api.schema.xrd import build_xrd
 from modelplane.compose.clouds.table import RECIPES
 from modelplane.compose.kinds import COMPOSERS
-from modelplane.crossplane.package.package_addresses import Registry, Version
+from modelplane.crossplane.package.metadata import Registry, Version
 from modelplane.crossplane.package.package_contents import (
     cloud_configuration,
     configuration,

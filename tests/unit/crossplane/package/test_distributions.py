@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import modelplane
-from modelplane.crossplane.package.errors import PackageError
-from modelplane.crossplane.package.python import distributions
+from modelplane.crossplane.package import runtime
+from modelplane.user_error import UserError
 
 
 @pytest.fixture
@@ -36,8 +36,8 @@ def _names(found):
 
 
 def _paths(name):
-    [found] = [each for each in distributions.required() if each.name == name]
-    return sorted(file.path for file in distributions.files(found, "app"))
+    [found] = [each for each in runtime.required() if each.name == name]
+    return sorted(file.path for file in runtime.files(found, "app"))
 
 
 def test_what_the_function_needs_is_followed_through_extras_and_markers(installed):
@@ -53,13 +53,13 @@ def test_what_the_function_needs_is_followed_through_extras_and_markers(installe
     installed("a", "b-b")
     installed("grpc-like", "secure ; extra == 'tls'", "unused ; extra == 'other'", extras=["tls", "other"])
     installed("secure")
-    assert _names(distributions.required()) == ["modelplane", "a", "B.b", "grpc-like", "secure"]
+    assert _names(runtime.required()) == ["modelplane", "a", "B.b", "grpc-like", "secure"]
 
 
 def test_a_distribution_that_is_not_installed_is_named_with_who_needs_it(installed):
     installed("modelplane", "not-here-either", extras=["function"])
-    with pytest.raises(PackageError) as refused:
-        distributions.required()
+    with pytest.raises(UserError) as refused:
+        runtime.required()
     assert str(refused.value) == (
         "cannot make a runtime: not-here-either, which modelplane needs, is not installed: "
         "run `pip install 'modelplane[function]'`"
@@ -68,8 +68,8 @@ def test_a_distribution_that_is_not_installed_is_named_with_who_needs_it(install
 
 def test_metadata_of_before_the_extra_is_told(installed):
     installed("modelplane", extras=["local"])
-    with pytest.raises(PackageError, match=r'the installed modelplane 1\.0 knows no extra "function"'):
-        distributions.required()
+    with pytest.raises(UserError, match=r'the installed modelplane 1\.0 knows no extra "function"'):
+        runtime.required()
 
 
 def test_scripts_caches_and_what_pip_notes_are_left_out(installed):
@@ -101,11 +101,11 @@ def test_modelplane_in_editable_mode_has_the_files_of_its_folder(installed):
 def test_a_distribution_whose_files_are_not_known_is_refused(installed, how, reason):
     installed("modelplane", "x", extras=["function"])
     installed("x", **how)
-    with pytest.raises(PackageError, match=reason):
+    with pytest.raises(UserError, match=reason):
         _paths("x")
 
 
 def test_here_the_function_has_what_it_needs():
-    assert {"grpcio", "protobuf", "msgspec"} <= set(_names(distributions.required()))
+    assert {"grpcio", "protobuf", "msgspec"} <= set(_names(runtime.required()))
     assert "pytest" in sys.modules
-    assert "pytest" not in _names(distributions.required())
+    assert "pytest" not in _names(runtime.required())

@@ -1,13 +1,7 @@
 import io
 import tarfile
 
-from modelplane.crossplane.package.images.image_entries import (
-    ANYONE_MAY_WRITE,
-    File,
-    Folder,
-    arranged,
-    write_tar,
-)
+from modelplane.crossplane.package.oci import ANYONE_MAY_WRITE, File, Folder, arranged, write_tar
 
 
 def _written(*entries):

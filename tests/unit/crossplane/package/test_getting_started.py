@@ -9,9 +9,9 @@ from packaging.specifiers import SpecifierSet
 
 from modelplane import __version__
 from modelplane.cli.main import main
-from modelplane.crossplane.package.installation import installation
-from modelplane.crossplane.package.package_addresses import Registry, Version, installed_name
+from modelplane.crossplane.package.metadata import Registry, Version, installed_name
 from modelplane.crossplane.package.package_contents import configuration
+from modelplane.crossplane.package.package_installation import installation
 from modelplane.crossplane.package.touched import COMPOSED, REQUIRED
 from support.third_party_crds import problems, schemas
 

@@ -2,12 +2,12 @@ import sys
 
 import pytest
 
-from modelplane.crossplane.package.errors import PackageError
-from modelplane.crossplane.package.python import interpreter
+from modelplane.crossplane.package import runtime
+from modelplane.user_error import UserError
 
 
 def test_the_running_python_is_found_from_within_a_virtual_environment():
-    found = interpreter.running()
+    found = runtime.running()
     assert found.version == f"{sys.version_info.major}.{sys.version_info.minor}"
     assert found.executable.read_bytes()[:4] == b"\x7fELF"
     assert (found.library / "os.py").is_file()
@@ -30,7 +30,7 @@ def test_tests_caches_tools_and_other_installations_are_left_out(tmp_path):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
     (tmp_path / "lib" / "gone.py").symlink_to("nowhere")
-    found = interpreter.Interpreter(tmp_path / "python", tmp_path / "lib", "3.12")
+    found = runtime.Interpreter(tmp_path / "python", tmp_path / "lib", "3.12")
     files = list(found.files("usr/local"))
     assert sorted(file.path for file in files) == sorted(
         ["usr/local/bin/python3.12", *(f"usr/local/lib/python3.12/{name}" for name in kept)]
@@ -40,5 +40,5 @@ def test_tests_caches_tools_and_other_installations_are_left_out(tmp_path):
 
 def test_a_python_of_another_system_is_no_runtime(monkeypatch):
     monkeypatch.setattr(sys, "platform", "darwin")
-    with pytest.raises(PackageError, match="it is for darwin, and images are for Linux"):
-        interpreter.running()
+    with pytest.raises(UserError, match="it is for darwin, and images are for Linux"):
+        runtime.running()

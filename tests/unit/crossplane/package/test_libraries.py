@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from modelplane.crossplane.package.errors import PackageError
-from modelplane.crossplane.package.images.image_entries import File
-from modelplane.crossplane.package.python import interpreter
-from modelplane.crossplane.package.python.libraries import libraries
+from modelplane.crossplane.package import runtime
+from modelplane.crossplane.package.oci import File
+from modelplane.crossplane.package.runtime import libraries
+from modelplane.user_error import UserError
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def _answering(monkeypatch, text):
 
 
 def test_the_running_python_needs_a_loader_and_the_c_library():
-    python = interpreter.running()
+    python = runtime.running()
     found = libraries([File("usr/local/bin/python", python.executable)], "usr/local/lib")
     assert "usr/local/lib/libc.so.6" in {file.path for file in found}
     [loader] = [file for file in found if file.executable]
@@ -66,7 +66,7 @@ def test_a_library_that_is_missing_is_named_with_who_needs_it(monkeypatch, elf):
     first, second = elf("first"), elf("second")
     _answering(monkeypatch, f"{first}:\n\tstatically linked\n{second}:\n\tlibgone.so.1 => not found\n")
     with pytest.raises(
-        PackageError, match=f"{second} needs the library libgone.so.1, and this machine has none"
+        UserError, match=f"{second} needs the library libgone.so.1, and this machine has none"
     ):
         libraries([File("a", first), File("b", second)], "lib")
 
@@ -76,7 +76,7 @@ def test_two_libraries_of_one_name_are_refused(monkeypatch, elf, tmp_path):
     one, two = elf("libx.so"), elf("other/libx.so")
     program = elf("program")
     _answering(monkeypatch, f"\tlibx.so => {one} (0x1)\n\tlibx.so => {two} (0x1)\n")
-    with pytest.raises(PackageError, match=r"there are two libraries libx\.so"):
+    with pytest.raises(UserError, match=r"there are two libraries libx\.so"):
         libraries([File("bin/x", program)], "lib")
 
 
@@ -89,5 +89,5 @@ def test_what_is_no_program_is_not_asked_about(monkeypatch, tmp_path):
 
 def test_without_ldd_another_way_is_named(monkeypatch, elf):
     monkeypatch.setenv("PATH", str(Path("/nowhere")))
-    with pytest.raises(PackageError, match=r"there is no ldd here.*--runtime-image"):
+    with pytest.raises(UserError, match=r"there is no ldd here.*--runtime-image"):
         libraries([File("bin/x", elf("program"))], "lib")

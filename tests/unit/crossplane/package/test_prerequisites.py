@@ -1,6 +1,6 @@
 import yaml
 
-from modelplane.crossplane.package.prerequisites import manifest, prerequisites
+from modelplane.crossplane.package.package_installation import manifest, prerequisites
 from modelplane.crossplane.package.touched import COMPOSED
 
 SEVEN = ["get", "list", "watch", "create", "update", "patch", "delete"]

@@ -9,16 +9,15 @@ from typing import IO, cast
 
 import pytest
 
-from modelplane.crossplane.package.errors import PackageError
-from modelplane.crossplane.package.images import image_archive
-from modelplane.crossplane.package.images.blobs import Blobs
-from modelplane.crossplane.package.images.oci import Layer, MediaType, this_platform
-from modelplane.crossplane.package.images.oci_layout import open_image
+from modelplane.crossplane.package import oci
+from modelplane.crossplane.package.oci import Blobs, Layer, MediaType, this_platform
+from modelplane.crossplane.package.oci_layout import open_image
+from modelplane.user_error import UserError
 from support.packages import small_runtime
 
 
 def _refusal(path):
-    with pytest.raises(PackageError) as refused, open_image(path) as stored:
+    with pytest.raises(UserError) as refused, open_image(path) as stored:
         stored.verify()
     return str(refused.value)
 
@@ -80,7 +79,7 @@ def test_a_layer_that_unpacks_to_something_else_is_refused(tmp_path):
     [layer] = image.layers
     changed = replace(image, layers=(replace(layer, diff_id=f"sha256:{'0' * 64}"),))
     path = tmp_path / "image"
-    image_archive.write(path, changed, blobs, "example.org/image", "v1")
+    oci.write(path, changed, blobs, "example.org/image", "v1")
     assert "layer 1 of 1 unpacks to sha256:" in _refusal(path)
 
 
@@ -91,9 +90,7 @@ def test_a_layer_may_be_a_plain_tar(tmp_path):
     with gzip.open(blobs.path(layer.blob.digest)) as content:
         plain = blobs.add_stream(cast("IO[bytes]", content), MediaType.TAR)
     path = tmp_path / "image"
-    image_archive.write(
-        path, replace(image, layers=(Layer(plain, layer.diff_id),)), blobs, "example.org/image", "v1"
-    )
+    oci.write(path, replace(image, layers=(Layer(plain, layer.diff_id),)), blobs, "example.org/image", "v1")
     with open_image(path) as stored:
         stored.verify()
         assert stored.image.layers == (Layer(plain, layer.diff_id),)

@@ -3,9 +3,8 @@ import tarfile
 
 import pytest
 
-from modelplane.crossplane.package.images.blobs import Blobs
-from modelplane.crossplane.package.images.oci import this_platform
-from modelplane.crossplane.package.python import distributions, interpreter, runtime
+from modelplane.crossplane.package import runtime
+from modelplane.crossplane.package.oci import Blobs, this_platform
 
 
 @pytest.fixture
@@ -14,10 +13,10 @@ def image(tmp_path, monkeypatch):
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "os.py").touch()
     (tmp_path / "python").write_bytes(b"#!")
-    python = interpreter.Interpreter(tmp_path / "python", tmp_path / "lib", "3.12")
+    python = runtime.Interpreter(tmp_path / "python", tmp_path / "lib", "3.12")
     found = tuple(importlib.metadata.distribution(name) for name in ("modelplane", "click"))
-    monkeypatch.setattr(interpreter, "running", lambda: python)
-    monkeypatch.setattr(distributions, "required", lambda: found)
+    monkeypatch.setattr(runtime, "running", lambda: python)
+    monkeypatch.setattr(runtime, "required", lambda: found)
     monkeypatch.setattr(runtime, "libraries", lambda _files, _folder: ())
     return runtime.from_this_python(Blobs(tmp_path / "blobs"))
 

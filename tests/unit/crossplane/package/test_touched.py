@@ -1,9 +1,5 @@
 """The table of kinds says what is composed and required, no more and no less."""
 
-from pathlib import Path
-
-import yaml
-
 from modelplane.api.kinds import KINDS
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.clouds.table import READ_ACCOUNTS
@@ -12,8 +8,8 @@ from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.workload_kinds import RELEASE, Place, rows
 from modelplane.crossplane.function import companions, remote, requirements
 from modelplane.crossplane.package.touched import COMPOSED, REQUIRED
+from support.goldens import GOLDENS
 
-GOLDEN = Path(__file__).parents[3] / "golden" / "composition"
 OURS = {(kind.api_version, kind.name) for kind in KINDS}
 
 
@@ -22,16 +18,16 @@ def _listed(table):
 
 
 def _children():
-    for path in GOLDEN.glob("*/*/expected.yaml"):
-        for child in yaml.safe_load(path.read_text()).get("children", ()):
+    for name in GOLDENS.names():
+        for child in GOLDENS.output(name).get("children", ()):
             if "manifest" in child:
                 yield child["cluster"], child["manifest"]
 
 
 def _required():
     by_name = {kind.name: kind for kind in KINDS}
-    for path in GOLDEN.glob("*/*/input.yaml"):
-        owner = yaml.safe_load(path.read_text())["owner"]
+    for name in GOLDENS.names():
+        owner = GOLDENS.input(name)["owner"]
         composer = COMPOSERS[owner["kind"]]
         decoded = decode_as(composer.type, owner)
         yield from composer.requirements(decoded)

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from modelplane.gateway.envoy.envoy_files import render_files
+from modelplane.gateway.envoy.envoy_names import LISTENERS, WITH_MODULE, WITH_NEW_MODULE
 from modelplane.gateway.envoy.envoy_routes import count_endpoints, route_configuration
-from modelplane.gateway.envoy.file_names import LISTENERS, WITH_MODULE, WITH_NEW_MODULE
-from modelplane.gateway.envoy.filters.module_filters import ATTEMPTS
-from modelplane.gateway.envoy.filters.token_filters import HEADERS_OF_ATTEMPTS
+from modelplane.gateway.envoy.module_filters import ATTEMPTS
+from modelplane.gateway.envoy.token_filters import HEADERS_OF_ATTEMPTS
 from modelplane.gateway.module_files.keys import KeyFile
-from modelplane.gateway.module_files.service_file import BackendEntry, BalancingEntry, HoldEntry, ServiceEntry
+from modelplane.gateway.module_files.route_files import BackendEntry, BalancingEntry, HoldEntry, ServiceEntry
 from modelplane.gateway.route_table import (
     Backend,
     CredentialReference,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from modelplane.gateway.envoy.envoy_files import find_transition, render_files
-from modelplane.gateway.envoy.file_names import CLUSTERS, LISTENERS, WITH_MODULE
+from modelplane.gateway.envoy.envoy_names import CLUSTERS, LISTENERS, WITH_MODULE
 from modelplane.gateway.route_table import Backend, EndpointPicker, Front, Listener, Route, Table
 
 POLICIES = "type.googleapis.com/envoy.extensions.load_balancing_policies"

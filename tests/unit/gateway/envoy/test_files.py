@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 
 from modelplane.gateway.envoy.envoy_files import find_transition, render_files
+from modelplane.gateway.envoy.envoy_names import CLUSTERS, LISTENERS, WITH_MODULE, WITH_NEW_MODULE
 from modelplane.gateway.envoy.envoy_routes import name_routes_file
-from modelplane.gateway.envoy.file_names import CLUSTERS, LISTENERS, WITH_MODULE, WITH_NEW_MODULE
-from modelplane.gateway.envoy.filters.module_filters import KEYS, MODELS
+from modelplane.gateway.envoy.module_filters import KEYS, MODELS
 from modelplane.gateway.module_files.keys import KeyEntry, KeyFile
 from modelplane.gateway.module_files.models import ModelFile, ServiceEntry
-from modelplane.gateway.route_table import Backend, Front, Listener, Route, Table
-from modelplane.gateway.tls import Tls
+from modelplane.gateway.route_table import Backend, Front, Listener, Route, Table, Tls
 
 A = Backend("ml/a", (("10.0.0.1", 80),), 3, "/ml/a/", host="10.0.0.1")
 B = Backend("ml/b", (("10.0.0.2", 80), ("10.0.0.3", 80)), 1, "/v1/", "v1", host="10.0.0.2")

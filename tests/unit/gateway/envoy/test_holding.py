@@ -4,10 +4,10 @@ import json
 from typing import Any
 
 from modelplane.gateway.envoy.envoy_files import render_files
+from modelplane.gateway.envoy.envoy_names import CLUSTERS
 from modelplane.gateway.envoy.envoy_routes import name_routes_file
-from modelplane.gateway.envoy.file_names import CLUSTERS
-from modelplane.gateway.envoy.filters.module_filters import SERVICES
-from modelplane.gateway.module_files.service_file import HoldEntry, ServiceEntry
+from modelplane.gateway.envoy.module_filters import SERVICES
+from modelplane.gateway.module_files.route_files import HoldEntry, ServiceEntry
 from modelplane.gateway.route_table import Backend, Front, Listener, Route, Table
 
 A = Backend("ml/a", (("10.0.0.1", 80),), 3, "/ml/a/")

@@ -2,9 +2,9 @@
 
 import json
 
-from modelplane.gateway.envoy.certificates.upstream_tls import AUTHORITIES, IDENTITY, parse_identity
+from modelplane.gateway.envoy.certificate_files import AUTHORITIES, IDENTITY, parse_identity
 from modelplane.gateway.envoy.envoy_files import render_files
-from modelplane.gateway.envoy.file_names import CLUSTERS
+from modelplane.gateway.envoy.envoy_names import CLUSTERS
 from modelplane.gateway.mutual_tls import Identity, Pair
 from modelplane.gateway.route_table import Backend, Listener, Route, Table
 from modelplane.proxy.publication import is_private

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.fields.requests.rate_limit_service import RateLimitService
+from modelplane.api.fields.requests.key_limits import RateLimitService
 from modelplane.gateway.envoy.envoy_files import render_files
-from modelplane.gateway.envoy.file_names import CLUSTERS, LISTENERS, WITH_MODULE
+from modelplane.gateway.envoy.envoy_names import CLUSTERS, LISTENERS, WITH_MODULE
 from modelplane.gateway.module_files.keys import KeyFile
 from modelplane.gateway.route_table import Backend, Front, Listener, Route, Table
 

@@ -7,7 +7,7 @@ import pytest
 from modelplane.gateway.envoy.envoy_routes import list_clusters, route_configuration
 from modelplane.gateway.module_files.keys import KeyFile
 from modelplane.gateway.module_files.models import ModelFile
-from modelplane.gateway.module_files.service_file import BackendEntry, BalancingEntry, ServiceEntry
+from modelplane.gateway.module_files.route_files import BackendEntry, BalancingEntry, ServiceEntry
 from modelplane.gateway.route_table import Backend, Front, Listener, Route
 
 A = Backend("ml/a", (("10.0.0.1", 80),), 3, "/ml/a/", host="10.0.0.1")

@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 
 from modelplane.api.inference_gateway import TLSVersion
-from modelplane.gateway.envoy.certificates.listener_tls import name_certificate_file, parse_certificate
+from modelplane.gateway.envoy.certificate_files import name_certificate_file, parse_certificate
 from modelplane.gateway.envoy.envoy_files import render_files
-from modelplane.gateway.envoy.file_names import LISTENERS, has_tls
-from modelplane.gateway.route_table import Listener, Table
-from modelplane.gateway.tls import Certificate, Tls
+from modelplane.gateway.envoy.envoy_names import LISTENERS, has_tls
+from modelplane.gateway.route_table import Certificate, Listener, Table, Tls
 
 FRONT = Certificate("front", "chain", "key")
 OTHER = Certificate("other.example", "other chain", "other key")

@@ -3,8 +3,8 @@ from typing import Any, cast
 import pytest
 
 from modelplane.kube.client import Client
-from modelplane.kubelet.devices import claims
-from modelplane.kubelet.devices.device_discovery import discover
+from modelplane.kubelet import local_devices
+from modelplane.kubelet.local_devices import discover
 
 
 class Api:
@@ -40,4 +40,4 @@ async def test_a_container_has_the_devices_of_the_claims_that_it_names(
         },
     }
     api = cast("Client", Api(machine[0].driver, machine[0].name))
-    assert await claims.find_devices(api, pod, machine) == machine[:count]
+    assert await local_devices.find_devices(api, pod, machine) == machine[:count]

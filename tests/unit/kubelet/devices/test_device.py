@@ -1,4 +1,4 @@
-from modelplane.kubelet.devices.local_device import NVIDIA_DRIVER, DiscoveredDevice
+from modelplane.kubelet.local_devices import NVIDIA_DRIVER, DiscoveredDevice
 
 GPUS = tuple(
     DiscoveredDevice(

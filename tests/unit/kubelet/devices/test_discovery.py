@@ -1,7 +1,7 @@
 import pytest
 
-from modelplane.kubelet.devices import claims, device_discovery, resource_slices
-from modelplane.kubelet.devices.local_device import CPU_DRIVER, NVIDIA_DRIVER, DiscoveredDevice
+from modelplane.kubelet import local_devices
+from modelplane.kubelet.local_devices import CPU_DRIVER, NVIDIA_DRIVER, DiscoveredDevice
 from support.rejections import message_of
 
 CPU = DiscoveredDevice(CPU_DRIVER, "cpu-0", {"type": {"string": "cpu"}}, {"memory": "1024Mi"})
@@ -17,25 +17,25 @@ GPUS = tuple(
 
 
 def test_a_machine_without_a_gpu_has_its_cpu() -> None:
-    cpu = device_discovery.describe_cpu()
+    cpu = local_devices.describe_cpu()
     assert (cpu.driver, cpu.name) == ("cpu.modelplane.ai", "cpu-0")
     assert set(cpu.attributes) == {"type", "model", "architecture", "cores"}
-    assert cpu.attributes["cores"] == {"int": device_discovery.count_cores()}
-    assert cpu.capacity == {"memory": f"{device_discovery.measure_memory() // 2**20}Mi"}
+    assert cpu.attributes["cores"] == {"int": local_devices.count_cores()}
+    assert cpu.capacity == {"memory": f"{local_devices.measure_memory() // 2**20}Mi"}
 
 
 def test_an_engine_sees_its_own_gpus_only() -> None:
-    assert device_discovery.build_environment(GPUS, GPUS[1:])["CUDA_VISIBLE_DEVICES"] == "GPU-1"
-    assert device_discovery.build_environment(GPUS, ()) == {
+    assert local_devices.build_environment(GPUS, GPUS[1:])["CUDA_VISIBLE_DEVICES"] == "GPU-1"
+    assert local_devices.build_environment(GPUS, ()) == {
         "CUDA_VISIBLE_DEVICES": "",
         "NVIDIA_VISIBLE_DEVICES": "void",
     }
-    assert device_discovery.build_environment((CPU,), (CPU,)) == {}
+    assert local_devices.build_environment((CPU,), (CPU,)) == {}
 
 
 def test_devices_are_published_in_one_slice_per_driver() -> None:
     node = {"metadata": {"name": "local", "uid": "n-1"}}
-    assert resource_slices.build_slice(node, CPU_DRIVER, [CPU], 4) == {
+    assert local_devices.build_slice(node, CPU_DRIVER, [CPU], 4) == {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceSlice",
         "metadata": {
@@ -71,7 +71,10 @@ def claim(uid: str, *names: str) -> dict[str, object]:
 
 
 def test_the_devices_of_a_claim() -> None:
-    assert claims.list_allocated("c", claim("p-1", "gpu-1", "gpu-0"), POD, GPUS) == (GPUS[1], GPUS[0])
+    assert local_devices.list_allocated("c", claim("p-1", "gpu-1", "gpu-0"), POD, GPUS) == (
+        GPUS[1],
+        GPUS[0],
+    )
 
 
 @pytest.mark.parametrize(
@@ -96,12 +99,14 @@ def test_the_devices_of_a_claim() -> None:
     ],
 )
 def test_a_claim_that_is_not_the_pods_says_why(found: dict[str, object] | None, message: str) -> None:
-    assert message_of(claims.list_allocated("c", found, POD, GPUS)) == message
+    assert message_of(local_devices.list_allocated("c", found, POD, GPUS)) == message
 
 
 def test_a_claim_is_found_by_name_or_through_its_template() -> None:
     pod = {"status": {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "qwen-gpu-x"}]}}
-    assert claims.find_claim_name({"name": "gpu", "resourceClaimName": "mine"}, pod) == "mine"
-    assert claims.find_claim_name({"name": "gpu", "resourceClaimTemplateName": "t"}, pod) == "qwen-gpu-x"
-    refused = claims.find_claim_name({"name": "nic", "resourceClaimTemplateName": "t"}, pod)
+    assert local_devices.find_claim_name({"name": "gpu", "resourceClaimName": "mine"}, pod) == "mine"
+    assert (
+        local_devices.find_claim_name({"name": "gpu", "resourceClaimTemplateName": "t"}, pod) == "qwen-gpu-x"
+    )
+    refused = local_devices.find_claim_name({"name": "nic", "resourceClaimTemplateName": "t"}, pod)
     assert message_of(refused) == 'claim "nic" has not been made from its template yet'

@@ -2,9 +2,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from modelplane.kubelet.devices import nvidia
-from modelplane.kubelet.devices.local_device import DiscoveredDevice
-from modelplane.kubelet.devices.nvidia import normalize_version
+from modelplane.kubelet import local_devices
+from modelplane.kubelet.local_devices import DiscoveredDevice, normalize_version
 
 # What NVML (nvidia-ml-py 13) answers for an H100, by the names of its functions.
 H100 = SimpleNamespace(
@@ -21,7 +20,7 @@ H100 = SimpleNamespace(
 
 
 def test_a_gpu_is_described_as_its_dra_driver_does() -> None:
-    assert nvidia._gpu(H100, 3) == DiscoveredDevice(
+    assert local_devices._gpu(H100, 3) == DiscoveredDevice(
         "gpu.nvidia.com",
         "gpu-3",
         {

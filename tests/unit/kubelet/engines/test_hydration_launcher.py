@@ -2,10 +2,9 @@ import sys
 
 import pytest
 
-from modelplane.compose.added_images import HYDRATION
-from modelplane.compose.cache.cache_volume import MARKER
-from modelplane.compose.cache.hydration_program import PROGRAM, SOURCES_PROGRAM
-from modelplane.compose.cache.hydration_requirements import REQUIREMENTS
+from modelplane.compose.added_containers import HYDRATION
+from modelplane.compose.cache.hydration_program import PROGRAM, REQUIREMENTS, SOURCES_PROGRAM
+from modelplane.compose.cache.source_jobs import MARKER
 from modelplane.kubelet.engines import launchers
 from support.rejections import message_of
 

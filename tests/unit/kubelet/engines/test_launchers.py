@@ -12,7 +12,7 @@ from modelplane.kubelet.engines.launchers import LAUNCHERS, Program
 LLAMA = "ghcr.io/ggml-org/llama.cpp:server"
 VLLM = "vllm/vllm-openai:v0.11.0"
 SGLANG = "lmsysorg/sglang:v0.5.3"
-LLAMA_PROGRAM = (sys.executable, "-E", "-P", "-m", "modelplane.kubelet.engines.llama_cpp.server")
+LLAMA_PROGRAM = (sys.executable, "-E", "-P", "-m", "modelplane.kubelet.engines.llama_cpp")
 ADDRESS = "127.77.1.2"
 HOST = ("--host", ADDRESS)
 API_SERVER = ("python", "-m", "vllm.entrypoints.openai.api_server")

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from modelplane.kubelet.logs import log_files
-from modelplane.kubelet.logs.log_files import Selection
-from modelplane.kubelet.logs.server import parse_selection
+from modelplane.kubelet import log_files
+from modelplane.kubelet.log_files import Selection
+from modelplane.kubelet.log_server import parse_selection
 from modelplane.kubelet.runtime.shim import format_timestamp
 
 

@@ -11,10 +11,10 @@ from typing import Any, cast
 
 import pytest
 
-from modelplane.kubelet.logs.server import API_SERVER, LogServer, ServerSettings
+from modelplane.kubelet.log_server import API_SERVER, LogServer, ServerSettings
 from modelplane.kubelet.pods.views import Waiting
 from modelplane.local.kubernetes import pki
-from modelplane.local.kubernetes.certificate_files import Pki
+from modelplane.local.kubernetes.control_plane import Pki
 from modelplane.local.kubernetes.pki import Identity
 
 LOG = "/containerLogs/ml-team/gemma/engine"

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from modelplane.kubelet.pods import http_check
-from modelplane.kubelet.pods.http_check import Answer
+from modelplane.kubelet.pods import probes
+from modelplane.kubelet.pods.probes import Answer
 
 ADDRESS = "127.77.200.200"
 CODES = {"/ok": 200, "/moved": 302, "/busy": 503}
@@ -59,13 +59,13 @@ async def server() -> AsyncIterator[Server]:
 )
 async def test_an_http_answer(server: Server, path: str, answer: Answer) -> None:
     handler = {"httpGet": {"path": path, "port": server.port}}
-    assert await http_check.ask(handler, {}, ADDRESS, 0.2) == answer
+    assert await probes.ask(handler, {}, ADDRESS, 0.2) == answer
 
 
 async def test_a_request_names_its_host_and_carries_its_headers(server: Server) -> None:
     container = {"ports": [{"name": "http", "containerPort": server.port}]}
     headers = [{"name": "X-Token", "value": "a"}]
-    await http_check.ask(
+    await probes.ask(
         {"httpGet": {"path": "/ok", "port": "http", "httpHeaders": headers}}, container, ADDRESS, 1
     )
     (request,) = server.seen
@@ -75,14 +75,14 @@ async def test_a_request_names_its_host_and_carries_its_headers(server: Server) 
 
 
 async def test_a_tcp_port_answers_by_accepting(server: Server) -> None:
-    assert await http_check.ask({"tcpSocket": {"port": server.port}}, {}, ADDRESS, 1) == Answer(True)
-    refused = await http_check.ask({"tcpSocket": {"port": 1}}, {}, ADDRESS, 1)
+    assert await probes.ask({"tcpSocket": {"port": server.port}}, {}, ADDRESS, 1) == Answer(True)
+    refused = await probes.ask({"tcpSocket": {"port": 1}}, {}, ADDRESS, 1)
     assert not refused.ok
     assert "Connect" in refused.problem
 
 
 async def test_an_unknown_port_name_is_a_failure_with_its_name() -> None:
-    answer = await http_check.ask({"httpGet": {"port": "web"}}, {}, ADDRESS, 1)
+    answer = await probes.ask({"httpGet": {"port": "web"}}, {}, ADDRESS, 1)
     assert answer == Answer(
         False, 'port "web" is not one of the container\'s: name it in ports, or give its number'
     )

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.kubelet.pods import narrowing, views
+from modelplane.kubelet.pods import views
 from modelplane.kubelet.pods.views import Role
 
 MEMORY = {"name": "shared", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}}
@@ -23,12 +23,12 @@ POD: dict[str, Any] = {
 
 def test_a_pod_of_one_container_is_what_it_was() -> None:
     pod = {"spec": {"containers": [{"name": "engine"}]}}
-    assert narrowing.select_container(pod, "engine") is pod
+    assert views.select_container(pod, "engine") is pod
 
 
 @pytest.mark.parametrize("name", ["fetch", "proxy", "engine", "ship"])
 def test_a_runtime_sees_one_container_and_the_rest_of_the_pod(name: str) -> None:
-    spec = narrowing.select_container(POD, name)["spec"]
+    spec = views.select_container(POD, name)["spec"]
     assert [each["name"] for each in spec["containers"]] == [name]
     assert "initContainers" not in spec
     assert spec["terminationGracePeriodSeconds"] == 7
@@ -36,8 +36,7 @@ def test_a_runtime_sees_one_container_and_the_rest_of_the_pod(name: str) -> None
 
 def test_memory_that_several_containers_mount_is_a_folder_that_all_see() -> None:
     volumes = {
-        each["name"]: each["emptyDir"]
-        for each in narrowing.select_container(POD, "engine")["spec"]["volumes"]
+        each["name"]: each["emptyDir"] for each in views.select_container(POD, "engine")["spec"]["volumes"]
     }
     assert volumes == {"shared": {"medium": "", "sizeLimit": "1Gi"}, "own": {"medium": "Memory"}}
 

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.kubelet.pods.http_check import Answer
-from modelplane.kubelet.pods.probes import Probe, Verdict, observe_verdicts, probe
+from modelplane.kubelet.pods.probes import Answer, Probe, observe_verdicts, probe
 
 GOOD, BAD = Answer(True), Answer(False, "HTTP status 503")
 
@@ -13,29 +12,29 @@ GOOD, BAD = Answer(True), Answer(False, "HTTP status 503")
 @pytest.mark.parametrize(
     ("successes", "failures", "answers", "expected"),
     [
-        pytest.param(1, 3, [GOOD, GOOD], [Verdict(True)], id="a verdict is given once"),
-        pytest.param(1, 3, [BAD, BAD, GOOD], [Verdict(True)], id="too few failures are no verdict"),
+        pytest.param(1, 3, [GOOD, GOOD], [Answer(True)], id="a verdict is given once"),
+        pytest.param(1, 3, [BAD, BAD, GOOD], [Answer(True)], id="too few failures are no verdict"),
         pytest.param(
             1,
             2,
             [GOOD, BAD, BAD, GOOD],
-            [Verdict(True), Verdict(False, "HTTP status 503"), Verdict(True)],
+            [Answer(True), Answer(False, "HTTP status 503"), Answer(True)],
             id="failures in a row turn it",
         ),
         pytest.param(
-            1, 2, [GOOD, BAD, GOOD, BAD, GOOD], [Verdict(True)], id="a streak that breaks starts anew"
+            1, 2, [GOOD, BAD, GOOD, BAD, GOOD], [Answer(True)], id="a streak that breaks starts anew"
         ),
         pytest.param(
             2,
             1,
             [GOOD, BAD, GOOD, GOOD],
-            [Verdict(False, "HTTP status 503"), Verdict(True)],
+            [Answer(False, "HTTP status 503"), Answer(True)],
             id="successes in a row turn it back",
         ),
     ],
 )
 async def test_answers_amount_to_verdicts(
-    successes: int, failures: int, answers: list[Answer], expected: list[Verdict]
+    successes: int, failures: int, answers: list[Answer], expected: list[Answer]
 ) -> None:
     asked = Probe({}, 0, 0, 1, successes, failures, None)
     rest = iter(answers)
@@ -48,7 +47,7 @@ async def test_answers_amount_to_verdicts(
             await asyncio.sleep(100)
         return answer or BAD
 
-    found: list[Verdict] = []
+    found: list[Answer] = []
 
     async def collect() -> None:
         async for verdict in observe_verdicts(asked, ask, 0):
@@ -68,7 +67,7 @@ async def test_the_initial_delay_counts_from_the_start_of_the_container() -> Non
 
     async with asyncio.timeout(2):
         async for verdict in observe_verdicts(asked, ask, running_s=40):
-            assert verdict == Verdict(True)
+            assert verdict == Answer(True)
             return
 
 

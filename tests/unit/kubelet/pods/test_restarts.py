@@ -1,6 +1,6 @@
 import pytest
 
-from modelplane.kubelet.pods import ordering
+from modelplane.kubelet.pods import container_worker
 from modelplane.kubelet.pods.views import Role
 
 
@@ -15,7 +15,7 @@ from modelplane.kubelet.pods.views import Role
     ],
 )
 def test_the_policy_decides(policy: str, code: int, again: bool) -> None:
-    assert ordering.must_restart(policy, code) is again
+    assert container_worker.must_restart(policy, code) is again
 
 
 @pytest.mark.parametrize(
@@ -29,15 +29,15 @@ def test_the_policy_decides(policy: str, code: int, again: bool) -> None:
     ],
 )
 def test_the_policy_of_a_container_follows_from_its_role(role: Role, pod_policy: str, policy: str) -> None:
-    assert ordering.find_restart_policy(pod_policy, role) == policy
+    assert container_worker.find_restart_policy(pod_policy, role) == policy
 
 
 def test_the_first_restart_is_immediate_and_later_ones_wait_longer_up_to_five_minutes() -> None:
-    delays = [ordering.compute_delay_s(ends) for ends in range(1, 9)]
+    delays = [container_worker.compute_delay_s(ends) for ends in range(1, 9)]
     assert delays == [0.0, 10.0, 20.0, 40.0, 80.0, 160.0, 300.0, 300.0]
-    assert ordering.compute_delay_s(10_000) == 300.0
+    assert container_worker.compute_delay_s(10_000) == 300.0
 
 
 def test_ten_good_minutes_are_forgiveness() -> None:
-    assert ordering.count_ends_in_row(4, 599.0) == 5
-    assert ordering.count_ends_in_row(4, 600.0) == 1
+    assert container_worker.count_ends_in_row(4, 599.0) == 5
+    assert container_worker.count_ends_in_row(4, 600.0) == 1

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from modelplane.kubelet.pods import ordering, termination, views
+from modelplane.kubelet.pods import container_worker, termination, views
 from modelplane.kubelet.pods.reporting import ContainerReport, Report
 from modelplane.kubelet.pods.termination import Termination, start_countdown
 from modelplane.kubelet.pods.views import PodView, Running, Terminated
@@ -55,7 +55,7 @@ def running() -> Report:
 def ending(report: Report, stub: Stub, grace_s: float) -> "asyncio.Task[None]":
     """Begin to end the sidecar of a pod."""
     ends = Termination(ContainerReport(report, "proxy"), cast("Any", stub))
-    turn = partial(ordering.may_end, name="proxy")
+    turn = partial(container_worker.may_end, name="proxy")
     return asyncio.create_task(ends.end(Attempt(Path("/none")), start_countdown(grace_s), turn))
 
 

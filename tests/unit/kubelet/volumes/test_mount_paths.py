@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 import modelplane
-from modelplane.kubelet.volumes import mount_paths
+from modelplane.kubelet.volumes import mounts
 
 HOME, FLEET = Path("/people/me"), Path("/fleets/one")
-CLOSED = frozenset({HOME, FLEET, *mount_paths.list_programs({"PATH": "/srv/tools/bin:relative:/bin"})})
+CLOSED = frozenset({HOME, FLEET, *mounts.list_programs({"PATH": "/srv/tools/bin:relative:/bin"})})
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ CLOSED = frozenset({HOME, FLEET, *mount_paths.list_programs({"PATH": "/srv/tools
     ],
 )
 def test_paths_for_volumes_and_new_paths_are_accepted(path: str) -> None:
-    assert mount_paths.find_problem(path, CLOSED) is None
+    assert mounts.find_problem(path, CLOSED) is None
 
 
 SYSTEM = "that is a place of the system"
@@ -72,7 +72,7 @@ FLEETS = "that is a place of the fleet, of its programs or of the user who start
     ],
 )
 def test_places_of_the_machine_are_refused(path: str, why: str) -> None:
-    found = mount_paths.find_problem(path, CLOSED)
+    found = mounts.find_problem(path, CLOSED)
     assert found in {SYSTEM, FLEETS}
     # Python itself may be installed there.
     assert found == why or path in {"/lib", "/lib64", "/bin", "/sbin", "/root", "/home"}
@@ -102,19 +102,18 @@ def test_a_path_of_the_machine_is_a_volume_where_nothing_of_it_looks(
     path: str, *, writes: bool, reads: bool
 ) -> None:
     found = {
-        read_only: mount_paths.find_host_path_problem(Path(path), CLOSED, read_only=read_only)
+        read_only: mounts.find_host_path_problem(Path(path), CLOSED, read_only=read_only)
         for read_only in (False, True)
     }
     assert {False: not found[False], True: not found[True]} == {False: writes, True: reads}
 
 
 def test_a_path_that_the_machine_has_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mount_paths, "_OF_THE_MACHINE", frozenset())
+    monkeypatch.setattr(mounts, "_OF_THE_MACHINE", frozenset())
     (tmp_path / "there").mkdir()
     (tmp_path / "dangling").symlink_to("/nowhere-of-a-test")
     found = {
-        each: mount_paths.find_problem(f"{tmp_path}/{each}", frozenset())
-        for each in ("there", "dangling", "new")
+        each: mounts.find_problem(f"{tmp_path}/{each}", frozenset()) for each in ("there", "dangling", "new")
     }
     assert found == {
         "there": "the machine itself has that path",
@@ -134,14 +133,14 @@ def test_a_path_that_the_machine_has_is_refused(tmp_path: Path, monkeypatch: pyt
 def test_a_link_is_judged_by_where_it_leads(
     link: str, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mount_paths, "_FOR_VOLUMES", (tmp_path / "data",))
+    monkeypatch.setattr(mounts, "_FOR_VOLUMES", (tmp_path / "data",))
     (tmp_path / "data").symlink_to(target)
-    assert mount_paths.find_problem(str(tmp_path / link), CLOSED) in {SYSTEM, FLEETS}
+    assert mounts.find_problem(str(tmp_path / link), CLOSED) in {SYSTEM, FLEETS}
 
 
 def test_a_directory_for_volumes_is_refused_where_the_programs_are_in_it() -> None:
     closed = frozenset({Path("/data/me/checkout")})
-    found = {path: mount_paths.find_problem(path, closed) for path in ("/data", "/data/me", "/data/models")}
+    found = {path: mounts.find_problem(path, closed) for path in ("/data", "/data/me", "/data/models")}
     assert found == {"/data": FLEETS, "/data/me": FLEETS, "/data/models": None}
 
 
@@ -153,7 +152,7 @@ def test_the_programs_are_those_of_the_environment_and_of_the_variables() -> Non
         "VIRTUAL_ENV": "/e/venv",
         "HF_HOME": "/data/hub",
     }
-    found = {str(each) for each in mount_paths.list_programs(variables)}
+    found = {str(each) for each in mounts.list_programs(variables)}
     assert {"/a/bin", "/a", "/b/tools", "/c/lib", "/d/cuda", "/e/venv", sys.prefix} <= found
     assert found.isdisjoint({"/", ".", "/data/hub", "/b", "/c"})
 
@@ -162,7 +161,7 @@ def test_programs_in_the_home_do_not_make_the_home_one_of_their_directories(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("HOME", "/people/me")
-    found = mount_paths.list_programs({"PATH": "/people/me/bin:/people/me/.local/bin"})
+    found = mounts.list_programs({"PATH": "/people/me/bin:/people/me/.local/bin"})
     assert {Path("/people/me/bin"), Path("/people/me/.local")} <= found
     assert Path("/people/me") not in found
 
@@ -173,7 +172,7 @@ def container(*paths: str) -> dict[str, object]:
 
 @pytest.mark.parametrize("path", ["/etc", "/etc/", "//etc", "///etc//", "/./etc", "/etc/."])
 def test_one_path_is_refused_in_each_of_its_forms(path: str) -> None:
-    (refusal,) = mount_paths.find_refusals([container("/data", path)], CLOSED)
+    (refusal,) = mounts.find_refusals([container("/data", path)], CLOSED)
     assert refusal.reason == "UnsupportedPod"
     assert refusal.message == (
         f'volume "v" cannot be mounted at "{path}" for a process of this machine: that is a place of the '
@@ -184,4 +183,4 @@ def test_one_path_is_refused_in_each_of_its_forms(path: str) -> None:
 
 def test_the_volume_that_admission_adds_is_no_choice_of_a_pod() -> None:
     added = container("/var/run/secrets/kubernetes.io/serviceaccount")
-    assert list(mount_paths.find_refusals([added], CLOSED)) == []
+    assert list(mounts.find_refusals([added], CLOSED)) == []

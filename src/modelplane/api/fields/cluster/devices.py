@@ -1,4 +1,4 @@
-"""Devices of nodes and device requests of pods, as in DRA.
+"""Devices of nodes, their prices and health, and device requests of pods, as in DRA.
 
 A class publishes devices, a cluster's status repeats them for each of its pools, a deployment requests some
 by CEL, and a replica carries the resolved requests. Attribute and capacity names follow DRA (KEP-4381): a
@@ -11,8 +11,72 @@ from typing import Annotated
 
 from msgspec import field
 
+from modelplane.api import money
+from modelplane.api.fields.requests.pricing import AMOUNT, MAX_AMOUNT
 from modelplane.api.meta import Model
 from modelplane.api.schema.fields import DNS_LABEL, DNS_SUBDOMAIN, DRIVER_NAME, QUANTITY, SEMVER, Rule, about
+
+Currency = Annotated[str, about("Currency, by ISO 4217, such as USD.", max_length=3, pattern="^[A-Z]{3}$")]
+
+
+class DevicePrice(Model):
+    """The price of one device of an entry of the class."""
+
+    name: Annotated[str, about("Name of the entry under devices.", min_length=1, max_length=63)]
+    per_hour: Annotated[
+        str,
+        about('Price of one device for an hour, such as "2.49".', max_length=MAX_AMOUNT, pattern=AMOUNT),
+    ]
+    spot_per_hour: (
+        Annotated[
+            str,
+            about("The same in a pool with spot. Absent: perHour.", max_length=MAX_AMOUNT, pattern=AMOUNT),
+        ]
+        | None
+    ) = None
+
+
+class DevicePricing(Model):
+    """Prices of the devices of a node. A device without a price costs nothing."""
+
+    currency: Currency
+    devices: Annotated[
+        tuple[DevicePrice, ...],
+        about("Prices of devices.", min_length=1, max_length=16, keys=("name",)),
+    ]
+
+    def find_price_per_hour(self, device: str, *, spot: bool = False) -> int | None:
+        """Return the price of a device for an hour, in billionths; None if it has none."""
+        for priced in self.devices:
+            if priced.name == device:
+                return money.parse_amount((priced.spot_per_hour if spot else None) or priced.per_hour)
+        return None
+
+
+MAX_UNHEALTHY = 32
+"""Devices of a replica that its status lists."""
+
+
+class Health(StrEnum):
+    """Health of a device in the status of a pod."""
+
+    HEALTHY = "Healthy"
+    UNHEALTHY = "Unhealthy"
+    UNKNOWN = "Unknown"
+
+
+class UnhealthyDevice(Model):
+    """A device of a pod that its driver reports as unhealthy."""
+
+    pod: Annotated[str, about("Name of the pod on the cluster.", max_length=253)]
+    device: Annotated[
+        str,
+        about(
+            "ID of the device in the status of the pod: driver, pool and name, or an ID of the Container "
+            "Device Interface.",
+            max_length=512,
+        ),
+    ]
 
 
 class Claim(StrEnum):

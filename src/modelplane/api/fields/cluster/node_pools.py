@@ -1,14 +1,37 @@
 """The node pools of a cluster: their nodes, how many, and the network between them."""
 
+import datetime as dt
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from modelplane.api import labels
 from modelplane.api.clouds.cloud_rows import list_clouds_where
-from modelplane.api.fields.cluster.device_prices import DevicePricing
+from modelplane.api.fields.cluster.devices import DevicePricing
 from modelplane.api.listing import join_alternatives
 from modelplane.api.meta import Model
 from modelplane.api.schema.fields import DNS_SUBDOMAIN, LABEL_VALUE, QUALIFIED_NAME, Rule, about
+
+MAX_NOTICES: Final = 64
+"""Notices in the status of a cluster."""
+
+
+class EvictionNotice(Model):
+    """A node that is about to be taken back."""
+
+    node: Annotated[str, about("Name of the node.", max_length=253)]
+    pool: Annotated[str, about("Name of its node pool.", max_length=63)]
+    cause: Annotated[str, about("The taint, annotation or condition of the node that says so.")]
+    noticed_at: Annotated[dt.datetime, about("Time at which the notice was first seen.")]
+    deadline: Annotated[dt.datetime, about("Time at which the node is expected to be gone.")]
+
+
+class ReplicaEviction(Model):
+    """The notice of a node on which pods of the replica run, or ran until they stopped serving."""
+
+    node: Annotated[str, about("Name of the node.", max_length=253)]
+    cause: Annotated[str, about("The taint, annotation or condition of the node that says so.")]
+    deadline: Annotated[dt.datetime, about("Time at which the node is expected to be gone.")]
+
 
 _ZONAL = join_alternatives(list_clouds_where(lambda cloud: cloud.needs_zones), "and")
 CAPACITY_BLOCKS = join_alternatives(list_clouds_where(lambda cloud: cloud.has_capacity_blocks), "and")

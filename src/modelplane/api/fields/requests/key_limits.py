@@ -1,10 +1,46 @@
-"""Limits of API keys, which a ModelKey and a namespace's grant have in common."""
+"""Limits of API keys, which a ModelKey and a namespace's grant have in common, and their counter."""
 
 from enum import StrEnum
 from typing import Annotated
 
 from modelplane.api.meta import Model
-from modelplane.api.schema.fields import about
+from modelplane.api.schema.fields import DNS_LABEL, about
+
+_HOST = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$|^[0-9a-f:.]+$"
+"""A DNS name or an IP address."""
+
+
+class RateLimitService(Model):
+    """A server of Envoy's rate limit API v3, such as envoyproxy/ratelimit with Redis or Valkey."""
+
+    host: Annotated[
+        str, about("DNS name or IP address of the service.", min_length=1, max_length=253, pattern=_HOST)
+    ]
+    port: Annotated[int, about("Port of its gRPC server.", ge=1, le=65535)] = 8081
+    domain: Annotated[
+        str,
+        about(
+            "Domain of the service's configuration, which needs no descriptors. Fleets with one service and "
+            "one domain count together.",
+            min_length=1,
+            max_length=63,
+            pattern=DNS_LABEL,
+        ),
+    ] = "modelplane"
+    fail_closed: Annotated[
+        bool,
+        about(
+            "True to refuse requests of these keys with 503 while the service does not answer. False to "
+            "serve them without these limits."
+        ),
+    ] = True
+    tls: Annotated[
+        bool,
+        about(
+            "True to use TLS, with the certificate authorities that the gateway trusts. False for clear text."
+        ),
+    ] = False
+
 
 MOST_A_MINUTE = 1_000_000_000
 """Maximum of requests or tokens a minute that a limit can name."""

@@ -9,89 +9,150 @@ Sources: the LLMInferenceService of KServe v0.20 (``serving.kserve.io/v1alpha2``
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
 from modelplane.api import labels
-from modelplane.api.fields.pods.engines import ENGINE_PORT, Phase, Role
-from modelplane.api.fields.pods.serving_backend import ServingBackend
+from modelplane.api.fields.pods.containers import Container
+from modelplane.api.fields.pods.engines import ENGINE_PORT, Phase, Role, ServingBackend
 from modelplane.api.meta import Object
 from modelplane.api.model_replica import ModelReplica, PlacedEngine
 from modelplane.api.names import child_name
-from modelplane.compose.cache import cache_volume
-from modelplane.compose.replica.backends.backend import Backend, Claims, shortened
-from modelplane.compose.replica.backends.gang import is_gang
-from modelplane.compose.replica.backends.kserve_limits import rejected
-from modelplane.compose.replica.backends.kserve_pods import pod_spec
-from modelplane.compose.replica.backends.parallelism import block, block_until_0_8, parallelism
-from modelplane.compose.replica.backends.workload import Form, Marks, Workload, head
-from modelplane.compose.replica.engine_flags import source
-from modelplane.compose.replica.pods.device_claims import claim_template
-from modelplane.compose.replica.pods.engine_pods import pod_template
+from modelplane.compose.cache import source_jobs
+from modelplane.compose.replica.backends.backend import Backend, Claims, is_gang, shortened
+from modelplane.compose.replica.backends.engine_pods import pod_template
+from modelplane.compose.replica.backends.kserve_pods import pod_spec, rejected
+from modelplane.compose.replica.backends.workload import Form, Marks, Workload, claim_template, head
+from modelplane.compose.replica.engine_flags import flag, has, source
 from modelplane.compose.workload_kinds import LLM_INFERENCE_SERVICE
+
+TENSOR: Final = ("--tensor-parallel-size", "-tp", "--tp-size", "--tp")
+
+PIPELINE: Final = ("--pipeline-parallel-size", "-pp", "--pp-size")
+
+DATA: Final = ("--data-parallel-size", "-dp", "--dp-size")
+
+_LOCAL: Final = ("--data-parallel-size-local", "-dpl")
+
+_EXPERT: Final = ("--enable-expert-parallel", "-ep")
+
+_MOST: Final = 4096
+"""Largest degree that is read; a larger one counts as none."""
+
+
+class Parallelism(NamedTuple):
+    """Degrees of parallelism; 0 for one that no flag sets."""
+
+    tensor: int = 0
+    pipeline: int = 0
+    data: int = 0
+    data_local: int = 0
+    expert: bool = False
+
 
 _NAME_LENGTH: Final = 31
 """Characters for the name, so that KServe's names of children need no hash and LeaderWorkerSet takes them.
 
 ``<name>-kserve-mn-prefill`` has at most 49.
 """
+
 _NOT_IN_URI: Final = re.compile(r"[^A-Za-z0-9._/-]+")
+
 _LONGEST_URI: Final = 200
+
 _GROUPS: Final = "-kserve-mn"
+
 _PREFILL_GROUPS: Final = "-kserve-mn-prefill"
+
 _NO_LEADER: Final = {"key": labels.LWS_WORKER_INDEX, "operator": "NotIn", "values": ["0"]}
 
 
-def _any(_engine: PlacedEngine) -> bool:
-    return True
-
-
-def _primary(replica: ModelReplica, engine: PlacedEngine) -> PlacedEngine:
-    """Return the engine whose LLMInferenceService runs an engine."""
-    if engine.phase is not Phase.PREFILL:
-        return engine
-    return next(
-        placed_engine for placed_engine in replica.spec.engines if placed_engine.phase is Phase.DECODE
+def parallelism(container: Container) -> Parallelism:
+    """Return the degrees that an engine's flags set (vLLM, SGLang)."""
+    return Parallelism(
+        _degree(container, TENSOR),
+        _degree(container, PIPELINE),
+        _degree(container, DATA),
+        _degree(container, _LOCAL),
+        has(container, *_EXPERT),
     )
 
 
-def _prefill(replica: ModelReplica, engine: PlacedEngine) -> PlacedEngine | None:
-    if engine.phase is not Phase.DECODE:
-        return None
-    return next(
-        placed_engine for placed_engine in replica.spec.engines if placed_engine.phase is Phase.PREFILL
+def block(found: Parallelism, nodes: int) -> dict[str, Any]:
+    """Return the ``parallelism`` of an LLMInferenceService for a gang of some nodes.
+
+    KServe makes as many pods as data divided by local data, and has a preset for that. It takes the size from
+    a pipeline too, but its charts have no preset for one, without which it makes nothing. The rest only fills
+    arguments of presets, and the engine has its own.
+    """
+    local = max(found.data_local, 1)
+    is_of_flags = found.data > 1 and found.data // local == nodes
+    data, data_local = (found.data, local) if is_of_flags else (nodes, 1)
+    return {
+        **({"tensor": found.tensor} if found.tensor else {}),
+        "data": data,
+        "dataLocal": data_local,
+        **({"expert": True} if found.expert else {}),
+    }
+
+
+def block_until_0_8(found: Parallelism) -> dict[str, Any]:
+    """Return the same as versions up to 0.8 composed it."""
+    divided = (
+        {"data": found.data, "dataLocal": max(found.data_local, 1)}
+        if found.data > 1
+        else {"pipeline": max(found.pipeline, 1)}
     )
-
-
-def _heads(replica: ModelReplica, engine: PlacedEngine) -> bool:
-    return _primary(replica, engine) is engine
-
-
-def _sizes(replica: ModelReplica, engine: PlacedEngine) -> str | None:
-    """Return the sizes of the gangs of an LLMInferenceService, which are immutable; None if it has none."""
-    own = _primary(replica, engine)
-    served = (
-        own,
-        *(placed_engine for placed_engine in (_prefill(replica, own),) if placed_engine is not None),
-    )
-    if not any(map(is_gang, served)):
-        return None
-    return "-".join(str(sum(member.pods for member in placed_engine.members)) for placed_engine in served)
-
-
-def _key(replica: ModelReplica, engine: PlacedEngine) -> str:
-    """Return the key of an engine's LLMInferenceService. Another size is another child."""
-    sizes = _sizes(replica, engine)
-    name = f"model-kserve-{_primary(replica, engine).name}"
-    # No name of an engine has a dot.
-    return f"{name}.{sizes}" if sizes else name
+    return {
+        **({"tensor": found.tensor} if found.tensor else {}),
+        **divided,
+        **({"expert": True} if found.expert else {}),
+    }
 
 
 def service_name(replica: ModelReplica, engine: PlacedEngine) -> str:
     """Return the name of the LLMInferenceService that runs an engine."""
     parts = (_primary(replica, engine).name, *filter(None, (_sizes(replica, engine),)))
     return shortened(child_name(replica.metadata.name, *parts), _NAME_LENGTH)
+
+
+def _degree(container: Container, names: tuple[str, ...]) -> int:
+    given = flag(container, *names) or ""
+    # Longer digits are no degree, and int() of very many would raise.
+    if not (given.isascii() and given.isdigit() and len(given) <= len(str(_MOST))):
+        return 0
+    return int(given) if int(given) <= _MOST else 0
+
+
+def _primary(replica: ModelReplica, engine: PlacedEngine) -> PlacedEngine:
+    """Return the engine whose LLMInferenceService runs an engine."""
+    if engine.phase is not Phase.PREFILL:
+        return engine
+    return next(placed for placed in replica.spec.engines if placed.phase is Phase.DECODE)
+
+
+def _prefill(replica: ModelReplica, engine: PlacedEngine) -> PlacedEngine | None:
+    if engine.phase is not Phase.DECODE:
+        return None
+    return next(placed for placed in replica.spec.engines if placed.phase is Phase.PREFILL)
+
+
+def _sizes(replica: ModelReplica, engine: PlacedEngine) -> str | None:
+    """Return the sizes of the gangs of an LLMInferenceService, which are immutable; None if it has none."""
+    own = _primary(replica, engine)
+    prefill = _prefill(replica, own)
+    served = [own, prefill] if prefill else [own]
+    if not any(map(is_gang, served)):
+        return None
+    return "-".join(str(sum(member.pods for member in placed.members)) for placed in served)
+
+
+def _key(replica: ModelReplica, engine: PlacedEngine) -> str:
+    """Return the key of an engine's LLMInferenceService. Another size is another child."""
+    sizes = _sizes(replica, engine)
+    # No name of an engine has a dot.
+    return f"model-kserve-{_primary(replica, engine).name}" + (f".{sizes}" if sizes else "")
 
 
 def _marks(replica: ModelReplica, engine: PlacedEngine, name: str) -> Marks:
@@ -109,7 +170,7 @@ def _marks(replica: ModelReplica, engine: PlacedEngine, name: str) -> Marks:
         }
     pods: Mapping[str, str] = {labels.WORKLOAD: name}
     if is_gang(engine):
-        groups = _GROUPS if _heads(replica, engine) else _PREFILL_GROUPS
+        groups = _GROUPS if _primary(replica, engine) is engine else _PREFILL_GROUPS
         pods = {labels.LWS_NAME: service + groups}
     return Marks(pods, {labels.LWS_WORKER_INDEX: "0"}, _NO_LEADER, serving)
 
@@ -136,7 +197,7 @@ def _service(workload: Workload, claims: Claims) -> Object:
 def _model(workload: Workload) -> dict[str, Any]:
     """Return the model: the volume of the cache, which KServe mounts, or what the engine itself loads."""
     if cache := workload.replica.spec.model_cache_ref:
-        return {"model": {"uri": f"pvc://{cache_volume.claim_name(workload.namespace, cache.name)}"}}
+        return {"model": {"uri": f"pvc://{source_jobs.claim_name(workload.namespace, cache.name)}"}}
     named = source(head(workload.engine).template.spec.engine) or ""
     # KServe requires a URI, and without its initializer only shows it. One that is none would keep its
     # controller from reading any LLMInferenceService of the cluster.
@@ -150,9 +211,11 @@ def _side(workload: Workload, claims: Claims) -> dict[str, Any]:
     own = pod_template(workload, leader, claims[leader.role])
     part: dict[str, Any] = {"replicas": workload.engine.copies, "template": pod_spec(workload, leader, own)}
     if worker is not None:
-        theirs = pod_template(workload, worker, claims[Role.WORKER])
-        part["worker"] = pod_spec(workload, worker, theirs)
-        part["parallelism"] = _parallelism(workload)
+        part["worker"] = pod_spec(workload, worker, pod_template(workload, worker, claims[Role.WORKER]))
+        found = parallelism(leader.template.spec.engine)
+        is_former = workload.form <= Form.V0_8
+        nodes = sum(member.pods for member in workload.engine.members)
+        part["parallelism"] = block_until_0_8(found) if is_former else block(found, nodes)
         return part
     part["labels"] = own["metadata"]["labels"]
     if annotations := own["metadata"].get("annotations"):
@@ -160,21 +223,14 @@ def _side(workload: Workload, claims: Claims) -> dict[str, Any]:
     return part
 
 
-def _parallelism(workload: Workload) -> dict[str, Any]:
-    found = parallelism(workload.head.template.spec.engine)
-    if workload.form <= Form.V0_8:
-        return block_until_0_8(found)
-    return block(found, sum(member.pods for member in workload.engine.members))
-
-
 KSERVE = Backend(
     _key,
-    _any,
+    lambda _engine: True,
     _service,
     LLM_INFERENCE_SERVICE,
     "with the backend KServe",
     choice=ServingBackend.KSERVE,
-    heads=_heads,
+    heads=lambda replica, engine: _primary(replica, engine) is engine,
     marks=_marks,
     rejected=rejected,
 )

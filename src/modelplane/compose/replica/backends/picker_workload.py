@@ -14,18 +14,15 @@ import yaml
 
 from modelplane.api import labels
 from modelplane.api.fields.pods.containers import Container
-from modelplane.api.fields.pods.engines import Phase
-from modelplane.api.fields.pods.picker import Picker, Scorer, WeightedScorer
+from modelplane.api.fields.pods.engines import Phase, Picker, Scorer, WeightedScorer
 from modelplane.api.meta import Object
 from modelplane.api.model_replica import ModelReplica
-from modelplane.compose.added_images import ENDPOINT_PICKER
+from modelplane.compose.added_containers import ENDPOINT_PICKER, RESTRICTED
 from modelplane.compose.composition import Desired
 from modelplane.compose.readiness import exists, is_ready
 from modelplane.compose.replica.backends.draining import GRACE_S
-from modelplane.compose.replica.backends.workload import head, part_name
+from modelplane.compose.replica.backends.workload import content_hash, head, part_name
 from modelplane.compose.replica.engine_flags import flag, runs
-from modelplane.compose.replica.pods.device_claims import content_hash
-from modelplane.compose.replica.pods.security import RESTRICTED
 
 PICKER_KEY = "epp"
 """Key of the Deployment."""
@@ -99,7 +96,8 @@ def picker(replica: ModelReplica) -> Iterator[Desired]:
     cluster = replica.spec.cluster_name
     config = _config_map(replica)
     digest = content_hash(config["data"])
-    yield Desired("epp-serviceaccount", _service_account(replica), exists, cluster)
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _metadata(replica)}
+    yield Desired("epp-serviceaccount", account, exists, cluster)
     yield Desired("epp-role", _role(replica), exists, cluster)
     yield Desired("epp-rolebinding", _role_binding(replica), exists, cluster)
     yield Desired(f"epp-config-{digest}", config, exists, cluster)
@@ -115,6 +113,10 @@ def configuration(replica: ModelReplica) -> dict[str, Any]:
     request is ever divided, and no error is reported. The profile handler itself sets the header with the
     prefill pod; the plugin that did so before is gone from llm-d's router 0.11 on.
     """
+    serving = replica.spec.serving
+    settings = (serving.picker if serving else None) or Picker()
+    all_scorers = (*(settings.scorers or _SCORERS), *settings.prefill_scorers)
+    scorer_plugins = dict.fromkeys(_PLUGINS[scorer.type] for scorer in all_scorers)
     plugins: list[dict[str, Any]] = [
         {
             "type": "approx-prefix-cache-producer",
@@ -125,27 +127,26 @@ def configuration(replica: ModelReplica) -> dict[str, Any]:
                 "lruCapacityPerServer": 31250,
             },
         },
-        *({"type": plugin} for plugin in _scorer_plugins(replica)),
+        *({"type": plugin} for plugin in scorer_plugins),
         {"type": "max-score-picker"},
     ]
-    profiles = [_profile("default", _settings(replica).scorers)]
-    if _divided(replica):
+    profiles = [_profile("default", settings.scorers)]
+    if any(engine.phase is not None for engine in replica.spec.engines):
         plugins += [
             {"type": "prefill-filter"},
             {"type": "decode-filter"},
             {
                 "type": "prefix-based-pd-decider",
-                "parameters": {"nonCachedTokens": _settings(replica).non_cached_tokens or _NON_CACHED_TOKENS},
+                "parameters": {"nonCachedTokens": settings.non_cached_tokens or _NON_CACHED_TOKENS},
             },
             {
                 "type": "disagg-profile-handler",
                 "parameters": {"deciders": {"prefill": "prefix-based-pd-decider"}},
             },
         ]
-        scorers = _settings(replica).scorers
         profiles = [
-            _profile("prefill", _settings(replica).prefill_scorers or scorers, "prefill-filter"),
-            _profile("decode", scorers, "decode-filter"),
+            _profile("prefill", settings.prefill_scorers or settings.scorers, "prefill-filter"),
+            _profile("decode", settings.scorers, "decode-filter"),
         ]
     return {
         "apiVersion": "llm-d.ai/v1alpha1",
@@ -153,18 +154,6 @@ def configuration(replica: ModelReplica) -> dict[str, Any]:
         "plugins": plugins,
         "schedulingProfiles": profiles,
     }
-
-
-def _settings(replica: ModelReplica) -> Picker:
-    serving = replica.spec.serving
-    return (serving.picker if serving else None) or Picker()
-
-
-def _scorer_plugins(replica: ModelReplica) -> list[str]:
-    """Return the plugins of all profiles, each once."""
-    settings = _settings(replica)
-    scorers = (*(settings.scorers or _SCORERS), *settings.prefill_scorers)
-    return list(dict.fromkeys(_PLUGINS[scorer.type] for scorer in scorers))
 
 
 def _profile(name: str, scorers: tuple[WeightedScorer, ...], *filters: str) -> dict[str, Any]:
@@ -179,10 +168,6 @@ def _profile(name: str, scorers: tuple[WeightedScorer, ...], *filters: str) -> d
             ),
         ],
     }
-
-
-def _divided(replica: ModelReplica) -> bool:
-    return any(engine.phase is not None for engine in replica.spec.engines)
 
 
 def _block_tokens(replica: ModelReplica) -> int:
@@ -210,10 +195,6 @@ def _config_map(replica: ModelReplica) -> dict[str, Any]:
 
 def _metadata(replica: ModelReplica) -> dict[str, str]:
     return {"name": picker_name(replica), "namespace": replica.metadata.namespace}
-
-
-def _service_account(replica: ModelReplica) -> Object:
-    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _metadata(replica)}
 
 
 def _role(replica: ModelReplica) -> Object:

@@ -1,23 +1,130 @@
-"""Mode PrefillDecode: additions to the pods of its two engines.
+"""Mode PrefillDecode: additions to the pods of its two engines, and the connectors between them.
 
 Requests go to a decode pod. Its routing sidecar has the replica's port; it has a prefill pod compute the
 first half, and the engine gets the KV cache from there by a connector. So the decode engine listens on
 another port. The image is the author's, and so are the flags of the transfer unless a connector is chosen.
+
+Each row of connectors names its sources: the flags of vLLM 0.23.0 and SGLang 0.5.12
+(``catalogue/engine_flags``), and those of the routing sidecar, llm-d-router v0.10.0
+(``pkg/sidecar/proxy/options.go``).
 """
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
 
 from modelplane.api import labels
 from modelplane.api.conditions.reasons import ModelReplicaReason as Reason
 from modelplane.api.fields.pods.containers import ROUTING_SIDECAR as SIDECAR_NAME
-from modelplane.api.fields.pods.engines import ENGINE_PORT, Phase
-from modelplane.api.model_replica import PlacedEngine
+from modelplane.api.fields.pods.containers import Container
+from modelplane.api.fields.pods.engines import ENGINE_PORT, Connector, Phase
+from modelplane.api.model_replica import ModelReplica, PlacedEngine
 from modelplane.api.rejected import Rejected
-from modelplane.compose.added_images import ROUTING_SIDECAR
-from modelplane.compose.replica.backends import connectors
+from modelplane.compose.added_containers import RESTRICTED, ROUTING_SIDECAR
 from modelplane.compose.replica.backends.workload import HEALTH_PATH, Form, Workload, head
-from modelplane.compose.replica.engine_flags import flag
-from modelplane.compose.replica.pods.security import RESTRICTED
+from modelplane.compose.replica.engine_flags import flag, has_script
+
+_POD_IP: Final[Mapping[str, Any]] = {"valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
+
+
+def _vllm(connector: str, role: str) -> tuple[str, ...]:
+    config = msgspec.json.encode({"kv_connector": connector, "kv_role": role}).decode()
+    return (f"--kv-transfer-config={config}",)
+
+
+class ConnectorRow(msgspec.Struct, frozen=True):
+    """Additions of a connector to the pods of the two engines."""
+
+    sidecar: str
+    """Value of the routing sidecar's ``--kv-connector``."""
+    prefill: tuple[str, ...]
+    """Arguments of a prefill engine."""
+    decode: tuple[str, ...]
+    """Arguments of a decode engine."""
+    variables: tuple[Mapping[str, Any], ...] = ()
+    """Environment of both engines."""
+    port_setting: str = ""
+    """The flag or variable of a prefill engine with the port that the routing sidecar asks."""
+
+
+_BOOTSTRAP_PORT: Final = "8998"
+"""Default of vLLM, of SGLang and of the routing sidecar."""
+
+CONNECTORS: Final[Mapping[Connector, ConnectorRow]] = {
+    Connector.NIXL: ConnectorRow(
+        "nixlv2",
+        _vllm("NixlConnector", "kv_both"),
+        _vllm("NixlConnector", "kv_both"),
+        (
+            {"name": "VLLM_NIXL_SIDE_CHANNEL_HOST", **_POD_IP},
+            {"name": "VLLM_NIXL_SIDE_CHANNEL_PORT", "value": "5557"},
+        ),
+    ),
+    # Both engines read and write a store that the author names, and find its blocks by equal hashes.
+    Connector.LMCACHE: ConnectorRow(
+        "shared-storage",
+        _vllm("LMCacheConnectorV1", "kv_both"),
+        _vllm("LMCacheConnectorV1", "kv_both"),
+        ({"name": "PYTHONHASHSEED", "value": "0"},),
+    ),
+    Connector.MOONCAKE: ConnectorRow(
+        "mooncake",
+        _vllm("MooncakeConnector", "kv_producer"),
+        _vllm("MooncakeConnector", "kv_consumer"),
+        port_setting="VLLM_MOONCAKE_BOOTSTRAP_PORT",
+    ),
+    Connector.SGLANG: ConnectorRow(
+        "sglang",
+        ("--disaggregation-mode=prefill", "--disaggregation-transfer-backend=nixl"),
+        ("--disaggregation-mode=decode", "--disaggregation-transfer-backend=nixl"),
+        port_setting="--disaggregation-bootstrap-port",
+    ),
+}
+
+
+def chosen(replica: ModelReplica) -> Connector | None:
+    """Return the connector that the author chose."""
+    return replica.spec.serving.connector if replica.spec.serving else None
+
+
+def row(replica: ModelReplica) -> ConnectorRow:
+    """Return the connector of a replica in mode PrefillDecode; NIXL where none is chosen."""
+    return CONNECTORS[chosen(replica) or Connector.NIXL]
+
+
+def arguments(replica: ModelReplica, phase: Phase | None, container: Container) -> tuple[str, ...]:
+    """Return the arguments that a container lacks; none unless a connector is chosen."""
+    if phase is None or chosen(replica) is None:
+        return ()
+    wanted = row(replica).prefill if phase is Phase.PREFILL else row(replica).decode
+    return tuple(text for text in wanted if flag(container, text.partition("=")[0]) is None)
+
+
+def refusal(replica: ModelReplica, engine: PlacedEngine) -> Rejected | None:
+    """Return why the arguments cannot be added to an engine; None if they can."""
+    for member in engine.members:
+        container = member.template.spec.engine
+        lacks = arguments(replica, engine.phase, container)
+        if lacks and has_script(container):
+            return Rejected(
+                Reason.UNSUPPORTED_TOPOLOGY,
+                f'engine "{engine.name}": connector {chosen(replica)}',
+                f"needs {' '.join(lacks)}, which cannot be added to a script",
+                "write it there",
+            )
+        setting = row(replica).port_setting
+        variables = {variable.name: variable.value or "" for variable in reversed(container.env)}
+        given = flag(container, setting) if setting.startswith("-") else variables.get(setting)
+        if given not in (None, _BOOTSTRAP_PORT):
+            return Rejected(
+                Reason.UNSUPPORTED_TOPOLOGY,
+                f'engine "{engine.name}": the routing sidecar',
+                f"asks port {_BOOTSTRAP_PORT} for the KV cache",
+                f"remove {setting}",
+            )
+    return None
+
 
 _DECODE_PORT = 8001
 _PORT_FLAG = "--model-server-port"
@@ -64,7 +171,7 @@ def environment(workload: Workload) -> list[dict[str, Any]]:
     """Return the variables with a pod's KV cache address. Every pod of a gang holds a part of the cache."""
     if workload.phase is None:
         return []
-    return [dict(variable) for variable in connectors.row(workload.replica).variables]
+    return [dict(variable) for variable in row(workload.replica).variables]
 
 
 def sidecar(workload: Workload) -> dict[str, Any] | None:
@@ -82,7 +189,7 @@ def sidecar(workload: Workload) -> dict[str, Any] | None:
         "restartPolicy": "Always",
         "args": [
             "--secure-proxy=false",
-            f"--kv-connector={connectors.row(workload.replica).sidecar}",
+            f"--kv-connector={row(workload.replica).sidecar}",
             f"{port}={workload.port}",
         ],
         "ports": [{"name": "http", "containerPort": ENGINE_PORT, "protocol": "TCP"}],

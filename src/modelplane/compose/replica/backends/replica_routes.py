@@ -12,10 +12,11 @@ from modelplane.api.fields.pods.engines import ENGINE_PORT
 from modelplane.api.meta import GATEWAY_NAME, SYSTEM_NAMESPACE, Object
 from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.composition import Desired, Keep
-from modelplane.compose.gateway.gateway_keys import ReplicaLink
+from modelplane.compose.gateway.fleet_gateway import ReplicaLink
 from modelplane.compose.readiness import exists
 from modelplane.compose.replica.backends.picker_workload import PORT, picker, picker_name, pool_name
 from modelplane.compose.replica.backends.table import serving_labels
+from modelplane.compose.replica.backends.workload import picks
 from modelplane.gateway.tokens import HEADERS
 
 ROUTE_KEY = "model-route"
@@ -26,11 +27,6 @@ POOL_KEY = "inference-pool"
 
 _SERVICE_PORT = 80
 _POOL_GROUP = "inference.networking.k8s.io"
-
-
-def picks(replica: ModelReplica) -> bool:
-    """Return True if an endpoint picker chooses the pod of each request."""
-    return replica.spec.serving is not None and replica.spec.serving.picks
 
 
 def ingress_objects(replica: ModelReplica, link: ReplicaLink) -> Iterator[Desired | Keep]:

@@ -1,4 +1,4 @@
-"""Workload: one engine of a replica, with its name, members and port.
+"""Workload: one engine of a replica, with its name, members, port and claims.
 
 Names do not depend on the content, except for immutable objects.
 """
@@ -123,6 +123,11 @@ def head(engine: PlacedEngine) -> PlacedMember:
     return next(member for member in engine.members if member.role is not Role.WORKER)
 
 
+def picks(replica: ModelReplica) -> bool:
+    """Return True if an endpoint picker chooses the pod of each request."""
+    return replica.spec.serving is not None and replica.spec.serving.picks
+
+
 def part_name(replica: ModelReplica, part: str) -> str:
     """Return the name of an object that a replica has one of.
 
@@ -159,3 +164,46 @@ def is_former(observed: Object, former: Object) -> bool:
     replicas = observed.get("spec", {}).get("replicas", former["spec"]["replicas"])
     written = with_spec_hash({**former, "spec": {**former["spec"], "replicas": replicas}})
     return spec_hash(observed) == spec_hash(written)
+
+
+def claim_template(workload: Workload, member: PlacedMember) -> Object | None:
+    """Return the ResourceClaimTemplate of a member's pods; None if it claims nothing.
+
+    A template is immutable, so its name ends in a hash of its content and a change is a new template.
+    """
+    if not member.device_requests:
+        return None
+    spec = {
+        "spec": {
+            "devices": {
+                "requests": [
+                    {
+                        "name": request.name,
+                        "exactly": {
+                            "deviceClassName": request.device_class_name,
+                            "count": request.count,
+                            "selectors": [
+                                {"cel": {"expression": selector.cel}} for selector in request.selectors
+                            ],
+                        },
+                    }
+                    for request in member.device_requests
+                ]
+            }
+        }
+    }
+    role = member.role.lower()
+    name = child_name(
+        workload.replica.metadata.name, workload.engine.name, role, "devices", content_hash(spec)
+    )
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": name, "namespace": workload.namespace},
+        "spec": spec,
+    }
+
+
+def content_hash(content: object) -> str:
+    """Return a hash of some content, the suffix of the name of an immutable object."""
+    return hashlib.sha256(msgspec.json.encode(content)).hexdigest()[:8]

@@ -59,7 +59,11 @@ def _message(alias: "ModelAlias", other: str) -> str:
 def _meets(spec: "InferenceGatewaySpec", alias: "ModelAlias", other: str) -> bool:
     """Return True if a client for which an alias counts may use its service and another one."""
     from modelplane.api.inference_gateway import EVERY_NAMESPACE, Authentication  # noqa: PLC0415  as above
-    from modelplane.gateway.module_files.grants import grant_of, list_not_granted, list_services  # noqa: PLC0415  as above
+    from modelplane.gateway.module_files.key_rights import (  # noqa: PLC0415  as above
+        grant_of,
+        list_not_granted,
+        list_services,
+    )
 
     if spec.authentication is not Authentication.API_KEY:
         return EVERY_NAMESPACE in alias.namespaces

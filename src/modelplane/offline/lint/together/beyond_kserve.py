@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from modelplane.api.fields.pods.serving_backend import ServingBackend
+from modelplane.api.fields.pods.engines import ServingBackend
 from modelplane.api.kinds import MODEL_DEPLOYMENT
 from modelplane.offline.files.diagnostics import Problem, Severity
 from modelplane.offline.files.manifest_objects import Manifest
@@ -48,6 +48,6 @@ class Check(msgspec.Struct):
 
 def _check(template: "ReplicaTemplate") -> "Rejected | None":
     """Return the first setting that KServe cannot express; None if it can express all."""
-    from modelplane.compose.replica.backends.kserve_limits import rejections  # noqa: PLC0415 - heavy, and rarely used
+    from modelplane.compose.replica.backends.kserve_pods import rejections  # noqa: PLC0415 - heavy, and rarely used
 
     return next(rejections(template.engines), None)

@@ -4,21 +4,155 @@ One rule: what engines would refuse is reported, and nothing where the model, it
 not known. A model is that of an engine's command line, else of the ModelCache among the objects.
 """
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
 
+from modelplane.api.fields.pods.containers import Container
 from modelplane.api.kinds import MODEL_DEPLOYMENT
 from modelplane.api.model_deployment import ModelDeployment
-from modelplane.offline.files.diagnostics import Problem, Severity
+from modelplane.compose.replica.engine_flags import source, written_words
+from modelplane.offline.files.diagnostics import Path, Problem, Severity, quote
 from modelplane.offline.files.manifest_objects import Manifest
-from modelplane.offline.lint.advice import Configs
-from modelplane.offline.lint.deployment_parts import find_settings
+from modelplane.offline.lint.advice import Configs, find_settings, walk_members
+from modelplane.offline.lint.engine_commands import EngineCommand, Flags, parse_commands
 
-if TYPE_CHECKING:
-    from modelplane.offline.lint.together.context_advice import EngineAt, Repo
+Repo = tuple[str, str]
+"""A repository of the hub, and its revision; empty for the default one."""
+
+
+class _Rule(msgspec.Struct, frozen=True):
+    """The length of an engine's context."""
+
+    flags: tuple[str, ...]
+    changes: tuple[str, ...]
+    """Flags whose value, in JSON, changes the configuration."""
+    allowed_by: str
+    """A variable with which the engine accepts a longer one."""
+    consequence: str
+    remedy: str
+
+
+_RULES: Final[Mapping[str, _Rule]] = {
+    "vllm": _Rule(
+        ("--max-model-len",),
+        ("--hf-overrides", "--rope-scaling"),
+        "VLLM_ALLOW_LONG_MAX_MODEL_LEN",
+        "vLLM does not start",
+        "lower it, or extend the context with --hf-overrides",
+    ),
+    "sglang": _Rule(
+        ("--context-length",),
+        ("--json-model-override-args",),
+        "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN",
+        "SGLang does not start",
+        "lower it, or extend the context with --json-model-override-args",
+    ),
+    "llama.cpp": _Rule(
+        ("-c", "--ctx-size"),
+        (),
+        "",
+        "answers get worse beyond it",
+        "lower it",
+    ),
+}
+_ELSEWHERE: Final = ("--config",)
+"""Flags with which some of an engine's flags are in a file."""
+_EXTENDED: Final = ("--rope-scaling", "--rope-scale", "--yarn-orig-ctx", "--override-kv")
+"""Flags with which llama.cpp extends the context."""
+_UNITS: Final = {
+    "": 1,
+    **{letter: 1000 ** (power + 1) for power, letter in enumerate("kmgt")},
+    **{letter: 1024 ** (power + 1) for power, letter in enumerate("KMGT")},
+}
+
+
+class EngineAt(msgspec.Struct, frozen=True):
+    """One start of an engine, with its container."""
+
+    container: Container
+    path: Path
+    """The container in the deployment."""
+    command: EngineCommand
+
+    def warn(self, cached: Repo | None, configs: Configs) -> Iterator[tuple[Path, str]]:
+        """Yield the warnings; ``cached`` is what the deployment's cache holds, if that is known."""
+        table, given = self.command.engine.table, self.command.flags
+        rule = _RULES[table]
+        length = given.find(*rule.flags)
+        tokens = _tokens(length.value or "", self.command) if length else 0
+        if length is None or not tokens or _is_open(self.container, rule, given):
+            return
+        repo, revision = _model(self.container, given, cached)
+        config = configs(repo, revision) if repo else None
+        longest = _longest(config, table, given) if config else 0
+        if table == "llama.cpp" and not given.find("-kvu", "--kv-unified"):
+            # It is divided among the sequences.
+            tokens //= given.get_number("-np", "--parallel") or tokens
+        if longest and tokens > longest:
+            message = (
+                f"{length.written} {length.value} is longer than the context of {quote(repo)}, "
+                f"{longest} tokens by its config.json, and {rule.consequence}: {rule.remedy}"
+            )
+            yield (*self.path, *length.path), message
+
+
+def find_engines(deployment: ModelDeployment) -> Iterator[EngineAt]:
+    """Yield each start of an engine."""
+    for path, _, member in walk_members(deployment):
+        spec = member.template.spec
+        where = (*path, "template", "spec", "containers", spec.containers.index(spec.engine))
+        for command in parse_commands(spec.engine):
+            yield EngineAt(spec.engine, where, command)
+
+
+def _tokens(value: str, command: EngineCommand) -> int:
+    """Return a length as an engine reads it; 0 if it is not a plain number."""
+    units = "[kmgtKMGT]?" if command.engine.table == "vllm" else ""
+    match = re.fullmatch(rf"(\d{{1,12}}(?:\.\d{{1,6}})?)({units})", value, re.ASCII)
+    return int(float(match[1]) * _UNITS[match[2]]) if match else 0
+
+
+def _is_open(container: Container, rule: _Rule, given: Flags) -> bool:
+    """Return True if the engine is told to accept a longer context, or more may be said elsewhere."""
+    names = {variable.name for variable in container.env}
+    words = [word for written in written_words(container) for word in written.words]
+    allowed = rule.allowed_by and (
+        rule.allowed_by in names or any(word.startswith(rule.allowed_by) for word in words)
+    )
+    by_key = any(word.startswith(f"{flag}.") for word in words for flag in rule.changes)
+    extended = not rule.allowed_by and given.find(*_EXTENDED)
+    return bool(allowed or by_key or extended or given.find(*_ELSEWHERE))
+
+
+def _model(container: Container, given: Flags, cached: Repo | None) -> Repo:
+    """Return the repository of an engine's model; empty if it is another path, or not known."""
+    named = source(container)
+    if named is None or named.startswith("/mnt/models"):
+        return cached or ("", "")
+    revision = given.find("--revision")
+    # llama.cpp writes a quantization behind the repository.
+    return named.partition(":")[0], (revision.value or "") if revision else ""
+
+
+def _longest(config: bytes, table: str, given: Flags) -> int:
+    """Return the longest context of a model with an engine's changes; 0 if it cannot be told."""
+    from modelplane.sizing import context  # noqa: PLC0415  few configurations are at hand
+    from modelplane.sizing.architecture import parse_architecture  # noqa: PLC0415  see above
+    from modelplane.user_error import UserError  # noqa: PLC0415  see above
+
+    try:
+        for name in _RULES[table].changes:
+            if changed := given.find(name):
+                value = changed.value or ""
+                changes = f'{{"rope_parameters": {value}}}' if name == "--rope-scaling" else value
+                config = context.replace_settings(config, changes)
+        return context.LONGEST[table](parse_architecture(config))
+    except UserError:
+        return 0
 
 
 class Check(msgspec.Struct):
@@ -32,8 +166,6 @@ class Check(msgspec.Struct):
     def read(self, manifest: Manifest, decoded: Any) -> None:
         """Remember a deployment, or a cache of a repository of the hub."""
         if manifest.kind is MODEL_DEPLOYMENT:
-            from modelplane.offline.lint.together.context_advice import find_engines  # noqa: PLC0415  as few objects have an engine
-
             self._deployments.append((manifest, decoded, list(find_engines(decoded))))
         elif hub := decoded.spec.hugging_face:
             key = (decoded.metadata.namespace or "", decoded.metadata.name)

@@ -1,7 +1,7 @@
 import pytest
 
-from modelplane.kubelet.engines.llama_cpp import flags
-from modelplane.kubelet.engines.llama_cpp.flags import FLAGS, Value, parse
+from modelplane.kubelet.engines import llama_cpp_flags
+from modelplane.kubelet.engines.llama_cpp_flags import FLAGS, Value, parse
 from modelplane.user_error import UserError
 
 
@@ -80,4 +80,4 @@ def test_what_cannot_be_read_is_named(
 def test_no_name_is_given_twice() -> None:
     names = [name for flag in FLAGS for name in flag.names]
     assert len(names) == len(set(names))
-    assert len(flags._BY_NAME) == len(names)
+    assert len(llama_cpp_flags._BY_NAME) == len(names)

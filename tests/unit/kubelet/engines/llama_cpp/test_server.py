@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import xllamacpp
 
-from modelplane.kubelet.engines.llama_cpp import flags, server
-from modelplane.kubelet.engines.llama_cpp.weight_files import BASE_MODEL_STOP, BASE_MODEL_TEMPLATE, LocalModel
+from modelplane.kubelet.engines import llama_cpp, llama_cpp_flags
+from modelplane.kubelet.engines.llama_cpp import BASE_MODEL_STOP, BASE_MODEL_TEMPLATE, LocalModel
 from modelplane.user_error import UserError
 
 MODEL = LocalModel(Path("/m.gguf"), "m")
@@ -16,7 +16,7 @@ BASE = LocalModel(Path("/m.gguf"), "m", is_base=True)
 
 def configured(model: LocalModel, *arguments: str) -> Any:
     parameters = xllamacpp.CommonParams()
-    server.configure(parameters, xllamacpp, flags.parse(arguments, {}), model)
+    llama_cpp.configure(parameters, xllamacpp, llama_cpp_flags.parse(arguments, {}), model)
     return parameters
 
 
@@ -44,7 +44,7 @@ def configured(model: LocalModel, *arguments: str) -> Any:
 def test_where_to_listen(
     arguments: list[str], environment: dict[str, str], expected: tuple[str, int]
 ) -> None:
-    assert server.choose_address(flags.parse(arguments, environment), environment) == expected
+    assert llama_cpp.choose_address(llama_cpp_flags.parse(arguments, environment), environment) == expected
 
 
 def test_the_context_is_shared_out_among_the_slots() -> None:
@@ -104,8 +104,8 @@ def test_every_setting_of_the_flags_is_used() -> None:
         # Always so: metrics are on, and there is no page.
         *("metrics", "web_page"),
     }
-    used = set(server._ATTRIBUTES) | set(server._CONVERSIONS) | elsewhere
-    assert {flag.setting for flag in flags.FLAGS} == used
+    used = set(llama_cpp._ATTRIBUTES) | set(llama_cpp._CONVERSIONS) | elsewhere
+    assert {flag.setting for flag in llama_cpp_flags.FLAGS} == used
 
 
 def test_a_value_that_is_none_of_the_known_names_them() -> None:
@@ -119,7 +119,7 @@ def test_a_port_that_is_taken_is_named() -> None:
         other.listen()
         port = other.getsockname()[1]
         with pytest.raises(UserError, match=f"cannot listen on 127.0.0.1:{port}: Address already in use"):
-            server._check_free("127.0.0.1", port)
+            llama_cpp._serve({"host": "127.0.0.1", "port": port}, LocalModel(Path("model.gguf"), "model"), {})
 
 
 def test_a_stop_waits_for_the_last_request() -> None:
@@ -134,5 +134,5 @@ def test_a_stop_waits_for_the_last_request() -> None:
         asked.append(answers[len(asked)])
         return asked[-1]
 
-    server._finish_requests(SimpleNamespace(handle_metrics=handle_metrics), poll_s=0.001, flush_s=0.001)
+    llama_cpp._finish_requests(SimpleNamespace(handle_metrics=handle_metrics), poll_s=0.001, flush_s=0.001)
     assert asked == answers[:2]

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from modelplane.kubelet.engines.llm_d import ext_proc_messages
-from modelplane.kubelet.engines.llm_d.endpoint_picker import Choice, Turns, build_answer, is_divided
+from modelplane.kubelet.engines import endpoint_picker
+from modelplane.kubelet.engines.endpoint_picker import Choice, Turns, build_answer, is_divided
 
 POOL = {
     "spec": {"selector": {"matchLabels": {"serving": "r"}}, "targetPorts": [{"number": 8000}]},
@@ -57,8 +57,8 @@ def test_the_configuration_says_whether_requests_are_divided() -> None:
 
 
 def asked(**parts: Any) -> Any:
-    return ext_proc_messages.ProcessingRequest.FromString(
-        ext_proc_messages.ProcessingRequest(**parts).SerializeToString()
+    return endpoint_picker.ProcessingRequest.FromString(
+        endpoint_picker.ProcessingRequest(**parts).SerializeToString()
     )
 
 

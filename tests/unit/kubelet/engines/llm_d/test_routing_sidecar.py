@@ -10,8 +10,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from modelplane.kubelet.engines.llm_d import routing_sidecar
-from modelplane.kubelet.engines.llm_d.routing_sidecar import (
+from modelplane.kubelet.engines import routing_sidecar
+from modelplane.kubelet.engines.routing_sidecar import (
     build_application,
     build_decode_request,
     build_prefill_request,

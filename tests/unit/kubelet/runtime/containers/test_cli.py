@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from modelplane.cli.processes.agent import agent
-from modelplane.kubelet.runtime.containers.cli import (
+from modelplane.kubelet.runtime.container_cli import (
     RUNTIME_KINDS,
     Choice,
     ContainerRuntimeError,

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from modelplane.api.rejected import Rejected
-from modelplane.kubelet.runtime.containers.cli import RUNTIME_KINDS, Choice
-from modelplane.kubelet.runtime.containers.container_arguments import (
+from modelplane.kubelet.runtime.container_arguments import (
     ContainerIdentity,
     ContainerInputs,
     CreateArguments,
@@ -15,6 +14,7 @@ from modelplane.kubelet.runtime.containers.container_arguments import (
     name_container,
     run_as_user,
 )
+from modelplane.kubelet.runtime.container_cli import RUNTIME_KINDS, Choice
 from modelplane.kubelet.volumes.mounts import Mount
 from support.rejections import message_of
 

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.kubelet.runtime.containers.container_refusals import find_refusals
+from modelplane.kubelet.pod_refusals import find_container_refusals
 
 ELSEWHERE = ", or run it on a cluster of its own nodes"
 
@@ -38,7 +38,7 @@ def pod(container: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
     ],
 )
 def test_a_pod_that_a_container_here_can_be(accepted: dict[str, Any]) -> None:
-    assert find_refusals(accepted) == ()
+    assert find_container_refusals(accepted) == ()
 
 
 @pytest.mark.parametrize(
@@ -118,5 +118,5 @@ def test_a_pod_that_a_container_here_can_be(accepted: dict[str, Any]) -> None:
     ],
 )
 def test_a_pod_that_it_cannot_be(refused: dict[str, Any], cause: str) -> None:
-    [rejected] = find_refusals(refused)
+    [rejected] = find_container_refusals(refused)
     assert (rejected.reason, rejected.message) == ("UnsupportedPod", cause + ELSEWHERE)

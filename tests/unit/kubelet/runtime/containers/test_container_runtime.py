@@ -11,14 +11,14 @@ import pytest
 
 from modelplane.kube.resources import Object
 from modelplane.kubelet.cannot_start import CannotStart
-from modelplane.kubelet.logs.log_files import Selection
+from modelplane.kubelet.log_files import Selection
 from modelplane.kubelet.machine import Machine
 from modelplane.kubelet.pods.pods import stop_all
 from modelplane.kubelet.pods.views import Waiting
-from modelplane.kubelet.runtime.containers.cli import Choice, ContainerRuntimes
-from modelplane.kubelet.runtime.containers.container_runtime import PodContainers
-from modelplane.kubelet.runtime.host import process_attempt
-from modelplane.kubelet.runtime.host.host_runtime import HostProcesses
+from modelplane.kubelet.runtime import host_processes
+from modelplane.kubelet.runtime.container_cli import Choice, ContainerRuntimes
+from modelplane.kubelet.runtime.container_runtime import PodContainers
+from modelplane.kubelet.runtime.host_processes import HostProcesses
 from modelplane.kubelet.runtime.other_processes import Process
 from modelplane.kubelet.runtime.protocol import Runtime
 from modelplane.kubelet.runtime.runtime_choice import Runtimes
@@ -375,7 +375,7 @@ async def test_what_keeps_a_process_from_being_recorded_keeps_no_container_runni
         raise OSError(errno.ENOSPC, "No space left on device")
 
     await bench.start(sleeping())
-    monkeypatch.setattr(process_attempt, "stop", full)
+    monkeypatch.setattr(host_processes, "stop_attempts", full)
     with pytest.raises(OSError, match="No space left"):
         await asyncio.to_thread(stop_all, bench.machine.directory.path, 1.0)
     assert bench.engine.containers() == {}

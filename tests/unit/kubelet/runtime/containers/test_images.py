@@ -5,12 +5,8 @@ from typing import Any
 
 import pytest
 
-from modelplane.kubelet.runtime.containers.cli import ContainerRuntimeError
-from modelplane.kubelet.runtime.containers.image_pulls import (
-    expand_name,
-    merge_credentials,
-    write_credentials,
-)
+from modelplane.kubelet.runtime.container_cli import ContainerRuntimeError
+from modelplane.kubelet.runtime.image_pulls import expand_name, merge_credentials, write_credentials
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from modelplane.kubelet.runtime.containers.pause import PROGRAMS, build_program, install
+from modelplane.kubelet.runtime.pod_network import PROGRAMS, build_program, install_pause
 
 
 @pytest.mark.skipif(platform.machine() not in PROGRAMS, reason="no program is known for this machine")
 def test_it_waits_until_a_signal_ends_it(tmp_path: Path) -> None:
     path = tmp_path / "pause"
-    install(path, platform.machine())
+    install_pause(path, platform.machine())
     # Nothing of the machine is in reach of it.
     running = subprocess.Popen([path], env={}, cwd="/", stdin=subprocess.DEVNULL)
     try:
@@ -41,9 +41,9 @@ def test_a_file_has_one_segment_with_all_of_it(machine: str) -> None:
 def test_it_is_written_once_for_any_user(tmp_path: Path) -> None:
     path = tmp_path / "pause"
     path.write_bytes(b"of another version")
-    install(path, "x86_64")
+    install_pause(path, "x86_64")
     before = path.stat()
-    install(path, "x86_64")
+    install_pause(path, "x86_64")
     assert path.stat() == before
     assert before.st_mode & 0o777 == 0o755
     assert path.read_bytes() == build_program(PROGRAMS["x86_64"])

@@ -10,18 +10,18 @@ import pytest
 from modelplane.kube.resources import Object
 from modelplane.kubelet.pods.pods import stop_all
 from modelplane.kubelet.records import Attempt
-from modelplane.kubelet.runtime.containers import garbage_collection, pod_network
-from modelplane.kubelet.runtime.containers.cli import (
-    RUNTIME_KINDS,
-    Choice,
-    ContainerRuntimeError,
-    find_runtime,
-)
-from modelplane.kubelet.runtime.containers.container_arguments import (
+from modelplane.kubelet.runtime import garbage_collection, pod_network
+from modelplane.kubelet.runtime.container_arguments import (
     ContainerIdentity,
     ContainerInputs,
     CreateArguments,
     create_arguments,
+)
+from modelplane.kubelet.runtime.container_cli import (
+    RUNTIME_KINDS,
+    Choice,
+    ContainerRuntimeError,
+    find_runtime,
 )
 from support.container_bench import RECORD, SLEEP, Bench, a_bench, sleeping
 from support.fake_docker import IMAGE

@@ -5,7 +5,7 @@ import pytest
 
 from modelplane.kubelet.machine import Machine
 from modelplane.kubelet.records import Attempt, PodRecord
-from modelplane.kubelet.runtime.host.host_runtime import HostProcesses
+from modelplane.kubelet.runtime.host_processes import HostProcesses
 
 
 @pytest.mark.parametrize(

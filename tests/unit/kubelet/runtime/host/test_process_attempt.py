@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from modelplane.host import descriptors
+from modelplane.host import file_system
 from modelplane.kubelet.pods.pods import stop_all
 from modelplane.kubelet.records import AgentDirectory, Attempt, ContainerDirectory
-from modelplane.kubelet.runtime import other_processes
-from modelplane.kubelet.runtime.host import process_attempt
-from modelplane.kubelet.runtime.host.process_attempt import Launch
+from modelplane.kubelet.runtime import host_processes, other_processes
+from modelplane.kubelet.runtime.launch import Launch
 from modelplane.kubelet.runtime.other_processes import Process
 
 STUBBORN = """
@@ -35,8 +34,8 @@ async def test_an_attempt_is_started_waited_for_and_counted(tmp_path: Path) -> N
     )
     numbers = []
     for _ in range(3):
-        attempt = await process_attempt.start(kept, launch)
-        ended = await process_attempt.wait(attempt)
+        attempt = await host_processes.start_attempt(kept, launch)
+        ended = await host_processes.wait_for_exit(attempt)
         numbers.append((attempt.number, ended.code, ended.supervised))
     assert numbers == [(0, 4, True), (1, 4, True), (2, 4, True)]
     assert [attempt.number for attempt in kept.list_attempts()] == [1, 2]
@@ -44,12 +43,12 @@ async def test_an_attempt_is_started_waited_for_and_counted(tmp_path: Path) -> N
 
 async def test_an_end_that_no_supervisor_saw_is_recorded_and_leaves_nothing_running(tmp_path: Path) -> None:
     kept, launch = sleeping(tmp_path)
-    attempt = await process_attempt.start(kept, launch)
+    attempt = await host_processes.start_attempt(kept, launch)
     engine, supervisor = attempt.engine, attempt.shim
     assert engine is not None
     assert supervisor is not None
     os.kill(supervisor.pid, signal.SIGKILL)
-    ended = await asyncio.wait_for(process_attempt.wait(attempt), 10)
+    ended = await asyncio.wait_for(host_processes.wait_for_exit(attempt), 10)
     assert (ended.code, ended.supervised) == (137, False)
     assert attempt.exit == ended
     await asyncio.wait_for(engine.wait(), 10)
@@ -59,19 +58,19 @@ async def test_a_settled_attempt_is_not_looked_for_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept, _ = sleeping(tmp_path)
-    attempt = await process_attempt.start(kept, Launch(("true",), {}))
-    ended = await process_attempt.wait(attempt)
+    attempt = await host_processes.start_attempt(kept, Launch(("true",), {}))
+    ended = await host_processes.wait_for_exit(attempt)
     killed: list[Process] = []
     monkeypatch.setattr(other_processes, "kill_session", killed.append)
-    assert await process_attempt.wait(attempt) == ended
+    assert await host_processes.wait_for_exit(attempt) == ended
     assert stop_all(tmp_path, 0.1) == 0
     assert killed == []
 
 
 async def test_an_attempt_remembers_the_image_it_runs(tmp_path: Path) -> None:
     kept, _ = sleeping(tmp_path)
-    attempt = await process_attempt.start(kept, Launch(("true",), {}, "engine:2"))
-    await process_attempt.wait(attempt)
+    attempt = await host_processes.start_attempt(kept, Launch(("true",), {}, "engine:2"))
+    await host_processes.wait_for_exit(attempt)
     assert attempt.image == "engine:2"
 
 
@@ -79,11 +78,11 @@ async def test_an_engine_has_no_file_of_the_agent_open(tmp_path: Path) -> None:
     kept, _ = sleeping(tmp_path)
     descriptor = os.open(tmp_path, os.O_RDONLY)
     os.set_inheritable(descriptor, True)
-    descriptors.keep_private()
-    attempt = await process_attempt.start(
+    file_system.keep_private()
+    attempt = await host_processes.start_attempt(
         kept, Launch(("ls", "-l", "/proc/self/fd"), {"PATH": os.environ["PATH"]})
     )
-    await process_attempt.wait(attempt)
+    await host_processes.wait_for_exit(attempt)
     os.close(descriptor)
     shown = attempt.log.read_text()
     assert f"-> {tmp_path}\n" not in shown
@@ -92,26 +91,26 @@ async def test_an_engine_has_no_file_of_the_agent_open(tmp_path: Path) -> None:
 
 async def test_a_supervisor_that_does_not_record_the_end_is_killed(tmp_path: Path) -> None:
     kept, launch = sleeping(tmp_path)
-    attempt = await process_attempt.start(kept, launch)
+    attempt = await host_processes.start_attempt(kept, launch)
     supervisor = attempt.shim
     assert supervisor is not None
     supervisor.send(signal.SIGSTOP)
-    await process_attempt.kill_for_certain(attempt, record_s=0.2)
-    assert (await asyncio.wait_for(process_attempt.wait(attempt), 5)).supervised is False
+    await host_processes.kill_for_certain(attempt, record_s=0.2)
+    assert (await asyncio.wait_for(host_processes.wait_for_exit(attempt), 5)).supervised is False
 
 
 async def test_an_engine_ends_when_it_is_asked(tmp_path: Path) -> None:
     kept, launch = sleeping(tmp_path)
-    attempt = await process_attempt.start(kept, launch)
-    process_attempt.terminate(attempt)
-    assert (await asyncio.wait_for(process_attempt.wait(attempt), 10)).code == 143
+    attempt = await host_processes.start_attempt(kept, launch)
+    host_processes.terminate_attempt(attempt)
+    assert (await asyncio.wait_for(host_processes.wait_for_exit(attempt), 10)).code == 143
 
 
 async def test_everything_of_a_directory_can_be_stopped_without_an_agent(tmp_path: Path) -> None:
     kept, launch = sleeping(tmp_path)
-    gentle = await process_attempt.start(kept, launch)
+    gentle = await host_processes.start_attempt(kept, launch)
     other = AgentDirectory(tmp_path).get_pod("other").get_container("engine")
-    stubborn = await process_attempt.start(other, Launch((sys.executable, "-c", STUBBORN), {}))
+    stubborn = await host_processes.start_attempt(other, Launch((sys.executable, "-c", STUBBORN), {}))
     await _until_up(stubborn)
     assert stop_all(tmp_path, 0.3) == 2
     assert [_code(gentle), _code(stubborn)] == [143, 137]
@@ -120,7 +119,7 @@ async def test_everything_of_a_directory_can_be_stopped_without_an_agent(tmp_pat
 
 async def test_an_end_that_cannot_be_recorded_is_told_once_all_have_ended(tmp_path: Path) -> None:
     kept, launch = sleeping(tmp_path)
-    attempts = [await process_attempt.start(kept, launch) for _ in range(2)]
+    attempts = [await host_processes.start_attempt(kept, launch) for _ in range(2)]
     unrecorded = attempts[0]
     assert unrecorded.shim is not None
     os.kill(unrecorded.shim.pid, signal.SIGKILL)

@@ -1,1 +1,0 @@
-"""Fields of a ModelCache."""

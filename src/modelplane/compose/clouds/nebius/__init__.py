@@ -1,1 +1,0 @@
-"""Nebius Managed Kubernetes."""

@@ -1,1 +1,0 @@
-"""Vultr Kubernetes Engine."""

@@ -1,1 +1,0 @@
-"""Capacity of an InferenceCluster: declared, observed, and usable."""

@@ -1,1 +1,0 @@
-"""Composition of a ModelKey: the conditions about what it may use."""

@@ -1,1 +1,0 @@
-"""Composition of a DeviceQuota, and what the scheduler gets of it."""

@@ -1,1 +1,0 @@
-"""Pods of a replica's engines, and what they name."""

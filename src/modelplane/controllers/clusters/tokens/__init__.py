@@ -1,1 +1,0 @@
-"""Tokens of clusters: from clouds, and renewed before they expire."""

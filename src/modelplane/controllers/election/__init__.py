@@ -1,1 +1,0 @@
-"""Election of the controller that acts."""

@@ -1,1 +1,0 @@
-"""Facts of an owner that the controllers know, and that no object has."""

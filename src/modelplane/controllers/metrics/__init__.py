@@ -1,1 +1,0 @@
-"""Metrics about the objects of a fleet."""

@@ -1,1 +1,0 @@
-"""The process of a controller: its threads, its files, its memory."""

@@ -1,1 +1,0 @@
-"""Container images: made, stored, read and verified."""

@@ -1,1 +1,0 @@
-"""The running Python as files of an image."""

@@ -1,1 +1,0 @@
-"""Certificates of Envoy's connections, in files of their own."""

@@ -1,1 +1,0 @@
-"""Envoy's filters of a request: the gateway's module, limits, tokens, addresses."""

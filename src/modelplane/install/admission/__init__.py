@@ -1,1 +1,0 @@
-"""Admission policies of an inference cluster."""

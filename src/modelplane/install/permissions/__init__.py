@@ -1,1 +1,0 @@
-"""Permissions of each identity (Kubernetes RBAC)."""

@@ -1,0 +1,235 @@
+"""Roles and bindings (Kubernetes RBAC): their manifests, those of the gateway, and those of people.
+
+A role cannot select Secrets by their label. So the gateway's have a namespace of their own, and the gateway's
+identity reads no others.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from modelplane.api.kinds import kind_of
+from modelplane.api.meta import GATEWAY_NAMESPACE, GROUP, INFRASTRUCTURE_GROUP, SYSTEM_NAMESPACE
+from modelplane.api.model_key import ModelKey
+from modelplane.compose.kinds import COMPOSED
+from modelplane.install.installation_options import CONTROLLER, GATEWAY, build_labels
+from modelplane.kube.resources import Object
+
+RBAC = "rbac.authorization.k8s.io"
+"""The API group of roles and bindings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One permission and its reason."""
+
+    group: str
+    resources: tuple[str, ...]
+    verbs: tuple[str, ...]
+    why: str
+    names: tuple[str, ...] = ()
+    """The names of the objects; empty for all objects."""
+    unseen: str = ""
+    """The reason why an API server may never receive such a request; empty if it does."""
+
+    def build_manifest(self) -> Object:
+        """Return the rule as an entry of a role."""
+        rule: Object = {
+            "apiGroups": [self.group],
+            "resources": [*self.resources],
+            "verbs": [*self.verbs],
+        }
+        return rule | ({"resourceNames": [*self.names]} if self.names else {})
+
+
+def build_account(name: str, namespace: str = SYSTEM_NAMESPACE) -> Object:
+    """Return a ServiceAccount as the subject of a binding."""
+    return {"kind": "ServiceAccount", "name": name, "namespace": namespace}
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """A role, of one namespace (``Role``) or for any binding (``ClusterRole``)."""
+
+    kind: str
+    name: str
+    rules: tuple[Rule, ...]
+    labels: Mapping[str, str]
+
+    def build_manifest(self, namespace: str = "") -> Object:
+        """Return the role; a ``Role`` needs a namespace."""
+        return {
+            "apiVersion": f"{RBAC}/v1",
+            "kind": self.kind,
+            "metadata": self._metadata(namespace),
+            "rules": [rule.build_manifest() for rule in self.rules],
+        }
+
+    def build_binding(self, subject: Mapping[str, str], namespace: str = "") -> Object:
+        """Return the binding of the role to a subject, in one namespace or in all."""
+        return {
+            "apiVersion": f"{RBAC}/v1",
+            "kind": "RoleBinding" if namespace else "ClusterRoleBinding",
+            "metadata": self._metadata(namespace),
+            "roleRef": {"apiGroup": RBAC, "kind": self.kind, "name": self.name},
+            "subjects": [dict(subject)],
+        }
+
+    def bound_to(self, subject: Mapping[str, str], namespace: str = "") -> list[Object]:
+        """Return the role and its binding, both in the namespace if one is given."""
+        return [self.build_manifest(namespace), self.build_binding(subject, namespace)]
+
+    def _metadata(self, namespace: str) -> Object:
+        where = {"namespace": namespace} if namespace else {}
+        return {"name": self.name, **where, "labels": dict(self.labels)}
+
+
+_VIEW = ("get", "list", "watch")
+_EDIT = ("create", "delete", "patch", "update")
+
+_SECRET = kind_of(ModelKey).plural
+"""Its hashes are as secret as Secrets, which the role `view` of Kubernetes does not read either."""
+
+_KINDS = tuple(kind.plural for kind in COMPOSED if kind.group == GROUP and kind.plural != _SECRET)
+_CLOUD_CLUSTERS = tuple(kind.plural for kind in COMPOSED if kind.group == INFRASTRUCTURE_GROUP)
+
+PEOPLE = {
+    "edit": (
+        Rule(
+            GROUP,
+            (
+                "inferenceautoscalers",
+                "modelcaches",
+                "modeldeployments",
+                "modeldeployments/scale",
+                "modelendpoints",
+                "modelkeys",
+                "modelservices",
+            ),
+            ("create", "delete", "deletecollection", "patch", "update"),
+            "Users who may edit a namespace may serve models in it.",
+        ),
+        Rule(GROUP, (_SECRET,), _VIEW, "They see the hashes of their keys, which users with view do not."),
+    ),
+    "view": (
+        Rule(
+            GROUP,
+            tuple(
+                kind.plural
+                for kind in COMPOSED
+                if kind.namespaced and kind.group == GROUP and kind.plural != _SECRET
+            ),
+            _VIEW,
+            "Users who may view a namespace may see its models.",
+        ),
+    ),
+    "platform": (
+        Rule(
+            GROUP,
+            ("devicequotas", "inferenceclasses", "inferenceclusters"),
+            _EDIT,
+            "Platform teams publish hardware, and divide it among teams. Kubeconfigs are Secrets of one "
+            "namespace, which this role cannot name.",
+        ),
+        Rule(
+            INFRASTRUCTURE_GROUP,
+            _CLOUD_CLUSTERS,
+            _VIEW,
+            "Platform teams follow the progress of provisioning.",
+        ),
+        Rule(
+            GROUP,
+            _KINDS,
+            _VIEW,
+            "`modelplane explain` compares the fleet's models with its hardware.",
+        ),
+    ),
+    "gateway-operator": (
+        Rule(GROUP, ("inferencegateways",), _EDIT, "Operators of the gateway choose its destinations."),
+        Rule(
+            GROUP,
+            ("inferencegateways", "modelendpoints", "modelservices"),
+            _VIEW,
+            "The addresses that the gateway serves, and those that it sends requests to.",
+        ),
+    ),
+}
+"""Rules of the roles for people, by the end of the role's name."""
+
+_INHERITORS = {"edit": ("edit", "admin"), "view": ("view", "edit", "admin")}
+"""Kubernetes' own roles that contain a role for people. An administrator binds the others."""
+
+
+def build_people_roles() -> list[Object]:
+    """Return the roles for people."""
+    return [_for_people(name, rules) for name, rules in PEOPLE.items()]
+
+
+def _for_people(name: str, rules: tuple[Rule, ...]) -> Object:
+    """Return a role for people, which Kubernetes adds to its own roles of some names (aggregation)."""
+    inherited = {f"{RBAC}/aggregate-to-{role}": "true" for role in _INHERITORS.get(name, ())}
+    return Role("ClusterRole", f"modelplane-{name}", rules, build_labels() | inherited).build_manifest()
+
+
+_READ = ("list", "watch")
+
+PODS = (
+    Rule("", ("services",), _READ, "The address of the gateway for clients."),
+    Rule(
+        "discovery.k8s.io",
+        ("endpointslices",),
+        _READ,
+        "The number of the gateway's pods, which have equal parts of the limits of API keys.",
+    ),
+)
+"""About the gateway's pods, in the namespace of the installation; for whoever publishes its configuration."""
+
+PUBLISHER = (
+    Rule("", ("secrets",), _READ, "The private part of the gateway's configuration, as it was published."),
+    Rule(
+        "",
+        ("secrets",),
+        ("create", "patch", "delete"),
+        "The private part of the gateway's configuration, such as the hashes of API keys.",
+        unseen="only a gateway that asks for keys has one",
+    ),
+    Rule("", ("configmaps",), _READ, "What each gateway has counted, for budgets of API keys."),
+    Rule(
+        "",
+        ("configmaps",),
+        ("delete",),
+        "The sums of days and months that are over.",
+        unseen="a day has to end",
+    ),
+)
+"""In the namespace of the gateway's Secrets."""
+
+COMPANION = (Rule("", ("configmaps",), _READ, "The configuration that the controllers publish for it."),)
+"""For the gateway's own identity, in the namespace of the installation."""
+
+COMPANION_PRIVATE = (
+    Rule("", ("secrets",), _READ, "The private part of its configuration. No other Secrets are there."),
+    Rule(
+        "",
+        ("configmaps",),
+        ("create", "patch"),
+        "What it has counted, for budgets of API keys. No other ConfigMaps are there.",
+        unseen="only a gateway that asks for keys counts",
+    ),
+)
+"""For the gateway's own identity, in the namespace of its Secrets."""
+
+
+def build_publishing_roles() -> list[Object]:
+    """Return the roles of an installation and their bindings."""
+    publisher = Role("Role", f"{CONTROLLER}-private", PUBLISHER, build_labels("controller"))
+    return [*publisher.bound_to(build_account(CONTROLLER), GATEWAY_NAMESPACE), *build_gateway_roles()]
+
+
+def build_gateway_roles() -> list[Object]:
+    """Return the roles of the gateway's own identity and their bindings."""
+    gateway = build_labels("gateway")
+    private = Role("Role", f"{GATEWAY}-private", COMPANION_PRIVATE, gateway)
+    return [
+        *Role("Role", GATEWAY, COMPANION, gateway).bound_to(build_account(GATEWAY), SYSTEM_NAMESPACE),
+        *private.bound_to(build_account(GATEWAY), GATEWAY_NAMESPACE),
+    ]

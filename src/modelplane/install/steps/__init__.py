@@ -1,1 +1,0 @@
-"""Steps of an installation on a cluster, of its update and its removal."""

@@ -1,1 +1,0 @@
-"""Devices of this machine, published for Dynamic Resource Allocation."""

@@ -1,1 +1,0 @@
-"""`llama-server` from a Python package."""

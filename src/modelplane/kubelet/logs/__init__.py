@@ -1,1 +1,0 @@
-"""Container logs: written by the shim, served to `kubectl logs`."""

@@ -1,1 +1,0 @@
-"""Containers run by Docker, Podman or nerdctl."""

@@ -1,1 +1,0 @@
-"""Containers run as processes of this machine."""

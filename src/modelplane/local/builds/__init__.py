@@ -1,1 +1,0 @@
-"""Programs that are found on this machine, or built for it."""

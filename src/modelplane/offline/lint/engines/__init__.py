@@ -1,1 +1,0 @@
-"""Command lines of engines, parsed once, and what is wrong with them."""

@@ -1,1 +1,0 @@
-"""Capacity of pools: what is free, and what pods ask for."""

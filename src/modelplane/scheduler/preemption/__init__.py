@@ -1,1 +1,0 @@
-"""Preemption: which deployment comes first, and which replicas leave for it."""

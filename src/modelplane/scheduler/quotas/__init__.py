@@ -1,1 +1,0 @@
-"""Quotas: the devices that the namespaces of a team may hold together."""
