@@ -17,7 +17,7 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import convert, decode_as
 from modelplane.compose.composition import Composition, Desired, Request
 from modelplane.compose.deployment import model_deployment
-from modelplane.compose.deployment.deployment_facts import DeploymentFacts
+from modelplane.compose.kinds import COMPOSERS
 
 
 def compose(asked: dict[str, Any]) -> dict[str, Any]:
@@ -26,7 +26,7 @@ def compose(asked: dict[str, Any]) -> dict[str, Any]:
         decode_as(ModelDeployment, asked["owner"]),
         asked["observed"],
         {key: tuple(items) for key, items in asked["required"].items()},
-        convert(asked["facts"], DeploymentFacts),
+        convert(asked["facts"], type(COMPOSERS["ModelDeployment"].facts())),
         dt.datetime.fromisoformat(asked["now"]),
     )
     composed = model_deployment.compose(request)

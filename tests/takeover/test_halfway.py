@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from modelplane.deciders.canary.decision import Decision, Outcome
-from modelplane.deciders.canary.state import Observed
+from modelplane.deciders.canary import Decision, Observed, Outcome
 from support.checkouts import ROOT
 from support.replica_worlds import NODES, Item
 from takeover.halfway_world import Composer, World
