@@ -22,11 +22,12 @@ from modelplane.compose.kinds import COMPOSERS
 
 def compose(asked: dict[str, Any]) -> dict[str, Any]:
     """Return a composition as data."""
+    facts: Any = convert(asked["facts"], type(COMPOSERS["ModelDeployment"].facts()))
     request = Request(
         decode_as(ModelDeployment, asked["owner"]),
         asked["observed"],
         {key: tuple(items) for key, items in asked["required"].items()},
-        convert(asked["facts"], type(COMPOSERS["ModelDeployment"].facts())),
+        facts,
         dt.datetime.fromisoformat(asked["now"]),
     )
     composed = model_deployment.compose(request)
