@@ -32,6 +32,7 @@ from modelplane.gateway.usage.spent_budgets import (
     TierBudgets,
     budget_table,
     has_budgets,
+    has_tier_budgets,
     list_blocked,
     measure_service_use,
     refuse_spent,
@@ -63,7 +64,7 @@ class Tiers:
     @property
     def with_budgets(self) -> list[Object]:
         """The ModelServices of which an entry has a budget."""
-        return [item for item in self._services if has_budgets(item)]
+        return [item for item in self._services if has_tier_budgets(item)]
 
     def state(self, service: ModelService, problem: str) -> TierBudgets:
         """Return the state of a service's budgets; ``problem`` says why it is not known, if it is not."""

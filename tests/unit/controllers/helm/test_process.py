@@ -117,8 +117,8 @@ async def test_a_process_ends_with_what_waits_for_it(helm: Program, tmp_path: Pa
 
 async def test_a_process_does_not_outlive_a_controller_that_is_killed(helm: Program, tmp_path: Path) -> None:
     program = (
-        "import asyncio, sys; from modelplane.controllers.helm.helm_program import Program, run; "
-        "asyncio.run(run(Program(tuple(sys.argv[1:])), ('stay',), {}, {}, limit_s=60))"
+        "import asyncio, sys; from modelplane.controllers.helm.helm_program import Program, run_helm; "
+        "asyncio.run(run_helm(Program(tuple(sys.argv[1:])), ('stay',), {}, {}, limit_s=60))"
     )
     controller = await asyncio.create_subprocess_exec(sys.executable, "-c", program, *helm.line)
     pid = await _begun(tmp_path)
