@@ -17,7 +17,7 @@ from modelplane.gateway.envoy import certificate_files as envoy_mutual_tls
 from modelplane.gateway.envoy.envoy_files import render_files
 from modelplane.gateway.envoy.envoy_names import ENVOY, LISTENERS, WITH_MODULE
 from modelplane.gateway.envoy.listeners import MOST_STREAMS
-from modelplane.gateway.mutual_tls import CLIENT_NAME, Identity, Pair, name_server
+from modelplane.gateway.mutual_tls import CLIENT_NAME, Identity, Pair, build_server_name
 from modelplane.gateway.route_table import Backend, Listener, Route, Table
 from modelplane.proxy import envoy_directory as envoy_files
 from support.envoys import EVENTS, LOCAL, Gateway, engines, running_envoy, service
@@ -26,7 +26,7 @@ from support.patience import PATIENCE_S
 pytestmark = pytest.mark.kubernetes
 
 UID = "0e6ab3d2-6c35-4a8e-9a64-0d9c5a3a7c11"
-NAME = name_server(UID)
+NAME = build_server_name(UID)
 
 
 def _authority() -> Pair:

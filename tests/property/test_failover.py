@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
-from modelplane.compose.deployment.lost_replicas import seen
+from modelplane.compose.deployment.deployment_failover import mark_doubt
 from modelplane.deciders.cluster_health import (
     ClusterSeen,
     Evidence,
@@ -153,7 +153,7 @@ class World:
                 gateway_address="192.0.2.1",
                 pools=(Pool("l4", NODES, (Device("gpu", "gpu.example.com", 1),)),),
             )
-            clusters.append(seen(cluster, told, lost.get(name)))
+            clusters.append(mark_doubt(cluster, told, lost.get(name)))
         return Fleet(tuple(clusters), tuple(self.replicas))
 
     def place(self) -> None:

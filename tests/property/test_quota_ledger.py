@@ -15,7 +15,7 @@ from modelplane.api.fields.pods.engines import Role
 from modelplane.scheduler import Accounting, Cluster, Deployment, Device, Fleet, Limit, Pool, Quota, Replica
 from modelplane.scheduler.capacity_ledger import Ledger
 from modelplane.scheduler.filters.device_requests import measure_demand
-from modelplane.scheduler.placement.selection import Selection
+from modelplane.scheduler.placement.device_selection import Selection
 from modelplane.scheduler.quota_ledger import QuotaLedger, Reservation, Standing
 from modelplane.scheduler.quotas import DeviceKey
 from modelplane.scheduler.search.search_budget import SearchBudget

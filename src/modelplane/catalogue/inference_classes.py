@@ -1,4 +1,4 @@
-"""The InferenceClass of a machine: pure functions of its entry and of its card's."""
+"""The InferenceClass of a machine: of its entry and its card's (`machines.yaml`, `cards.yaml`)."""
 
 from modelplane.api import labels
 from modelplane.api.clouds.cloud_rows import Cloud

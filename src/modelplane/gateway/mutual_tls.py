@@ -44,7 +44,7 @@ def choose_protocol(phase: MutualTLSPhase) -> Protocol:
     return Protocol.TLS if phase in (MutualTLSPhase.USED, MutualTLSPhase.REQUIRED) else Protocol.PLAIN
 
 
-def name_server(uid: str) -> str:
+def build_server_name(uid: str) -> str:
     """Return the name of a cluster's gateway, by the uid of its InferenceCluster: no other ever has it."""
     return f"{uid}.{SERVER_DOMAIN}"
 

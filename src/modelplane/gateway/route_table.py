@@ -189,4 +189,4 @@ class Table:
 
     listeners: tuple[Listener, ...] = ()
     identity: Identity | None = None
-    """Identity of the gateway for clusters; without it, backends with a ``name_server`` get no requests."""
+    """Identity of the gateway for clusters; without it, backends with a ``server_name`` get no requests."""

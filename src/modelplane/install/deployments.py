@@ -301,7 +301,7 @@ def _mount() -> Object:
 
 CONTROLLER_COMPONENT = "controller"
 CONTROLLER_PORT = 8080
-"""Address for health and metrics."""
+"""Port for health and metrics."""
 
 
 def build_controllers(options: Options) -> list[Object]:

@@ -81,9 +81,9 @@ async def read_installation(client: Client) -> Installation:
 
 @cache
 def _resources() -> tuple[Resource, ...]:
-    """Return every kind that an installation may have objects of.
+    """Return every kind that an installation of this version, or of an earlier one, may have objects of.
 
-    One that a later version has no more is to stay in this list, so that an upgrade finds what is left.
+    No version has dropped a kind yet. The first that does names it here, so that an upgrade finds the rest.
     """
     everything = build_manifests(Options(team_namespaces=("any",), service_monitor=True))
     return tuple(dict.fromkeys(resource_of(manifest) for manifest in everything))

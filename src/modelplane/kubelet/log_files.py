@@ -57,18 +57,19 @@ async def _lines(
             file.seek(find_tail(file, selection.tail_lines))
         unfinished = b""
         while True:
-            # Check before reading, so that everything written before the end is read.
+            # Check both before reading: what was written before the end or the rotation is read then.
             over = ended is None or ended()
+            rotated = is_replaced(path, file)
             while block := file.read(_BLOCK):
                 *lines, unfinished = (unfinished + block).split(b"\n")
                 if data := b"".join(_formatted(lines, selection)):
                     yield data
                 await asyncio.sleep(0)
-            if over:
-                return
-            if is_replaced(path, file):
+            if rotated:
                 file.close()
-                file = path.open("rb")
+                file, unfinished = path.open("rb"), b""
+            elif over:
+                return
             else:
                 await asyncio.sleep(0.2)
     finally:

@@ -16,7 +16,7 @@ from modelplane.api.fields.cluster.node_pools import Accounting
 from modelplane.scheduler.capacity import DeviceCapacity, FreeCapacity, Group, Load, NodeCapacity, PodDemand
 from modelplane.scheduler.filters.device_requests import measure_demand
 from modelplane.scheduler.placement.cost import Cost, measure_cost, measure_cost_of_nodes, sum_costs
-from modelplane.scheduler.placement.selection import Selection
+from modelplane.scheduler.placement.device_selection import Selection
 from modelplane.scheduler.quotas import DeviceKey
 from modelplane.scheduler.search.identity_map import IdentityMap
 from modelplane.scheduler.search.search_budget import SearchBudget

@@ -9,10 +9,10 @@ from modelplane.api.rejected import Rejected
 from modelplane.scheduler.capacity_ledger import Ledger
 from modelplane.scheduler.filters import admit
 from modelplane.scheduler.placement.cost import choose_currency
+from modelplane.scheduler.placement.device_selection import Selection
 from modelplane.scheduler.placement.market import Market
 from modelplane.scheduler.placement.placer import Offer, Placer
 from modelplane.scheduler.placement.pool_rejections import PoolRejections
-from modelplane.scheduler.placement.selection import Selection
 from modelplane.scheduler.quota_ledger import QuotaLedger, Reservation
 from modelplane.scheduler.search.search_budget import SearchBudget
 from modelplane.scheduler.types import Cluster, Deployment, Fleet, Template

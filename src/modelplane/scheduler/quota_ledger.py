@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from modelplane.api.rejected import Rejected
 from modelplane.scheduler.capacity_ledger import Ledger
-from modelplane.scheduler.placement.selection import Selection
+from modelplane.scheduler.placement.device_selection import Selection
 from modelplane.scheduler.quotas import DeviceKey, Limit, Quota, find_quota
 from modelplane.scheduler.search.search_budget import SearchBudget
 from modelplane.scheduler.types import Cluster, Deployment, Fleet, PlacedEngine, Pool, Replica

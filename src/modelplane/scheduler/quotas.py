@@ -2,6 +2,7 @@
 
 The words and the arithmetic are Kueue's. Quotas of a cohort borrow from each other what is not used, within
 the borrower's `borrowing` and the lenders' `lending`. Devices that a quota does not lend are always its own.
+The ledger (`quota_ledger`) counts what is used, and refuses what exceeds a quota.
 """
 
 from collections.abc import Mapping

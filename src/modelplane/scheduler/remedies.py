@@ -25,10 +25,10 @@ from modelplane.scheduler.existing.retention import Leaving, find_pins
 from modelplane.scheduler.filters import admit
 from modelplane.scheduler.filters.region_rule import check_known_region
 from modelplane.scheduler.filters.taints import list_untolerated
+from modelplane.scheduler.placement.device_selection import Selection
 from modelplane.scheduler.placement.market import Market
 from modelplane.scheduler.placement.placer import Pins, Placer
 from modelplane.scheduler.placement.pool_rejections import Excluded, PoolRejections
-from modelplane.scheduler.placement.selection import Selection
 from modelplane.scheduler.types import Cluster, Deployment, DeviceRequest, PlacedEngine, Toleration
 from modelplane.scheduler.verdict import NoDevice, Reason
 

@@ -17,8 +17,8 @@ from modelplane.scheduler.existing.eviction import evict_noticed
 from modelplane.scheduler.existing.retention import Kept, Leaving, depart, give_way, hold, retain, unpin
 from modelplane.scheduler.existing.roster import Roster, count_surge, find_added, list_pinned, may_stand_in
 from modelplane.scheduler.placement.cost import Cost, rank_cluster
+from modelplane.scheduler.placement.demand_filling import Filling, Short
 from modelplane.scheduler.placement.fill import Indices
-from modelplane.scheduler.placement.filling import Filling, Short
 from modelplane.scheduler.placement.placement import Assignment, Dropped, Placement
 from modelplane.scheduler.placement.placer import Offer
 from modelplane.scheduler.placement.spot import find_spot_pools

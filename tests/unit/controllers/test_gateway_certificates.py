@@ -16,11 +16,11 @@ from modelplane.controllers.gateway.gateway_certificates import (
     Issuing,
     Place,
 )
-from modelplane.gateway.mutual_tls import CLIENT_NAME, Pair, name_server
+from modelplane.gateway.mutual_tls import CLIENT_NAME, Pair, build_server_name
 from modelplane.host import certificate_authority
 from modelplane.kube.client import Client
 
-NAME = name_server("uid-east")
+NAME = build_server_name("uid-east")
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 
 

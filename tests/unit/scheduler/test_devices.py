@@ -19,7 +19,7 @@ from modelplane.scheduler import (
 )
 from modelplane.scheduler.capacity import PodDemand
 from modelplane.scheduler.filters.device_requests import Served, serve_requests
-from modelplane.scheduler.placement.selection import Selection
+from modelplane.scheduler.placement.device_selection import Selection
 from modelplane.scheduler.search.search_budget import SearchBudget
 
 

@@ -312,10 +312,10 @@ def _choices(name: str, profile: str | None, labels: dict[str, str]) -> "Choices
 async def _proposed(client: "Client", choices: "Choices") -> "Proposal":
     from modelplane.catalogue.catalogue_files import load_catalogue
     from modelplane.install.registration.looking import look
-    from modelplane.install.registration.registering import name_server
+    from modelplane.install.registration.registering import prefix_errors
     from modelplane.install.registration.registration_proposal import propose
 
-    async with name_server(f'cluster "{choices.name}"'):
+    async with prefix_errors(f'cluster "{choices.name}"'):
         return propose(choices, await look(client), load_catalogue())
 
 

@@ -6,15 +6,15 @@ are the volume, the name of the marker file in it, the requirements to install i
 the exit code for failures that a retry cannot fix. pip does not get the token, and installs only wheels with
 the hashes of the requirements.
 
+A download that was interrupted goes on where it ended: the hub's library finds its parts in the folder of the
+artifact in the volume, which only another artifact removes.
+
 The marker is JSON and names the artifact in the volume. It is removed before the first file of another
 artifact is put in place, and written after the last. Replaced files are moved aside, not removed, so that
 engines can read the ones that they have open; the next change removes them.
 
 A change of its text makes another Job of each cache that is not staged. So the other sources have a program
 of their own: the modules of ``modelplane.staging``, joined to one text.
-
-For Python 3.13 on Linux, x86_64 and aarch64. To make it anew, resolve both platforms with
-``pip install --dry-run --ignore-installed --report - --only-binary=:all: --python-version 3.13``.
 """
 
 import pkgutil
@@ -53,6 +53,11 @@ truststore==0.10.5 \
     --hash=sha256:9aaaedaefaf06d8b206278cf8b5012bc897f485a874503501e12d776df78951c
 h11==0.16.0 \
     --hash=sha256:63cf8bbe7522de3bf65932fda1d9c2772064ffb3dae62d55932da54b31cb6c86
+"""
+"""What the program for the hub installs, for Python 3.13 on Linux, x86_64 and aarch64.
+
+To make it anew, resolve both platforms with
+``pip install --dry-run --ignore-installed --report - --only-binary=:all: --python-version 3.13``.
 """
 
 

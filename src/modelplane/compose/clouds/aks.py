@@ -270,16 +270,16 @@ def describe_inside(site: Site[AKSCluster]) -> Inside:
 
 
 RECIPE = Recipe(
-    Source.AKS,
-    AKS.title,
-    "azure",
-    AKSCluster,
-    AKS.providers,
-    AKS.account,
-    (compose_network, compose_cluster, compose_nodes),
-    find_problems,
-    describe_pool,
+    source=Source.AKS,
+    title=AKS.title,
+    package="azure",
+    type=AKSCluster,
+    providers=AKS.providers,
+    account=AKS.account,
+    parts=(compose_network, compose_cluster, compose_nodes),
+    problems=find_problems,
+    pool=describe_pool,
     fabrics=frozenset({FabricType.INFINIBAND}),
     inside=describe_inside,
 )
-"""The row."""
+"""Its row in `table.py`."""

@@ -285,13 +285,13 @@ def describe_inside(site: Site[EKSCluster]) -> Inside:
 
 
 RECIPE = Recipe(
-    Source.EKS,
-    EKS.title,
-    "aws",
-    EKSCluster,
-    EKS.providers,
-    EKS.account,
-    (
+    source=Source.EKS,
+    title=EKS.title,
+    package="aws",
+    type=EKSCluster,
+    providers=EKS.providers,
+    account=EKS.account,
+    parts=(
         eks_network.compose_network,
         eks_identity.compose_identity,
         compose_cluster,
@@ -299,10 +299,10 @@ RECIPE = Recipe(
         compose_nodes,
         compose_storage,
     ),
-    find_problems,
-    describe_pool,
+    problems=find_problems,
+    pool=describe_pool,
     fabrics=frozenset({FabricType.EFA}),
     inside=describe_inside,
     file_system=find_file_system,
 )
-"""The row."""
+"""Its row in `table.py`."""

@@ -322,17 +322,17 @@ def describe_inside(site: Site[GKECluster]) -> Inside:
 
 
 RECIPE = Recipe(
-    Source.GKE,
-    GKE.title,
-    "gcp",
-    GKECluster,
-    GKE.providers,
-    GKE.account,
-    (compose_network, compose_identity, compose_cluster, compose_nodes, compose_storage),
-    find_problems,
-    describe_pool,
+    source=Source.GKE,
+    title=GKE.title,
+    package="gcp",
+    type=GKECluster,
+    providers=GKE.providers,
+    account=GKE.account,
+    parts=(compose_network, compose_identity, compose_cluster, compose_nodes, compose_storage),
+    problems=find_problems,
+    pool=describe_pool,
     secrets=list_secrets,
     reads_account=lambda owner: not owner.spec.project,
     inside=describe_inside,
 )
-"""The row."""
+"""Its row in `table.py`."""

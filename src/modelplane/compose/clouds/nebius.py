@@ -250,19 +250,19 @@ def _compose_named(
 
 
 RECIPE = Recipe(
-    Source.NEBIUS,
-    NEBIUS.title,
-    "nebius",
-    NebiusCluster,
-    NEBIUS.providers,
-    NEBIUS.account,
-    (compose_network, compose_cluster, compose_fabric, compose_nodes, compose_storage),
-    find_problems,
-    describe_pool,
-    find_pool_problems,
+    source=Source.NEBIUS,
+    title=NEBIUS.title,
+    package="nebius",
+    type=NebiusCluster,
+    providers=NEBIUS.providers,
+    account=NEBIUS.account,
+    parts=(compose_network, compose_cluster, compose_fabric, compose_nodes, compose_storage),
+    problems=find_problems,
+    pool=describe_pool,
+    pool_problems=find_pool_problems,
     secrets=list_secrets,
     fabrics=frozenset({FabricType.INFINIBAND}),
     reads_account=lambda _owner: True,
     inside=describe_inside,
 )
-"""The row."""
+"""Its row in `table.py`."""

@@ -105,15 +105,15 @@ def nodes_of(pool: VultrNodePool) -> dict[str, Any]:
 
 
 RECIPE = Recipe(
-    Source.VULTR,
-    VULTR.title,
-    "vultr",
-    VultrCluster,
-    VULTR.providers,
-    VULTR.account,
-    (compose_cluster, compose_nodes),
-    find_problems,
-    describe_pool,
-    find_pool_problems,
+    source=Source.VULTR,
+    title=VULTR.title,
+    package="vultr",
+    type=VultrCluster,
+    providers=VULTR.providers,
+    account=VULTR.account,
+    parts=(compose_cluster, compose_nodes),
+    problems=find_problems,
+    pool=describe_pool,
+    pool_problems=find_pool_problems,
 )
-"""The row."""
+"""Its row in `table.py`."""

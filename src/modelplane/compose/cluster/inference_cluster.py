@@ -38,7 +38,7 @@ from modelplane.compose.cluster.reachability import reported
 from modelplane.compose.composition import Composition, Desired, Keep, Requirement, Silence, Unknown, keep_all
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.definition_owner import CRD_API_VERSION
-from modelplane.compose.deployment import lost_replicas
+from modelplane.compose.deployment import deployment_failover
 from modelplane.compose.serving_stack import cluster_gateway
 from modelplane.compose.workload_kinds import capabilities
 
@@ -98,7 +98,7 @@ def compose(request: ClusterRequest) -> Composition:
             *drain_conditions,
             *capacity.conditions,
             *evictions.conditions,
-            *lost_replicas.cluster_conditions(request),
+            *deployment_failover.build_cluster_conditions(request),
         ),
         ready=ready.holds and backend.holds,
         guards=guards.found(kind_name(InferenceCluster), request),

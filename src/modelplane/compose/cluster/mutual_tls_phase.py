@@ -9,7 +9,7 @@ from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.compose.cluster.cluster_facts import ClusterRequest
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.serving_stack import cluster_gateway
-from modelplane.gateway.mutual_tls import Protocol, Rollout, choose_protocol, name_server
+from modelplane.gateway.mutual_tls import Protocol, Rollout, build_server_name, choose_protocol
 
 _NOTHING_ISSUES = (
     "nothing issues certificates here: only Modelplane's controllers do, and Crossplane does not. What is in "
@@ -33,7 +33,7 @@ def gateway_status(request: ClusterRequest, plain: str) -> dict[str, Any]:
             filter(None, map(cluster_gateway.secured_address, request.found(cluster_gateway.KEY))), ""
         )
         address = found or (known.address if known and known.server_name else "")
-        status = {"address": address, "serverName": name_server(request.owner.metadata.uid)}
+        status = {"address": address, "serverName": build_server_name(request.owner.metadata.uid)}
     elif known and known.server_name and request.unknown(cluster_gateway.KEY):
         # The last known address is that for TLS, which the gateway accepts until no endpoint uses it.
         status = {"address": known.address, "serverName": known.server_name}

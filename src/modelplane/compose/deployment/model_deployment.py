@@ -32,8 +32,8 @@ from modelplane.compose.composition import (
 )
 from modelplane.compose.conditions import READY, Condition, false, true
 from modelplane.compose.deployment import (
+    deployment_failover,
     fleet_snapshot,
-    lost_replicas,
     placement_status,
     preferred,
     scheduler_quotas,
@@ -99,7 +99,7 @@ def situation(request: DeploymentRequest) -> tuple[scheduler.Fleet, scheduler.De
     footprint, _ = _cache(request)
     replicas = _replicas(request)
     clusters = fleet_snapshot.clusters(request.found("clusters"), replicas)
-    clusters, wanted = lost_replicas.situation(
+    clusters, wanted = deployment_failover.apply_failover(
         request, clusters, fleet_snapshot.deployment(deployment, footprint)
     )
     known = scheduler_quotas.of_fleet(request)
@@ -139,7 +139,7 @@ def placed(request: DeploymentRequest, placement: scheduler.Placement) -> Compos
             "summary": placement_status.summary(staying, ready, deployment.spec.replicas),
             "selector": _selector(deployment),
             **placement_status.cost(placement),
-            **lost_replicas.status(request),
+            **deployment_failover.build_status(request),
             **reached.status,
         },
         conditions=(
@@ -148,7 +148,7 @@ def placed(request: DeploymentRequest, placement: scheduler.Placement) -> Compos
             *placement_status.template_accepted(request, placement),
             *cache_conditions,
             *engine_variables.conditions(deployment),
-            *lost_replicas.conditions(request),
+            *deployment_failover.build_conditions(request),
             *reached.conditions,
         ),
         again_in_s=soonest(request, reached.again_in_s),
@@ -256,7 +256,7 @@ def _invalid(request: DeploymentRequest, problem: str) -> Composition:
                 "replicas stay as they are until the node selector is corrected",
             ),
             *cache_conditions,
-            *lost_replicas.conditions(request),
+            *deployment_failover.build_conditions(request),
         ),
         ready=False,
     )

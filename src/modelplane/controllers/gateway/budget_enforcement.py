@@ -1,5 +1,6 @@
 """Budgets of API keys and of tiers: reads what gateways have counted, and refuses what has spent its budget.
 
+The rules are in ``gateway/usage/spent_budgets.py``.
 Before the sums are known, and while they cannot be read, what was refused stays refused.
 """
 

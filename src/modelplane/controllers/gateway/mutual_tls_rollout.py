@@ -31,9 +31,9 @@ from modelplane.gateway.mutual_tls import (
     Link,
     Protocol,
     Seen,
+    build_server_name,
     describe_waiting,
     list_accepted,
-    name_server,
     step,
 )
 from modelplane.kube import errors
@@ -71,7 +71,7 @@ class _Observed:
         """The place of its certificate."""
         name, uid = self.cluster.metadata.name, self.cluster.metadata.uid
         checks = Protocol.TLS in list_accepted(rollout(self.cluster).phase)
-        return Place(name, uid, name_server(uid), self.secret, checks=checks)
+        return Place(name, uid, build_server_name(uid), self.secret, checks=checks)
 
 
 class MutualTls(Runnable):

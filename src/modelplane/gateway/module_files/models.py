@@ -1,7 +1,7 @@
 """Services by the model of a request, as the gateway module reads them: the content of ``models.json``.
 
 A value of ModelServices and of the platform's aliases: the same objects give the same content, in any order.
-The contract is in ``gateway-module/README.md``.
+The contract is in ``gateway-module/README.md``. The module answers ``/v1/models`` from this file.
 """
 
 import datetime as dt

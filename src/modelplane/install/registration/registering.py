@@ -60,7 +60,7 @@ class Sides:
 
 
 @asynccontextmanager
-async def name_server(side: str) -> AsyncIterator[None]:
+async def prefix_errors(side: str) -> AsyncIterator[None]:
     """Name the API server in the errors that it answers."""
     try:
         yield
@@ -89,17 +89,17 @@ class Registration:
         """
         if rejected := self.proposal.rejected:
             raise UserError(rejected.message)
-        async with name_server(CONTROL_PLANE):
+        async with prefix_errors(CONTROL_PLANE):
             known = await self._known()
             await self._check_secrets()
         has_installer = self._has_installer(known)
-        async with name_server(self._cluster):
+        async with prefix_errors(self._cluster):
             made = await self._identify(installer=has_installer)
             await self._label()
         await self._credential(self.proposal.kubeconfig_secret, INFERENCE_CLUSTER, made)
         if has_installer:
             await self._credential(self.proposal.installer_secret, INSTALLER, made)
-        async with name_server(CONTROL_PLANE):
+        async with prefix_errors(CONTROL_PLANE):
             await self._publish(known)
             await self._enter(known)
             await self._wait()
@@ -202,10 +202,10 @@ class Registration:
 
         Of an account that was ``made`` none works, although the cluster may accept an old one for seconds.
         """
-        async with name_server(CONTROL_PLANE):
+        async with prefix_errors(CONTROL_PLANE):
             secret = await self.sides.control_plane.get(resources.SECRETS, name, SYSTEM_NAMESPACE)
         content = read_stored(secret, KEY, name) if secret else None
-        async with name_server(self._cluster):
+        async with prefix_errors(self._cluster):
             is_kept = (
                 content and account not in made and is_fresh(decode_claims(find_token(content)), account)
             )
@@ -217,7 +217,7 @@ class Registration:
         text = self.sides.address.build_kubeconfig(token)
         manifest["data"] = {KEY: base64.b64encode(text.encode()).decode()}
         del manifest["stringData"]
-        async with name_server(CONTROL_PLANE):
+        async with prefix_errors(CONTROL_PLANE):
             self._count(f"credential of {account}", [await apply(self.sides.control_plane, manifest)])
 
     async def _publish(self, known_cluster: Object | None) -> None:

@@ -68,13 +68,14 @@ def _lines(log: Path, tail: int | None, *, follow: bool) -> Iterator[bytes]:
             file.seek(find_tail(file, tail))
         unfinished = b""
         while True:
+            # Check before reading: what was written before the rotation is read then.
+            rotated = is_replaced(log, file)
             while block := file.read(_BLOCK):
                 *whole, unfinished = (unfinished + block).split(b"\n")
                 yield from whole
             if not follow:
                 break
-            if is_replaced(log, file):
-                # The previous file was read to its end before it was rotated.
+            if rotated:
                 file.close()
                 file = log.open("rb")
             else:

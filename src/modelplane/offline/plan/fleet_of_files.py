@@ -33,7 +33,12 @@ from modelplane.compose.cluster import inference_cluster
 from modelplane.compose.cluster.cluster_facts import ClusterFacts
 from modelplane.compose.composition import Composition, Desired, Facts, NoFacts, Request, Requirement
 from modelplane.compose.conditions import READY
-from modelplane.compose.deployment import fleet_snapshot, lost_replicas, model_deployment, scheduler_quotas
+from modelplane.compose.deployment import (
+    deployment_failover,
+    fleet_snapshot,
+    model_deployment,
+    scheduler_quotas,
+)
 from modelplane.compose.deployment.deployment_facts import DeploymentFacts, DeploymentRequest
 from modelplane.compose.deployment.standby import standby
 from modelplane.compose.readiness import is_true
@@ -247,7 +252,7 @@ def _request(
 
 def build_deployment_facts(deployment: ModelDeployment) -> DeploymentFacts:
     """Return the facts of a deployment: nothing is decided here, and failover is what its status says."""
-    return DeploymentFacts(UNDECIDED, lost_replicas.reported(deployment))
+    return DeploymentFacts(UNDECIDED, deployment_failover.read_reported(deployment))
 
 
 def _deployment_request(

@@ -15,7 +15,7 @@ from modelplane.api.rejected import Rejected
 from modelplane.api.values.quantity import Quantity
 from modelplane.cel import Match, NoMatch
 from modelplane.scheduler.capacity import PodDemand
-from modelplane.scheduler.placement.selection import Selection
+from modelplane.scheduler.placement.device_selection import Selection
 from modelplane.scheduler.search.backtracking import Backtracking, number_items
 from modelplane.scheduler.search.search_budget import SearchBudget
 from modelplane.scheduler.types import Device, DeviceRequest, ResolvedRequest

@@ -28,7 +28,7 @@ _LAST: Final[Rank] = (math.inf,)
 
 
 class ClusterQueue:
-    """Clusters that may take a replica. `there` names the cluster of each replica that stays."""
+    """Clusters that may take a replica. `occupied` names the cluster of each replica that stays."""
 
     def __init__(self, state: CycleState, occupied: Iterable[str]) -> None:
         self._state = state

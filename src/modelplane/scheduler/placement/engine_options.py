@@ -16,8 +16,8 @@ from modelplane.scheduler import verdict
 from modelplane.scheduler.capacity import Group, Load
 from modelplane.scheduler.filters.cordon import refuse_pool
 from modelplane.scheduler.filters.device_requests import Served, serve_requests
+from modelplane.scheduler.placement.device_selection import Selection
 from modelplane.scheduler.placement.market import Market
-from modelplane.scheduler.placement.selection import Selection
 from modelplane.scheduler.placement.spot import check_market
 from modelplane.scheduler.search.identity_map import IdentityMap, number_by_value
 from modelplane.scheduler.search.search_budget import SearchBudget

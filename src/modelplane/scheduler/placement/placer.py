@@ -18,10 +18,10 @@ from modelplane.scheduler.capacity import FreeCapacity
 from modelplane.scheduler.capacity_ledger import Ledger
 from modelplane.scheduler.placement import pool_rejections
 from modelplane.scheduler.placement.cost import Cost, measure_cost, rank_choice, sum_costs
+from modelplane.scheduler.placement.device_selection import Selection
 from modelplane.scheduler.placement.engine_options import EngineOptions, Option, OptionFinder
 from modelplane.scheduler.placement.market import Market
 from modelplane.scheduler.placement.pool_rejections import PoolRejections
-from modelplane.scheduler.placement.selection import Selection
 from modelplane.scheduler.search.engine_search import EngineSearch
 from modelplane.scheduler.search.fit import Amounts, find_best_fit, find_first_fit
 from modelplane.scheduler.search.identity_map import IdentityMap

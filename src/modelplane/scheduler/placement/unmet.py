@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from modelplane.api.rejected import Rejected
 from modelplane.cel import NoMatch, source
+from modelplane.scheduler.placement.device_selection import Selection
 from modelplane.scheduler.placement.pool_rejections import Excluded, PoolRejections
-from modelplane.scheduler.placement.selection import Selection
 from modelplane.scheduler.search.identity_map import IdentityMap
 from modelplane.scheduler.types import Cluster, Device, DeviceRequest, Pool
 from modelplane.scheduler.verdict import NoDevice

@@ -106,6 +106,17 @@ SCRIPT = {"command": ["sh", "-c", "exec vllm serve m"]}
             None,
             id="the port that the sidecar asks",
         ),
+        pytest.param(
+            "Mooncake",
+            {
+                "env": [
+                    {"name": "VLLM_MOONCAKE_BOOTSTRAP_PORT", "value": "9000"},
+                    {"name": "VLLM_MOONCAKE_BOOTSTRAP_PORT", "value": "8998"},
+                ]
+            },
+            None,
+            id="of a variable that is set twice, the last one is in force",
+        ),
     ],
 )
 def test_refusals(connector, container, message):

@@ -114,7 +114,7 @@ def refusal(replica: ModelReplica, engine: PlacedEngine) -> Rejected | None:
                 "write it there",
             )
         setting = row(replica).port_setting
-        variables = {variable.name: variable.value or "" for variable in reversed(container.env)}
+        variables = {variable.name: variable.value or "" for variable in container.env}
         given = flag(container, setting) if setting.startswith("-") else variables.get(setting)
         if given not in (None, _BOOTSTRAP_PORT):
             return Rejected(

@@ -24,7 +24,7 @@ from modelplane.deciders.cluster_health import State, Watched
 _DOUBTED = (InferenceClusterReason.SUSPECT, InferenceClusterReason.ISOLATED, InferenceClusterReason.LOST)
 
 
-def situation(
+def apply_failover(
     request: DeploymentRequest,
     clusters: tuple[scheduler.Cluster, ...],
     deployment: scheduler.Deployment,
@@ -38,12 +38,15 @@ def situation(
         for item in request.found("clusters")
     }
     as_seen = tuple(
-        seen(cluster, said.get(cluster.name, {}), watched.lost.get(cluster.name)) for cluster in clusters
+        mark_doubt(cluster, said.get(cluster.name, {}), watched.lost.get(cluster.name))
+        for cluster in clusters
     )
     return as_seen, replace(deployment, failover=True)
 
 
-def seen(cluster: scheduler.Cluster, condition: Mapping[str, Any], lost: str | None) -> scheduler.Cluster:
+def mark_doubt(
+    cluster: scheduler.Cluster, condition: Mapping[str, Any], lost: str | None
+) -> scheduler.Cluster:
     """Return a cluster as its condition Reachable shows it, and why it is lost, if it is."""
     reason = condition.get("reason", InferenceClusterReason.REACHABLE)
     if lost is None and reason == InferenceClusterReason.REACHABLE:
@@ -59,7 +62,7 @@ def seen(cluster: scheduler.Cluster, condition: Mapping[str, Any], lost: str | N
     )
 
 
-def cluster_conditions(request: ClusterRequest) -> tuple[Condition, ...]:
+def build_cluster_conditions(request: ClusterRequest) -> tuple[Condition, ...]:
     """Return the condition Reachable of a cluster; none if clusters are not watched."""
     watched = request.facts.watched
     standing = watched.standing if watched else None
@@ -76,7 +79,7 @@ def cluster_conditions(request: ClusterRequest) -> tuple[Condition, ...]:
     return (false(InferenceClusterCondition.REACHABLE, reason, message),)
 
 
-def conditions(request: DeploymentRequest) -> tuple[Condition, ...]:
+def build_conditions(request: DeploymentRequest) -> tuple[Condition, ...]:
     """Return the condition Failover of a deployment; none if it never asked for failover."""
     settings, watched = request.owner.spec.failover, request.facts.watched
     if settings is None:
@@ -101,7 +104,7 @@ def conditions(request: DeploymentRequest) -> tuple[Condition, ...]:
     return (true(Type.FAILOVER, Reason.WATCHING, message),)
 
 
-def status(request: DeploymentRequest) -> dict[str, Any]:
+def build_status(request: DeploymentRequest) -> dict[str, Any]:
     """Return failover in progress, as part of a deployment's status."""
     watched = request.facts.watched
     if request.owner.spec.failover is None or watched is None or not (watched.lost or watched.paused):
@@ -111,7 +114,7 @@ def status(request: DeploymentRequest) -> dict[str, Any]:
     return {"failover": {"lostClusters": lost, **paused}}
 
 
-def reported(owner: ModelDeployment) -> Watched:
+def read_reported(owner: ModelDeployment) -> Watched:
     """Return what a deployment's status says of failover, for a caller that watches nothing itself."""
     known = owner.status.failover
     if known is None:
