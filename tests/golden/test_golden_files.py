@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from support.document_patches import REMOVED, Like, apply, diff, is_same
@@ -31,6 +31,7 @@ SPEC: dict[str, Any] = {
 
 
 @given(DOCUMENTS, DOCUMENTS)
+@example({"name": {"a[0]": None}}, {"name": {}})  # a field that is gone and that no path can name
 def test_a_patch_makes_exactly_the_document_of_its_base(
     base: dict[str, Any], document: dict[str, Any]
 ) -> None:

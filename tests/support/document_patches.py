@@ -149,13 +149,13 @@ def _changes(step: str, base: Value, value: Value) -> Changes:
 
 
 def _of_fields(base: Document, value: Document) -> Changes | None:
+    if any(map(_BRACKETS.search, base.keys() | value.keys())):
+        return None  # no path can name them
     changes: Changes = []
     removed = {name: inner for name, inner in base.items() if name not in value}
     present: Document = {}
     for name in (*(name for name in base if name in value), *(name for name in value if name not in base)):
         inner = value[name]
-        if _BRACKETS.search(name):
-            return None
         step = _field(name)
         changes += (
             _changes(step, base[name], inner)
