@@ -27,6 +27,16 @@ ROOT = Path(__file__).resolve().parents[1]
 SLOWER = 1.05
 OF_COMMANDS = ("first_answer", "startup")
 """Benchmarks that only run commands: either checkout is measured by the script of this one."""
+IN_ONE_PROCESS = ("schedule", "function")
+"""Benchmarks that time calls, without the garbage collector: which round a collection falls in is chance, and
+one of all objects takes several times what a placement does."""
+WITHOUT_COLLECTOR = """
+import gc, os, runpy, sys
+gc.disable()
+del sys.argv[0]
+sys.path[0] = os.path.dirname(sys.argv[0])
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
 
 
 def environment(checkout: Path, folder: Path) -> Path:
@@ -50,6 +60,7 @@ def measured(checkout: Path, python: Path, name: str, arguments: list[str]) -> d
     done = subprocess.run(
         [
             str(python),
+            *(("-c", WITHOUT_COLLECTOR) if name in IN_ONE_PROCESS else ()),
             str((ROOT if name in OF_COMMANDS else checkout) / "benchmarks" / f"{name}.py"),
             *arguments,
         ],
