@@ -143,12 +143,12 @@ def bind(device: PublishedDevice) -> Bindings:
         domain, name = _split(device.driver, qualified)
         quoted = f'"{attribute}"' if isinstance(attribute, str) else str(attribute).lower()
         text = attribute.text if isinstance(attribute, Version) else quoted
-        observed = ObservedValue(name, text)
-        bindings.attributes.add(domain, name, _parse(qualified, attribute), observed)
+        value = _parse(qualified, attribute)
+        bindings.attributes.add(domain, name, value, ObservedValue(name, text))
     for qualified, text in device.capacity.items():
         domain, name = _split(device.driver, qualified)
         try:
-            amount = quantity.as_device_capacity(quantity.parse(text))
+            amount = quantity.parse_device_capacity(text)
         except quantity.QuantityError as error:
             raise EvaluationError(f'its capacity "{qualified}" is malformed: {error}') from error
         bindings.capacity.add(domain, name, pack(amount), ObservedValue(name, text, amount))

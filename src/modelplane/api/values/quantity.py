@@ -10,6 +10,7 @@ number is stored as an arbitrary decimal and is never an integer. Values with a 
 import math
 import re
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Final
 
 # Each part takes all it can and gives nothing back: otherwise a long text takes minutes.
@@ -73,8 +74,10 @@ class Quantity:
         return other.scale if not self.nano else min(self.scale, other.scale)
 
 
-def as_device_capacity(value: Quantity) -> Quantity:
-    """Return a quantity as a device's own."""
+@lru_cache(maxsize=1024)  # the devices of a fleet have few capacities
+def parse_device_capacity(text: str) -> Quantity:
+    """Return a device's own quantity. Raises QuantityError."""
+    value = parse(text)
     return value if value.scale is not None else replace(value, fixed=True)
 
 

@@ -8,7 +8,7 @@ checked and then ignored, in equality too. Numbers are unsigned 64-bit.
 
 import re
 from dataclasses import dataclass
-from functools import total_ordering
+from functools import lru_cache, total_ordering
 from typing import Final
 
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]*", re.ASCII)
@@ -41,6 +41,7 @@ class Semver:
         return (self.major, self.minor, self.patch, not self.prerelease, identifiers)
 
 
+@lru_cache(maxsize=1024)
 def parse(text: str, *, normalize: bool = False) -> Semver:
     """Return the version that the text denotes. Raises SemverError.
 
