@@ -15,7 +15,6 @@ from modelplane.sizing.splits import PIPELINE_SIZES, Split, find_best_split, fin
 
 _NANO = 10**9
 _MIG = "mig"
-_NVIDIA = "gpu.nvidia.com"
 _CAPABILITIES = {"awq": (7, 5), "gptq": (6, 0), "compressed-tensors": (7, 5), "fp8": (7, 5), "mxfp4": (8, 0)}
 """Least CUDA compute capability that vLLM accepts, by quantization method."""
 _NATIVE = {"fp8": (8, 9), "nvfp4": (10, 0)}

@@ -54,7 +54,7 @@ truststore==0.10.5 \
 h11==0.16.0 \
     --hash=sha256:63cf8bbe7522de3bf65932fda1d9c2772064ffb3dae62d55932da54b31cb6c86
 """
-"""What the program for the hub installs, for Python 3.13 on Linux, x86_64 and aarch64.
+"""Requirements of the program for the hub, for Python 3.13 on Linux, x86_64 and aarch64.
 
 To make it anew, resolve both platforms with
 ``pip install --dry-run --ignore-installed --report - --only-binary=:all: --python-version 3.13``.

@@ -55,7 +55,7 @@ class Account(NamedTuple):
 
 
 class CloudKinds(NamedTuple):
-    """What a cloud's clusters consist of."""
+    """A cloud, its providers, and the kind of account that they use."""
 
     title: str
     """Name of the cloud in sentences."""

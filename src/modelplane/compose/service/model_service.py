@@ -129,14 +129,6 @@ def _most(request: ServiceRequest) -> int:
     return min(MOST_ENDPOINTS, share.most) if share else MOST_ENDPOINTS
 
 
-def _further(request: ServiceRequest, matched: tuple[Selected, ...]) -> tuple[Condition, ...]:
-    """Return conditions that a service has only if it uses what they are about."""
-    return (
-        *service_conditions.unsupported_settings(request),
-        *service_conditions.variant_conditions(request, matched),
-    )
-
-
 def _address(service: ModelService, host: str, *, tls: bool) -> str:
     """Return the address of a service; a published one stays while the gateway is unavailable."""
     if not host:

@@ -112,4 +112,4 @@ FACTS: Final[Mapping[type[Model], Callable[[Told], Any]]] = {
     ModelReplica: _replica,
     ModelService: _service,
 }
-"""What tells the facts of an owner, by its type."""
+"""Functions that tell the facts of an owner, by its type."""

@@ -1,4 +1,4 @@
-"""What the gateway module reads beside routes: settings of services, and credentials of backends.
+"""Files that the gateway module reads beside routes: settings of services, and credentials of backends.
 
 The contract of ``services.json`` and ``credentials.json`` is in ``gateway-module/README.md``. No text about
 the value of a credential contains it.

@@ -1,4 +1,4 @@
-"""What files leave out: uids, owners and namespaces, and the Secrets and ConfigMaps that pods name.
+"""Parts that files leave out: uids, owners and namespaces, and the Secrets and ConfigMaps that pods name.
 
 Controllers know an object's owner by uid, never by name, and files that people write have no uids. Defaults:
 
