@@ -54,12 +54,7 @@ async def test_following_goes_on_over_a_rotation_until_the_end(tmp_path: Path) -
     path = log_of(tmp_path / "log", 1)
     ended = asyncio.Event()
     parts: list[bytes] = []
-
-    async def follow() -> None:
-        async for part in log_files.read(path, Selection(), ended.is_set):
-            parts.append(part)  # noqa: PERF401 - looked at while it grows
-
-    following = asyncio.create_task(follow())
+    following = asyncio.create_task(_follow(path, ended, parts))
     await _until(parts, b"line 0\n")
     path.rename(tmp_path / "log.1")
     path.write_text(line(1, "line 1"))
@@ -75,12 +70,7 @@ async def test_what_is_written_around_a_rotation_just_before_the_end_is_read(tmp
     path = log_of(tmp_path / "log", 1)
     ended = asyncio.Event()
     parts: list[bytes] = []
-
-    async def follow() -> None:
-        async for part in log_files.read(path, Selection(), ended.is_set):
-            parts.append(part)  # noqa: PERF401 - looked at while it grows
-
-    following = asyncio.create_task(follow())
+    following = asyncio.create_task(_follow(path, ended, parts))
     await _until(parts, b"line 0\n")
     for _ in range(10):
         await asyncio.sleep(0)  # it waits for more
@@ -91,6 +81,11 @@ async def test_what_is_written_around_a_rotation_just_before_the_end_is_read(tmp
     ended.set()
     await asyncio.wait_for(following, 5)
     assert b"".join(parts) == b"line 0\nline 1\nline 2, of a crash\n"
+
+
+async def _follow(path: Path, ended: asyncio.Event, parts: list[bytes]) -> None:
+    async for part in log_files.read(path, Selection(), ended.is_set):
+        parts.append(part)  # noqa: PERF401 - looked at while it grows
 
 
 async def _until(parts: list[bytes], expected: bytes) -> None:
