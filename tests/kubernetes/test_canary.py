@@ -31,7 +31,7 @@ def test_a_good_revision_is_promoted_and_bad_ones_are_stopped_under_load(fleet: 
     deployed.until_complete()
     [good] = deployed.by_revision()
 
-    with Load(deployed.address(), pause_s=0.1).flowing() as load:
+    with Load(deployed.address(), pause_s=0.02).flowing() as load:
         load.until_answered(20)
         with deployed.phases_of_canary() as phases:
             deployed.apply(stand_in(delay=0.021))
@@ -41,7 +41,7 @@ def test_a_good_revision_is_promoted_and_bad_ones_are_stopped_under_load(fleet: 
         assert better != good
     assert load.failures == []
 
-    with Load(deployed.address(), pause_s=0.1).flowing() as load:
+    with Load(deployed.address(), pause_s=0.02).flowing() as load:
         load.until_answered(20)
         deployed.apply(stand_in(delay=0.02, errors=0.5))
         said = deployed.until_said("the canary of revision ")
@@ -54,7 +54,7 @@ def test_a_good_revision_is_promoted_and_bad_ones_are_stopped_under_load(fleet: 
         deployed.until_serving({better: 3})
         assert len(load.failures) == failed, "no request goes to what was stopped"
 
-    with Load(deployed.address(), pause_s=0.1).flowing() as load:
+    with Load(deployed.address(), pause_s=0.02).flowing() as load:
         deployed.apply(stand_in(delay=1.0))
         said = deployed.until_said("the canary of revision ")
         assert "an answer of the new revision takes" in said

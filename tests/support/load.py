@@ -26,11 +26,8 @@ class Load:
     model: str = "gemma"
     tokens: int = 12
     """Most tokens of an answer."""
-    pause_s: float = 1.0
-    """Time that a client waits after an answer, which takes an engine a quarter of a second of a core.
-
-    Four clients then ask three times a second. With a fifth of the pause, the engines would take every core.
-    """
+    pause_s: float = 0.2
+    """Time that a client waits after an answer: without one, the engines would take every core."""
     answers: int = 0
     failures: list[tuple[float, str]] = field(default_factory=list)
     _over: threading.Event = field(default_factory=threading.Event)

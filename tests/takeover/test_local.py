@@ -95,9 +95,6 @@ NEW_OBJECTS = {
 }
 """Objects that the last release did not have."""
 
-SPARSE_S = 5.0
-"""Time that a client pauses after an answer while minutes pass in which nothing but time does."""
-
 NEW_FILES: frozenset[str] = frozenset()
 """Files that the last release did not have."""
 
@@ -267,9 +264,7 @@ def test_who_takes_over_under_load_restarts_nothing_and_no_request_fails(
             until_ready(fleet)
             load.until_answered(10)
             if checkout == ROOT:
-                usual, load.pause_s = load.pause_s, SPARSE_S
                 until_clusters_require_tokens(fleet)
-                load.pause_s = usual
                 load.until_answered(10)
             # Up to 0.6.0, an engine of one pod had a budget, which forbade no eviction.
             unlike = {each for each in there(fleet) ^ before if each[1] != "PodDisruptionBudget"}
