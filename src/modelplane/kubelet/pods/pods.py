@@ -8,6 +8,7 @@ over ends its sidecars alike.
 
 import asyncio
 import contextlib
+import errno
 import logging
 import time
 import zlib
@@ -187,6 +188,10 @@ def stop_all(directory: Path, grace_s: float) -> int:
     ]
     try:
         host_processes.stop_attempts(running, grace_s)
+    except OSError as error:
+        # All have ended. Without room for that to be recorded, the next agent finds and records it.
+        if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+            raise
     finally:
         garbage_collection.stop(attempts, grace_s)
         garbage_collection.remove_networks(AgentDirectory(directory))

@@ -1,5 +1,6 @@
 import asyncio
 import base64
+import contextlib
 import errno
 import json
 import time
@@ -368,15 +369,28 @@ async def test_everything_can_be_stopped_without_an_agent(bench: Bench) -> None:
     assert (await (await bench.runtime()).wait(attempt)).code == 143
 
 
+@pytest.mark.parametrize(
+    ("number", "outcome"),
+    [
+        pytest.param(
+            errno.EACCES, pytest.raises(OSError, match="why"), id="said, since the next agent cannot"
+        ),
+        pytest.param(errno.ENOSPC, contextlib.nullcontext(), id="recorded by the next agent"),
+        pytest.param(errno.EDQUOT, contextlib.nullcontext(), id="a quota is a full disk"),
+    ],
+)
 async def test_what_keeps_a_process_from_being_recorded_keeps_no_container_running(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: Bench,
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+    outcome: contextlib.AbstractContextManager[object],
 ) -> None:
-    def full(*_arguments: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
+    def fail(*_arguments: object) -> None:
+        raise OSError(number, "why")
 
     await bench.start(sleeping())
-    monkeypatch.setattr(host_processes, "stop_attempts", full)
-    with pytest.raises(OSError, match="No space left"):
+    monkeypatch.setattr(host_processes, "stop_attempts", fail)
+    with outcome:
         await asyncio.to_thread(stop_all, bench.machine.directory.path, 1.0)
     assert bench.engine.containers() == {}
 
