@@ -14,6 +14,7 @@ MODELPLANE_RECORD=1 a test writes what a command printed into the page, where th
 import os
 import re
 import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,6 +46,11 @@ class Step:
         return "\n".join([f"$ {first}", *(f"> {line}" for line in rest), *self.output.splitlines(), ""])
 
 
+def read_page(page: Path) -> tuple[tuple[Step, ...], ...]:
+    """Return the steps of each console block of a page."""
+    return tuple(read_steps(match[2]) for match in _FENCE.finditer(page.read_text()))
+
+
 def read_steps(text: str) -> tuple[Step, ...]:
     """Return the steps of a block. Raises ValueError if an output comes before the first command."""
     steps: list[Step] = []
@@ -60,7 +66,7 @@ def read_steps(text: str) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def write_script(steps: tuple[Step, ...]) -> str:
+def write_script(steps: Sequence[Step]) -> str:
     """Return lines for a shell that run the steps, with a mark after the output of each."""
     commands = (f"{step.command}\nprintf '%s\\n' '{_MARK}'\n" for step in steps)
     return "exec 2>&1\n" + "".join(commands)
@@ -87,7 +93,7 @@ def _normalize(line: str) -> str:
     return line.rstrip()
 
 
-def check_outputs(page: Path, steps: tuple[Step, ...], outputs: tuple[str, ...]) -> None:
+def check_outputs(page: Path, steps: Sequence[Step], outputs: Sequence[str]) -> None:
     """Fail if a page shows other outputs than those; with MODELPLANE_RECORD=1, write these into the page."""
     assert len(steps) == len(outputs), outputs
     for step, printed in zip(steps, outputs, strict=True):
