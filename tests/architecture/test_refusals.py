@@ -34,7 +34,7 @@ EMPTY: Final = {
         "compose.serving_stack.cluster_gateway.address",
         "compose.serving_stack.stack_flow._address",
         "crossplane.function.requirements.backend_of_leaving",
-        "gateway.gateway_api.endpoint_backends.find_address",
+        "gateway.gateway_api.endpoint_backends.find_gateway_address",
         "install.registration.observed.read_text",
     ),
     "the sentence of a diagnosis, which stands in another text": (

@@ -235,7 +235,7 @@ def _hardware(clusters: Iterable[Object], replicas: Iterable[Object]) -> Iterato
     devices = {
         (cluster.name, pool.name): pool.devices for cluster in known.values() for pool in cluster.pools
     }
-    for usage in scheduler.measure_usage(scheduler.Fleet(tuple(known.values()), tuple(readable))):
+    for usage in scheduler.sum_usage(scheduler.Fleet(tuple(known.values()), tuple(readable))):
         pool = (usage.cluster, usage.pool)
         if usage.accounting is scheduler.Accounting.DEVICES:
             for amount in usage.amounts:

@@ -186,7 +186,7 @@ class GatewayDeployment:
         if service is None:
             problem = f'the gateway has no Service "{self._namespace}/{self._service}": create it'
             return GatewayAddress(problem=problem, without_module=self._without_module)
-        return replace(find_address(service, tls=self._takes_tls), without_module=self._without_module)
+        return replace(read_address(service, tls=self._takes_tls), without_module=self._without_module)
 
 
 class _Publisher:
@@ -232,7 +232,7 @@ class _Publisher:
         return True
 
 
-def find_address(service: Mapping[str, Any], *, tls: bool = False) -> GatewayAddress:
+def read_address(service: Mapping[str, Any], *, tls: bool = False) -> GatewayAddress:
     """Return the address of a Service for clients."""
-    host = hosts.find_address(service, tls=tls)
+    host = hosts.find_service_address(service, tls=tls)
     return GatewayAddress(problem=host.message) if isinstance(host, Rejected) else GatewayAddress(host)

@@ -237,7 +237,7 @@ class _Cycle:
             assignment = replace(assignment, spot_pools=spot)
         if not state.currency:
             return assignment
-        cost = state.ledger.measure_cost(cluster, assignment.engines, state.currency)
+        cost = state.ledger.compute_cost(cluster, assignment.engines, state.currency)
         return replace(assignment, cost=cost)
 
 

@@ -87,7 +87,7 @@ async def test_a_secret_that_cannot_be_used_is_a_problem_of_that_cluster_only(
 
 async def test_a_problem_does_not_quote_the_credentials(clusters: Clusters) -> None:
     _connect(clusters, _secret(b"users:\n- token: 'geheim"))
-    assert "geheim" not in clusters.problem("east")
+    assert "geheim" not in (clusters.problem("east") or "geheim")
 
 
 async def test_a_secret_that_becomes_unusable_cuts_nobody_off(

@@ -6,7 +6,7 @@ import pytest
 from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.proxy.interface import GatewayAddress
-from modelplane.proxy.proxies import GatewayDeployment, find_address
+from modelplane.proxy.proxies import GatewayDeployment, read_address
 from modelplane.proxy.publication import INDEX, Channel, Read, build_objects, read
 
 COLLECTION = "/api/v1/namespaces/modelplane-system/configmaps"
@@ -170,7 +170,7 @@ PENDING = (
     ],
 )
 def test_where_clients_find_a_service(service: dict[str, Any], address: GatewayAddress) -> None:
-    assert find_address(service) == address
+    assert read_address(service) == address
 
 
 async def test_a_gateway_without_its_service_says_so(bench: Bench) -> None:

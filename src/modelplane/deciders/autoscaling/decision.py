@@ -123,7 +123,7 @@ def decide(
         message = "the gateway's counts cannot be read, so nothing changes"
         return evidence, Decision(replicas, Outcome.NO_METRICS, message)
     evidence = evidence.add_sample(sample, replicas, ready)
-    evidence, needed = measure_demand(settings, evidence, replicas)
+    evidence, needed = derive_demand(settings, evidence, replicas)
     bounded = needed.limit(settings.least, settings.most)
     evidence = evidence.add_recommendation(bounded.replicas, settings.down_s)
     if needed.replicas > settings.most:
@@ -134,7 +134,7 @@ def decide(
     return evidence, decision
 
 
-def measure_demand(settings: Settings, evidence: Evidence, replicas: int) -> tuple[Evidence, Demand]:
+def derive_demand(settings: Settings, evidence: Evidence, replicas: int) -> tuple[Evidence, Demand]:
     """Return how many replicas the targets need, without bounds, and what is learned from it."""
     needed = _demand_of_load(settings, evidence, replicas)
     if settings.first_token_s is None:

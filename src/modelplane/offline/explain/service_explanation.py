@@ -347,12 +347,12 @@ def _with_status(files: Files, service: Object) -> Object:
     composition = _composed(files, decode_as(ModelService, service))
     if isinstance(composition, Blocked):
         return service
-    composed_conditions = (*composition.conditions, owner_status.ready(composition, {}, ()))
+    composed_conditions = (*composition.conditions, owner_status.derive_ready(composition, {}, ()))
     return {
         **service,
         "status": {
             **composition.status,
-            "conditions": owner_status.with_times(composed_conditions, (), 0, NEVER),
+            "conditions": owner_status.encode_conditions(composed_conditions, (), 0, NEVER),
         },
     }
 

@@ -67,7 +67,7 @@ class Spending:
         self.spent = 0
         if self._most is not None:
             self.spent = sum(
-                state.ledger.measure_cost(state.clusters[cluster], engines, self._currency).price
+                state.ledger.compute_cost(state.clusters[cluster], engines, self._currency).price
                 for cluster, engines in staying
             )
 

@@ -18,7 +18,7 @@ from modelplane.scheduler.capacity import FreeCapacity
 from modelplane.scheduler.capacity_ledger import Ledger
 from modelplane.scheduler.placement import pool_rejections
 from modelplane.scheduler.placement.capacity_type import CapacityType
-from modelplane.scheduler.placement.cost import Cost, measure_cost, rank_choice, sum_costs
+from modelplane.scheduler.placement.cost import Cost, compute_cost, rank_choice, sum_costs
 from modelplane.scheduler.placement.device_selection import Selection
 from modelplane.scheduler.placement.engine_options import EngineOptions, Option, OptionFinder
 from modelplane.scheduler.placement.pool_rejections import PoolRejections
@@ -186,9 +186,9 @@ class PoolChooser:
     def _cost(self, cluster: Cluster, option: Option) -> Cost:
         if len(option.loads) == 1:
             ((pool, load),) = option.loads
-            return measure_cost(cluster.pools[pool], load, self._currency)
+            return compute_cost(cluster.pools[pool], load, self._currency)
         return sum_costs(
-            measure_cost(cluster.pools[pool], load, self._currency) for pool, load in option.loads
+            compute_cost(cluster.pools[pool], load, self._currency) for pool, load in option.loads
         )
 
     def _options(self, cluster: Cluster, pins: Pins | None) -> Sequence[Sequence[Option]] | PoolRejections:
