@@ -196,7 +196,7 @@ def _replicas(deployment: Object) -> Iterator[Sample]:
     }.items():
         yield Sample(metric_definitions.REPLICAS, (*name, state), count)
     if "standbyFor" in deployment["spec"]:
-        yield Sample(metric_definitions.STANDBY_ACTIVE, name, not standby.idle(deployment))
+        yield Sample(metric_definitions.STANDBY_ACTIVE, name, not standby.explain_idle(deployment))
     if placed < desired:
         scheduled = condition_of(deployment, ModelDeploymentCondition.REPLICAS_SCHEDULED)
         yield Sample(

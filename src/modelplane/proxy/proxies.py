@@ -74,9 +74,9 @@ class GatewayDirectory:
         file = self._directory / path
         return file.read_text(errors="replace") if file.exists() else ""
 
-    def find_former_problem(self) -> str:
+    def find_former_problem(self) -> str | None:
         """Return nothing: ``former`` raises ``OSError`` for a file that cannot be read."""
-        return ""
+        return None
 
     async def sum_usage(self) -> Ledger | None:
         """Return the sums of the records in the directory."""
@@ -88,7 +88,7 @@ class GatewayDirectory:
 
     def find_address(self) -> GatewayAddress:
         """Return the address at which Envoy accepts requests."""
-        return GatewayAddress(self._address, without_module=module.find_missing(self._directory))
+        return GatewayAddress(self._address, without_module=module.find_missing(self._directory) or "")
 
 
 class GatewayDeployment:
@@ -157,10 +157,10 @@ class GatewayDeployment:
         published = read(tuple(self._public.informer))
         return published.files.get(path, "") if isinstance(published, Read) else ""
 
-    def find_former_problem(self) -> str:
+    def find_former_problem(self) -> str | None:
         """Return why the private files that are published cannot be read."""
         published = read(tuple(self._private.informer), Channel.PRIVATE)
-        return published.reason if isinstance(published, Incomplete) else ""
+        return published.reason if isinstance(published, Incomplete) else None
 
     def _private_files(self) -> Mapping[str, str]:
         published = read(tuple(self._private.informer), Channel.PRIVATE)

@@ -302,7 +302,7 @@ def _unplaced(deployment: Object, namespace: str) -> str:
     name = deployment["metadata"]["name"]
     if deployment["spec"].get("replicas") == 0:
         return "it asks for 0 replicas"
-    if why := standby.idle(deployment):
+    if why := standby.explain_idle(deployment):
         return why.replace("the ModelDeployment", "it", 1)
     condition = condition_of(deployment, str(ModelDeploymentCondition.REPLICAS_SCHEDULED))
     hint = f"`modelplane explain md/{name} -n {namespace}` says why"
