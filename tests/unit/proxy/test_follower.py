@@ -107,7 +107,7 @@ async def test_what_a_change_left_behind_is_cleaned_up(bench: Bench) -> None:
 async def test_nothing_published_is_nothing_to_do_and_ready(bench: Bench) -> None:
     assert bench.follower.problem == "the configuration is still being read"
     async with _running(bench):
-        assert (bench.writes, bench.follower.problem) == (0, None)
+        assert [bench.writes, bench.follower.problem] == [0, None]
 
 
 async def test_half_a_configuration_is_not_written_and_not_ready(
