@@ -13,8 +13,8 @@ import yaml
 from modelplane.api.schema.decode import decode
 from modelplane.cli.main import COMMANDS, main
 from modelplane.local.home import ENVIRONMENT_VARIABLE, choose_home
-from modelplane.local.kubernetes.ports import Ports
 from modelplane.local.next_steps import describe_next_steps
+from modelplane.local.ports import Ports
 from modelplane.local.settings import Settings
 from support.readmes import lines_for_a_shell
 
