@@ -68,9 +68,10 @@ def wheel(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     return built
 
 
-@pytest.fixture
-def newcomer(wheel: Path, tmp_path: Path) -> Iterator[Newcomer]:
-    environment = tmp_path / "environment"
+@pytest.fixture(scope="module")
+def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A virtual environment in which the wheel is installed."""
+    environment = tmp_path_factory.mktemp("installed") / "environment"
     run(sys.executable, "-m", "venv", "--without-pip", environment, **os.environ)
     pip = (sys.executable, "-m", "pip", "--python", environment / "bin" / "python", "install", "--quiet")
     run(*pip, "--no-deps", "--no-index", wheel, **os.environ)
@@ -80,6 +81,11 @@ def newcomer(wheel: Path, tmp_path: Path) -> Iterator[Newcomer]:
     (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
     found = run(environment / "bin" / "python", "-c", "import modelplane; print(modelplane.__file__)")
     assert found.startswith(str(packages))
+    return environment
+
+
+@pytest.fixture
+def newcomer(environment: Path, tmp_path: Path) -> Iterator[Newcomer]:
     (tmp_path / "empty").mkdir()
     (tmp_path / "home").mkdir()
     reader = Newcomer(environment, tmp_path / "empty", tmp_path / "home")
@@ -107,8 +113,8 @@ def test_the_binary_of_an_installed_wheel_is_found_and_runs(
     wheel: Path, kubernetes_binary: Path, tmp_path: Path
 ) -> None:
     site = tmp_path / "site"
-    pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", site)
-    run(*pip, wheel, **os.environ)
+    pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--no-compile")
+    run(*pip, "--target", site, wheel, **os.environ)
     alone = {"PYTHONPATH": str(site), "HOME": str(tmp_path), "PATH": ""}
     found = Path(run(sys.executable, "-P", "-c", FIND, **alone).strip())
     assert found == site / "modelplane" / "_bin" / "modelplane-kubernetes"
