@@ -28,12 +28,14 @@ from support.fleets import Fleet
 from support.load import Load
 from support.patience import LOOK_S, PATIENCE_S
 from support.readmes import lines_for_a_shell
+from support.rolling import stand_in
 from support.simulated_clouds import SimulatedClouds
 from support.third_party_crds import definitions
 
 pytestmark = pytest.mark.kubernetes
 
 ROOT = Path(__file__).parents[2]
+MODEL = ROOT / "examples" / "03-deploying-a-model" / "2-model-deployment.yaml"
 CLUSTERS = ("local-1", "local-2", "local-3")
 EJECTED_S = 3.0
 """By then nobody is sent to a region that has gone; what is asked later must be answered."""
@@ -111,7 +113,8 @@ def test_the_platform_is_built(tourist: Tourist) -> None:
     start, *rest = blocks("02-build-the-platform")
     # What makes the virtual environment, and names the home, is done already.
     [up] = re.findall(r"^modelplane .*$", start, re.MULTILINE)
-    tourist.run(up)
+    # Some of the steps below have a program of this machine in the place of an engine.
+    tourist.run(f"{up} --host-commands")
     assert tourist.run("kubectl get ic,ig -o name") == "", "publishing them is the platform team's"
     told = "".join(map(tourist.run, rest))
     assert "us-east" in told
@@ -169,6 +172,10 @@ def test_a_cluster_is_drained_under_load_and_back_and_no_request_fails(tourist: 
 
 def test_nodes_are_taken_back_under_load_and_no_request_fails(tourist: Tourist) -> None:
     address = tourist.run("kubectl get ms qwen -n ml-team -o jsonpath='{.status.address}'")
+    # From here on, no step is about engines: the stand-in is asked as often, answers for as long, and leaves
+    # the machine's cores to the fleet.
+    image = engine()["image"] + "-stand-in"
+    serve_with(tourist, stand_in(delay=0.2, pause=0.1) | {"image": image})
     with Load(address).flowing() as load:
         load.until_answered(10)
         told = leave(tourist, "us-east", "local-1", "taint node {} modelplane.ai/eviction-notice=:NoSchedule")
@@ -178,6 +185,27 @@ def test_nodes_are_taken_back_under_load_and_no_request_fails(tourist: Tourist) 
         load.until_answered(20)
     assert load.failures == []
     assert re.search(r"1 node is taken back: \S+ by \S+ \(taint modelplane.ai/eviction-notice\)", told)
+
+
+def engine() -> Object:
+    """Return the container of the model that the pages deploy."""
+    engines = yaml.safe_load(MODEL.read_text())["spec"]["engines"]
+    [container] = engines[0]["members"][0]["template"]["spec"]["containers"]
+    return dict(container)
+
+
+def serve_with(tourist: Tourist, container: Object) -> None:
+    """Have both deployments serve with another container, and wait until they do."""
+    engines = yaml.safe_load(MODEL.read_text())["spec"]["engines"]
+    engines[0]["members"][0]["template"]["spec"]["containers"] = [container]
+    for name in ("qwen-demo", "qwen-west"):
+        change(tourist, {"engines": engines}, name)
+    image = f"'{{.spec.template.spec.containers[0].image}}'={container['image']}"
+    for cluster in CLUSTERS[:2]:
+        kubectl = f"kubectl --context {cluster} -n ml-team"
+        tourist.run(f"{kubectl} wait deployments --all --for=jsonpath={image} --timeout=180s")
+        tourist.run(f"{kubectl} rollout status deployments --timeout=180s")
+    tourist.run("kubectl wait --for=condition=Ready md,ms --all -n ml-team --timeout=180s")
 
 
 def leave(tourist: Tourist, region: str, cluster: str, notice: str) -> str:
@@ -282,17 +310,18 @@ def test_a_lost_region_is_replaced_where_the_deployment_asks_for_it(tourist: Tou
     assert re.search(r"Reason: +Lost\s", told)
     assert 'InferenceCluster "us-west" is lost: its API server does not answer' in explained
     until_nothing(tourist, "kubectl get deployments,pods -n ml-team -o name --context local-2")
-    # The next step loses the region again.
+    # The next step loses the region again, and its page asks the model.
     west = {"matchLabels": {"modelplane.ai/region": "us-west"}}
     change(tourist, {"failover": None, "clusterSelector": west, "replicas": 0})
     tourist.run(f"kubectl wait --for=delete mr {ours} --timeout=240s")
     change(tourist, {"replicas": 1})
     tourist.run("kubectl wait --for=condition=Ready md/qwen-west -n ml-team --timeout=240s")
+    serve_with(tourist, engine())
 
 
-def change(tourist: Tourist, spec: dict[str, object]) -> None:
+def change(tourist: Tourist, spec: dict[str, object], name: str = "qwen-west") -> None:
     patch = shlex.quote(json.dumps({"spec": spec}))
-    tourist.run(f"kubectl patch md qwen-west -n ml-team --type=merge -p {patch}")
+    tourist.run(f"kubectl patch md {name} -n ml-team --type=merge -p {patch}")
 
 
 def test_a_region_is_lost_and_replaced_and_comes_back_and_all_is_cleaned_up(tourist: Tourist) -> None:
@@ -325,7 +354,7 @@ def until_nothing(tourist: Tourist, script: str) -> None:
 
 def for_this_machine(manifest: str) -> str:
     """Return a manifest of the tour on a cloud with a processor for each GPU, and llama.cpp for vLLM."""
-    here = (ROOT / "examples" / "03-deploying-a-model" / "2-model-deployment.yaml").read_text()
+    here = MODEL.read_text()
     container = here[here.index("image: ") :].replace("gemma\n", "Qwen/Qwen2.5-0.5B-Instruct\n")
     for pattern, replacement in (
         (r"gpu\.nvidia\.com", "cpu.modelplane.ai"),
