@@ -18,8 +18,8 @@ from modelplane.compose.deployment import standby
 from modelplane.compose.memo import readable
 from modelplane.compose.service.selecting_services import TooMany
 from modelplane.controllers.condition_events import Recorder
+from modelplane.controllers.deciders.autoscaler_memory import CONTEST, Scaled
 from modelplane.controllers.deciders.deployment_load import DeploymentLoad, Indexes
-from modelplane.controllers.deciders.scaled import CONTEST, Scaled
 from modelplane.controllers.fleet_resources import MODEL_DEPLOYMENTS
 from modelplane.controllers.interests import OwnerKey
 from modelplane.controllers.runnable import Runnable

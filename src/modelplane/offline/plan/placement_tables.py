@@ -21,7 +21,7 @@ from modelplane.offline.plan.placements import (
     find_used_pools,
 )
 from modelplane.offline.plan.pool_reports import Amount, Pool
-from modelplane.scheduler.verdict import RANKS
+from modelplane.scheduler.rejection_reasons import RANKS
 
 
 def _mark(pool: str, is_spot: bool) -> str:

@@ -30,8 +30,8 @@ from modelplane.scheduler.filters.region_rule import check_known_region
 from modelplane.scheduler.filters.taints import list_evicting
 from modelplane.scheduler.placement.pool_choice import Pins
 from modelplane.scheduler.placement.pool_rejections import PoolRejections
+from modelplane.scheduler.rejection_reasons import Reason
 from modelplane.scheduler.types import Cluster, PlacedEngine, Replica
-from modelplane.scheduler.verdict import Reason
 
 STILL_FITS: Final = (
     "already placed, and its pools still match: clusterSelector and readiness apply to new replicas only"

@@ -19,10 +19,10 @@ from modelplane.scheduler.placement.cost import Cost
 from modelplane.scheduler.placement.pool_choice import Offer
 from modelplane.scheduler.placement.pool_rejections import Excluded
 from modelplane.scheduler.placement.spot import find_spot_pools, plan_steps
+from modelplane.scheduler.rejection_reasons import Reason
 from modelplane.scheduler.search import rearrangement
 from modelplane.scheduler.search.rearrangement import Place
 from modelplane.scheduler.types import PlacedEngine, Replica
-from modelplane.scheduler.verdict import Reason
 
 
 class Indices:
