@@ -1,4 +1,4 @@
-"""Health of clusters for failover: when a cluster becomes Suspect or Lost, and whose replicas may be replaced.
+"""Health of clusters, for failover: when one becomes Suspect or Lost, and whose replicas may be replaced.
 
 `step` is pure: the caller gives the time as a number, and keeps the memory. Nothing is stored: a caller that
 starts with an empty memory watches every cluster anew.

@@ -41,7 +41,7 @@ from modelplane.compose.deployment import (
 from modelplane.compose.deployment.canary import Canary, canary, has_revision
 from modelplane.compose.deployment.demands import explain_blocked, list_demands, stable_requirements
 from modelplane.compose.deployment.deployment_facts import DeploymentRequest
-from modelplane.compose.deployment.placed_replicas import Placed, list_policy, list_slots, build_replicas
+from modelplane.compose.deployment.placed_replicas import Placed, build_replicas, list_policy, list_slots
 from modelplane.compose.deployment.replica_lifecycle import Action, Phase, Plans, SlotPlan, plan_slots
 from modelplane.compose.deployment.revisions import revisions
 from modelplane.compose.deployment.rollout_limits import has_template, is_surge, list_replicas
