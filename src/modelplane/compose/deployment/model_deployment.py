@@ -113,7 +113,7 @@ def situation(request: DeploymentRequest) -> tuple[scheduler.Fleet, scheduler.De
         others,
         fleet_snapshot.evicted_before(request.now),
     )
-    return there, replace(wanted, priority=scheduler_quotas.find_priority(deployment, bound))
+    return there, replace(wanted, priority=scheduler_quotas.derive_priority(deployment, bound))
 
 
 def placed(request: DeploymentRequest, placement: scheduler.Placement) -> Composition:

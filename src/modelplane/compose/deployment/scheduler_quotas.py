@@ -121,7 +121,7 @@ def further(find: Callable[[Requirement], tuple[Object, ...] | Unknown]) -> tupl
     return _DEPLOYMENTS, _CACHES
 
 
-def find_priority(source: ModelDeployment, known: Mapping[str, scheduler.Quota]) -> scheduler.Priority:
+def derive_priority(source: ModelDeployment, known: Mapping[str, scheduler.Quota]) -> scheduler.Priority:
     """Return the priority of a deployment, or why its PriorityClass does not count.
 
     `known` has the quota of each namespace.
@@ -203,7 +203,7 @@ def _described(
     source, plain = read
     name = source.replica_template().model_cache_name
     cache = footprints.get((source.metadata.namespace, name), _UNKNOWN) if name else None
-    return replace(plain, cache=cache, priority=find_priority(source, known))
+    return replace(plain, cache=cache, priority=derive_priority(source, known))
 
 
 _UNKNOWN: Final = scheduler.CacheFootprint(known=False)
