@@ -126,7 +126,7 @@ def test_in_an_empty_directory_the_lines_that_up_prints_lead_to_an_answer(newcom
     assert [without_prefix(step.command) for step in steps] == list(map(without_prefix, lines[1:]))
     told = newcomer.paste(lines[0], write_script(steps))
     assert "Paris" in told
-    check_outputs(readme, steps, split_output(told))
+    check_outputs(readme, steps, split_output(steps, told))
     assert list(newcomer.folder.iterdir()) == []
     reached = [*reaching(lines), KUBECTL]
     [start] = lines_for_a_shell(ROOT / "docs" / "README.md")
@@ -135,9 +135,10 @@ def test_in_an_empty_directory_the_lines_that_up_prints_lead_to_an_answer(newcom
     assert "Paris" in newcomer.paste(*reached, *rest)
     newcomer.paste(*reached, "modelplane example --dir examples")
     page = newcomer.folder / "examples" / "01-first-answer" / "README.md"
-    _make_up, *blocks = lines_for_a_shell(page)
     # A variable of one step is used in the next.
-    told = newcomer.paste(*reached, *blocks)
+    steps = [step for block in read_page(page) for step in block]
+    told = newcomer.paste(*reached, write_script(steps))
+    check_outputs(ROOT / "examples" / "01-first-answer" / "README.md", steps, split_output(steps, told))
     assert '"role":"assistant"' in told
     assert "modeldeployment.modelplane.ai/gemma scaled" in told
     assert "modeldeployment.modelplane.ai/gemma patched" in told

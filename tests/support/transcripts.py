@@ -6,9 +6,10 @@
     gemma   1/1     12s
     ```
 
-A command goes on in lines that begin with `> `, and after a backslash at the end of a line. A line of `...`
-stands for any number of lines. Times, ports, addresses and the random ends of names are not compared. With
-MODELPLANE_RECORD=1 a test writes what a command printed into the page, where the page shows something else.
+A command goes on in lines that begin with `>`, and after a backslash at the end of a line. A line of `...`
+stands for any number of lines, and `...` in a line for any text. Times, ports, addresses and the random ends
+of names are not compared. With MODELPLANE_RECORD=1 a test writes what a command printed into the page, where
+the page shows something else.
 """
 
 import os
@@ -21,6 +22,7 @@ from pathlib import Path
 RECORD = "MODELPLANE_RECORD"
 OMITTED = "..."
 _FENCE = re.compile(r"^( *)```console\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+_CONTINUED = re.compile(r">(?: |$)")
 _MARK = "=== the next command of the page ==="
 _VARIES = (
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[\d.]*(?:Z|[+-]\d\d:?\d\d)"), "TIME"),
@@ -29,6 +31,7 @@ _VARIES = (
     (re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}\b"), "ADDRESS"),
     (re.compile(r"(?<=[a-zA-Z]):\d{4,5}\b"), ":PORT"),
     (re.compile(r"-[0-9a-f]{8,10}-[a-z0-9]{5}\b|-[0-9a-f]{5,10}\b"), "-NAME"),
+    (re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{5}\b"), "-NAME"),
     (re.compile(r" {2,}"), " "),
     (re.compile(r"-{3,}"), "---"),
 )
@@ -43,7 +46,9 @@ class Step:
 
     def __str__(self) -> str:
         first, *rest = self.command.splitlines()
-        return "\n".join([f"$ {first}", *(f"> {line}" for line in rest), *self.output.splitlines(), ""])
+        return "\n".join(
+            [f"$ {first}", *(f"> {line}".rstrip() for line in rest), *self.output.splitlines(), ""]
+        )
 
 
 def read_page(page: Path) -> tuple[tuple[Step, ...], ...]:
@@ -59,28 +64,43 @@ def read_steps(text: str) -> tuple[Step, ...]:
             steps.append(Step(line[2:], ""))
         elif not steps:
             raise ValueError(f"a console block begins with `$ `, not with {line!r}")
-        elif not steps[-1].output and (line.startswith("> ") or steps[-1].command.endswith("\\")):
-            steps[-1] = Step(f"{steps[-1].command}\n{line.removeprefix('> ')}", "")
+        elif not steps[-1].output and (more := _CONTINUED.match(line) or steps[-1].command.endswith("\\")):
+            text = line if more is True else line[more.end() :]
+            steps[-1] = Step(f"{steps[-1].command}\n{text}", "")
         else:
             steps[-1] = Step(steps[-1].command, f"{steps[-1].output}{line}\n")
     return tuple(steps)
 
 
 def write_script(steps: Sequence[Step]) -> str:
-    """Return lines for a shell that run the steps, with a mark after the output of each."""
-    commands = (f"{step.command}\nprintf '%s\\n' '{_MARK}'\n" for step in steps)
-    return "exec 2>&1\n" + "".join(commands)
+    """Return lines for a shell that run the steps, with a mark and the status after the output of each."""
+    commands = (f"{step.command}\nprintf '%s %s\\n' '{_MARK}' $?\n" for step in steps)
+    return "exec 2>&1\nset +e\n" + "".join(commands)
 
 
-def split_output(printed: str) -> tuple[str, ...]:
-    """Return the output of each step of a script."""
-    return tuple(printed.split(f"{_MARK}\n")[:-1])
+def split_output(steps: Sequence[Step], printed: str) -> tuple[str, ...]:
+    """Return the output of each step of a script.
+
+    Fails where a command failed, but for those of Modelplane that report what does not fit with their status.
+    """
+    *outputs, rest = re.split(rf"{_MARK} (\d+)\n", printed)
+    assert (len(outputs), rest) == (2 * len(steps), ""), printed
+    statuses = dict(zip(steps, outputs[1::2], strict=True))
+    failed = [
+        step.command
+        for step, status in statuses.items()
+        if status != "0" and not (status == "2" and step.command.startswith("modelplane "))
+    ]
+    assert failed == [], f"{failed} failed:\n{printed}"
+    return tuple(outputs[::2])
 
 
 def is_shown(expected: str, printed: str) -> bool:
     """Return true if an output is that of a page, but for what varies and what the page omits."""
     parts = [
-        "".join(f"{re.escape(_normalize(line))}\n" for line in part.splitlines())
+        "".join(
+            f"{re.escape(_normalize(line)).replace(re.escape(OMITTED), '.*')}\n" for line in part.splitlines()
+        )
         for part in re.split(rf"^{re.escape(OMITTED)}\n", expected, flags=re.MULTILINE)
     ]
     lines = "".join(f"{_normalize(line)}\n" for line in printed.splitlines())
@@ -105,15 +125,12 @@ def check_outputs(page: Path, steps: Sequence[Step], outputs: Sequence[str]) -> 
 
 
 def _record(page: Path, step: Step, printed: Step) -> None:
-    """Replace the first step of a page that is that one."""
-
-    def replace(match: "re.Match[str]") -> str:
-        indent = match[1]
-        steps = read_steps(match[2])
-        if step not in steps:
-            return match[0]
-        place = steps.index(step)
-        text = "".join(map(str, (*steps[:place], printed, *steps[place + 1 :])))
-        return textwrap.indent(f"```console\n{text}```", indent)
-
-    page.write_text(_FENCE.sub(replace, page.read_text()))
+    """Replace the first step of a page that is that one: those before it were written already."""
+    text = page.read_text()
+    for match in _FENCE.finditer(text):
+        steps = list(read_steps(match[2]))
+        if step in steps:
+            steps[steps.index(step)] = printed
+            block = textwrap.indent("```console\n" + "".join(map(str, steps)) + "```", match[1])
+            page.write_text(f"{text[: match.start()]}{block}{text[match.end() :]}")
+            return

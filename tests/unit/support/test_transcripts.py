@@ -18,6 +18,7 @@ from support.transcripts import (
 BLOCK = """\
 $ kubectl apply -f - <<END
 > kind: Namespace
+>
 > END
 namespace/ml-team created
 $ true
@@ -30,7 +31,7 @@ gemma   1/1     12s
 def test_a_block_is_commands_with_their_outputs() -> None:
     steps = read_steps(BLOCK)
     assert steps == (
-        Step("kubectl apply -f - <<END\nkind: Namespace\nEND", "namespace/ml-team created\n"),
+        Step("kubectl apply -f - <<END\nkind: Namespace\n\nEND", "namespace/ml-team created\n"),
         Step("true", ""),
         Step("kubectl get md", "NAME    READY   AGE\ngemma   1/1     12s\n"),
     )
@@ -47,9 +48,27 @@ def test_a_block_begins_with_a_command() -> None:
 
 
 def test_a_script_marks_the_output_of_each_command() -> None:
-    script = write_script((Step("echo one", ""), Step("true", ""), Step("echo two >&2", "")))
-    done = subprocess.run(["bash", "-euc", script], capture_output=True, text=True, check=True)
-    assert split_output(done.stdout) == ("one\n", "", "two\n")
+    steps = (Step("echo one", ""), Step("true", ""), Step("echo two >&2", ""))
+    assert split_output(steps, run(steps)) == ("one\n", "", "two\n")
+
+
+def test_a_command_that_fails_is_seen_and_those_after_it_run() -> None:
+    steps = (Step("false", ""), Step("echo two", ""))
+    with pytest.raises(AssertionError, match=r"\['false'\] failed:(?s:.)*two"):
+        split_output(steps, run(steps))
+
+
+def test_commands_of_modelplane_may_report_that_something_does_not_fit() -> None:
+    steps = (Step("modelplane () { return $1; }", ""), Step("modelplane 2", ""), Step("modelplane 1", ""))
+    assert split_output(steps[:2], run(steps[:2])) == ("", "")
+    with pytest.raises(AssertionError, match="'modelplane 1'"):
+        split_output(steps, run(steps))
+
+
+def run(steps: tuple[Step, ...]) -> str:
+    return subprocess.run(
+        ["bash", "-euc", write_script(steps)], capture_output=True, text=True, check=True
+    ).stdout
 
 
 @pytest.mark.parametrize(
@@ -61,10 +80,12 @@ def test_a_script_marks_the_output_of_each_command() -> None:
         ),
         pytest.param("gemma-6f7d8c9b54-x2x4z\n", "gemma-5f7d8c9b50-aaaaa\n", True, id="names of pods vary"),
         pytest.param("198.18.0.4\n", "198.18.3.77\n", True, id="addresses vary"),
-        pytest.param("gemma   1/1\n", "gemma   0/1\n", False, id="numbers do not"),
+        pytest.param("gemma   1/1\n", "gemma   0/1\n", False, id="numbers of replicas do not vary"),
         pytest.param("a\n...\nc\n", "a\nb\nb\nc\n", True, id="lines that the page omits"),
-        pytest.param("a\n...\nc\n", "a\nc\n", True, id="or none"),
-        pytest.param("a\n...\nc\n", "a\nb\n", False, id="and not the last"),
+        pytest.param("a\n...\nc\n", "a\nc\n", True, id="no line that the page omits"),
+        pytest.param("a\n...\nc\n", "a\nb\n", False, id="the line after those that the page omits"),
+        pytest.param('{"a": 1, ...}\n', '{"a": 1, "id": "x"}\n', True, id="a part of a line"),
+        pytest.param('{"a": 1, ...}\n', '{"a": 2, "id": "x"}\n', False, id="the rest of a line"),
         pytest.param("a\n", "a\nb\n", False, id="a line that the page does not show"),
         pytest.param("", "", True, id="nothing printed"),
     ],
@@ -91,3 +112,11 @@ def test_another_output_is_written_into_the_page(tmp_path: Path, monkeypatch: py
     page.write_text(PAGE)
     check_outputs(page, (Step("one", "old\n"), Step("two", "")), ("new\n", "now something\n"))
     assert page.read_text() == PAGE.replace("old", "new").replace("$ two\n", "$ two\n   now something\n")
+
+
+def test_the_same_command_twice_has_an_output_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(RECORD, "1")
+    page = tmp_path / "page.md"
+    page.write_text("```console\n$ one\n```\n\n```console\n$ one\n```\n")
+    check_outputs(page, (Step("one", ""), Step("one", "")), ("a\n", "b\n"))
+    assert page.read_text() == "```console\n$ one\na\n```\n\n```console\n$ one\nb\n```\n"
