@@ -40,3 +40,14 @@ def test_every_row_answers_a_question_of_its_own(heading: str) -> None:
 
 def test_every_decision_is_in_a_file() -> None:
     assert [question for question, answer in _rows(DECIDED) if not re.search(r"\.(py|rs|txt)`", answer)] == []
+
+
+def test_every_module_that_a_page_names_exists() -> None:
+    named = re.compile(r"`(?:src/modelplane/)?([a-z_]+/[\w/]+\.py)`")
+    lost = {
+        f"{page.relative_to(ROOT)}: {place}"
+        for page in (ROOT / "docs").rglob("*.md")
+        for place in named.findall(page.read_text(encoding="utf-8"))
+        if not (_exists(place) or (ROOT / "src" / place).exists())
+    }
+    assert lost == set()
