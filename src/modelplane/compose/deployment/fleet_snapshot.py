@@ -133,10 +133,10 @@ def _not_ready(source: InferenceCluster) -> str:
     # Crossplane writes its Ready condition without a message.
     own = (InferenceClusterCondition.CLUSTER_READY, InferenceClusterCondition.BACKEND_READY)
     causes = (
-        each.message
+        stated.message
         for type_ in own
-        for each in source.status.conditions
-        if each.type == type_ and each.status == "False"
+        for stated in source.status.conditions
+        if stated.type == type_ and stated.status == "False"
     )
     return next(filter(None, causes), "it is not ready yet")
 

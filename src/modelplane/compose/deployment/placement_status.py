@@ -105,7 +105,9 @@ def ready_replicas(
     silent = fleet_snapshot.unreachable(
         request.found("clusters"), request.observed.values(), {placed.cluster for placed in staying}
     )
-    known = [replica for each, replica in zip(staying, observed, strict=True) if each.cluster not in silent]
+    known = [
+        replica for placed, replica in zip(staying, observed, strict=True) if placed.cluster not in silent
+    ]
     ready = sum(
         replica is not None and holds(replica, READY) and not is_draining(replica) for replica in known
     )

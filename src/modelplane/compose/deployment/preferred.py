@@ -112,7 +112,7 @@ def watched(
     """Return the objects whose changes concern a standby: all that its decision follows from."""
     deployments = {settings.name, *(preference.name for preference in before)}
     deployments |= {above.name for preference in before if (above := preference.deployment.spec.standby_for)}
-    autoscalers = {each.metadata.name for each, _ in _autoscalers(request, settings.name)}
+    autoscalers = {autoscaler.metadata.name for autoscaler, _ in _autoscalers(request, settings.name)}
     return tuple(
         Requirement("", API_VERSION, kind, request.owner.metadata.namespace, name)
         for kind, names in (

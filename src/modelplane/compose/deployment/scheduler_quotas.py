@@ -77,8 +77,8 @@ def describe_quota(source: DeviceQuota) -> scheduler.Quota:
             for class_ in spec.classes
         ),
         priority_classes=allowed,
-        priorities={name: each.value for name, each in known.items()},
-        preempting=frozenset(name for name, each in known.items() if each.preempts),
+        priorities={name: priority.value for name, priority in known.items()},
+        preempting=frozenset(name for name, priority in known.items() if priority.preempts),
         preempts=spec.preemption.within_cohort is PreemptionPolicy.LOWER_PRIORITY,
     )
 
