@@ -36,7 +36,7 @@ from modelplane.user_error import UserError
 
 
 class RoutedBackend(Output, frozen=True, kw_only=True):
-    """An endpoint that receives requests of a route."""
+    """An endpoint that gets requests of a route."""
 
     endpoint: str
     """Namespace and name of the ModelEndpoint."""
