@@ -33,10 +33,8 @@ from modelplane.scheduler.placement.pool_rejections import PoolRejections
 from modelplane.scheduler.rejection_reasons import Reason
 from modelplane.scheduler.types import Cluster, PlacedEngine, Replica
 
-STILL_FITS: Final = (
-    "already placed, and its pools still match: clusterSelector and readiness apply to new replicas only"
-)
-PINNED: Final = "already placed, and an edit that it does not fit does not reach it yet"
+STILL_FITS: Final = "kept: still fits (clusterSelector and readiness are checked for new replicas only)"
+PINNED: Final = "kept: an edit that it does not fit does not reach it yet"
 _OF_REQUESTS: Final = (Reason.NO_MATCHING_DEVICE, Reason.TOO_FEW_DEVICES, Reason.DEVICES_COMPETE)
 
 
