@@ -8,7 +8,6 @@ import pytest
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
 from modelplane.compose.kinds import COMPOSERS
-from support.crossplane.fields import copied
 from support.crossplane.fleet import Fleet
 from support.crossplane.function_process import FunctionProcess
 from support.crossplane.manifests import (
@@ -26,6 +25,7 @@ from support.crossplane.manifests import (
 from support.crossplane.objects import Key, condition
 from support.crossplane.protobuf import struct
 from support.crossplane.scenarios import prepared
+from support.plain_objects import copied
 
 WHOLE = (
     ("InferenceCluster", "a"),

@@ -1,5 +1,6 @@
 """Whatever bytes the function is sent, it goes on answering, and nothing is deleted for it."""
 
+import copy
 import math
 from collections.abc import Callable, Iterator
 from hashlib import sha256
@@ -15,7 +16,6 @@ from hypothesis import strategies as st
 
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.crossplane.function.structs import RunFunctionRequest
-from support.crossplane.fields import copied
 from support.crossplane.fleet import Fleet
 from support.crossplane.function_process import METHOD, FunctionProcess
 from support.crossplane.manifests import (
@@ -193,7 +193,7 @@ def test_senseless_values_take_nothing_away(target: Target, kind: str, data: st.
         item = plain(resource.resource)
         paths = sorted(_paths(item), key=str)
         path = paths[data.draw(st.integers(0, len(paths) - 1))]
-        _put(item, path, copied(SENSELESS[data.draw(st.integers(0, len(SENSELESS) - 1))]))
+        _put(item, path, copy.deepcopy(SENSELESS[data.draw(st.integers(0, len(SENSELESS) - 1))]))
         # A version tells what an object contains, so what is changed is another version.
         if isinstance(item.get("metadata"), dict):
             item["metadata"]["resourceVersion"] = sha256(repr(sorted(item.items())).encode()).hexdigest()

@@ -4,7 +4,7 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,9 +62,20 @@ class Fleet(ControlPlane):
 
     def modelplane(self, *arguments: str, check: bool = True) -> str:
         """Run a command of ours against the fleet and return what it prints."""
+        command = (self.python, "-m", "modelplane.cli.main", *arguments)
+        return self._run(command, check, MODELPLANE_HOME=str(self.home.root), KUBECONFIG="")
+
+    def kubectl(self, *arguments: str, check: bool = True) -> str:
+        """Run the binary's kubectl against the fleet and return what it prints."""
+        kubectl = binary.build_kubectl_argv(self.binary, arguments)
+        return self._run(
+            kubectl, check, KUBECONFIG=str(self.kubeconfig), KUBECACHEDIR=str(self.home.kubectl_cache)
+        )
+
+    def _run(self, command: Sequence[str], check: bool, **variables: str) -> str:
         done = subprocess.run(
-            [self.python, "-m", "modelplane.cli.main", *arguments],
-            env=os.environ | {"MODELPLANE_HOME": str(self.home.root), "KUBECONFIG": ""},
+            command,
+            env=os.environ | variables,
             capture_output=True,
             text=True,
             timeout=300,
@@ -72,10 +83,6 @@ class Fleet(ControlPlane):
         )
         assert done.returncode == 0 or not check, done.stdout + done.stderr
         return done.stdout if check else done.stdout + done.stderr
-
-    def kubectl(self, *arguments: str, check: bool = True) -> str:
-        """Run kubectl against the fleet and return what it prints."""
-        return self.modelplane("kubectl", *arguments, check=check)
 
 
 @contextmanager

@@ -4,12 +4,13 @@ A tick is 20 seconds. In each one things happen, clusters report, and every depl
 in random order. What is true of a cluster and what the control plane sees of it are separate.
 """
 
-import copy
 import datetime as dt
 import itertools
 from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
+
+import msgspec
 
 from modelplane.api import labels
 from modelplane.api.model_deployment import ModelDeployment
@@ -31,6 +32,7 @@ from modelplane.deciders.cluster_health import (
 )
 from modelplane.offline.plan.fleet_of_files import assemble
 from support.manifests import CLASS, DEPLOYMENT, cluster, joined, loaded
+from support.plain_objects import copied
 
 Item = dict[str, Any]
 
@@ -76,10 +78,9 @@ class Site:
 
         return Witnesses(witness(self.answers), witness(self.serves))
 
-    def seen(self, number: int, memory: Memory) -> Item:
+    def seen(self, memory: Memory) -> Item:
         """Return the InferenceCluster as the control plane has it."""
-        item = copy.deepcopy(self.item)
-        item["metadata"]["resourceVersion"] = str(number)
+        item: Item = copied(self.item)
         item["spec"]["taints"] = [DRAIN] if self.drains else []
         if self.usable < NODES:
             item["status"]["gpuPools"][0]["usable"] = {"nodes": self.usable}
@@ -116,9 +117,9 @@ class ReplicaWorld:
         (owner,) = files.deployments
         found = files.store.find(model_deployment.requirements(decode_as(ModelDeployment, owner))[0])
         assert isinstance(found, tuple)
-        self.sites = {each["metadata"]["name"]: Site(copy.deepcopy(dict(each))) for each in found}
+        self.sites = {each["metadata"]["name"]: Site(copied(dict(each))) for each in found}
         self.has_priorities = random.random() < 0.4
-        self.owners = {f"d{at}": self._owner(copy.deepcopy(dict(owner)), f"d{at}") for at in range(3)}
+        self.owners = {f"d{at}": self._owner(copied(dict(owner)), f"d{at}") for at in range(3)}
         if random.random() < 0.3:
             settings = {"name": "d0", "afterSeconds": 60, "returnAfterSeconds": 120}
             self.owners["d2"]["spec"]["standbyFor"] = settings
@@ -126,6 +127,8 @@ class ReplicaWorld:
         self.running: dict[str, Running] = {}
         self.canaries: dict[str, Observed] = {}
         self.memory = Memory()
+        self._contents: dict[str, tuple[str, bytes]] = {}
+        """Resource versions of owners and clusters, and the content of each."""
         self.tick = 0
 
     @property
@@ -320,25 +323,36 @@ class ReplicaWorld:
 
     def request(self, name: str) -> DeploymentRequest:
         """Return the request of a deployment as it is now."""
-        number = next(_VERSIONS)
         for each in self.owners.values():
-            each["metadata"]["resourceVersion"] = str(number)
+            self._write_version(each)
         owner = decode_as(ModelDeployment, self.owners[name])
-        found: dict[str, Any] = {
-            "clusters": tuple(each.seen(number, self.memory) for each in self.sites.values()),
-            "replicas": tuple(self.list_replicas()),
-            "deployments": tuple(self.owners.values()),
-            "all-deployments": tuple(self.owners.values()) if self.has_priorities else (),
-            "quotas": (_quota(),) if self.has_priorities else (),
+        clusters = [each.seen(self.memory) for each in self.sites.values()]
+        for each in clusters:
+            self._write_version(each)
+        found: dict[str, list[Item]] = {
+            "clusters": clusters,
+            "replicas": list(self.list_replicas()),
+            "deployments": list(self.owners.values()),
+            "all-deployments": list(self.owners.values()) if self.has_priorities else [],
+            "quotas": [_quota()] if self.has_priorities else [],
         }
-        required = {each.key: () for each in model_deployment.requirements(owner)}
-        required |= {key: copy.deepcopy(items) for key, items in found.items()}
+        required: dict[str, Any] = {each.key: () for each in model_deployment.requirements(owner)}
+        required |= {key: tuple(copied(items)) for key, items in found.items()}
         facts = DeploymentFacts(
             self.canaries.get(name, UNDECIDED),
             self.memory.report_for_deployment(name) if owner.spec.failover else None,
             START,
         )
-        return Request(owner, copy.deepcopy(self.children[name]), required, facts, self.now)
+        return Request(owner, copied(self.children[name]), required, facts, self.now)
+
+    def _write_version(self, item: Item) -> None:
+        """Give an object the next resource version if it has changed since it was asked for."""
+        metadata = item["metadata"]
+        metadata.pop("resourceVersion", None)
+        content = msgspec.json.encode(item)
+        if self._contents.get(metadata["name"], ("", b""))[1] != content:
+            self._contents[metadata["name"]] = str(next(_VERSIONS)), content
+        metadata["resourceVersion"], _ = self._contents[metadata["name"]]
 
     def compose(self, name: str) -> None:
         """Compose a deployment, and write its children and its status."""
@@ -359,7 +373,7 @@ class ReplicaWorld:
         own = self.children[name]
         for key in set(own) - {each.key for each in composed.children}:
             if own[key]["kind"] == "ModelReplica" and not self.sites[own[key]["spec"]["clusterName"]].answers:
-                own[key] = copy.deepcopy(own[key])
+                own[key] = copied(own[key])
                 own[key]["metadata"]["deletionTimestamp"] = TIME
             else:
                 del own[key]
@@ -368,7 +382,7 @@ class ReplicaWorld:
                 own[each.key] = self._written(own.get(each.key), each, name)
 
     def _written(self, there: Item | None, child: Desired, owner: str) -> Item:
-        manifest = copy.deepcopy(dict(child.manifest))
+        manifest = copied(dict(child.manifest))
         if there is None:
             if manifest["kind"] == "ModelReplica":
                 self.running[manifest["metadata"]["name"]] = Running(image_of(manifest), self.tick)

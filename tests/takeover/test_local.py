@@ -30,6 +30,7 @@ from support.fleets import Fleet
 from support.installation import Installation
 from support.load import Load
 from support.patience import LOOK_S, PATIENCE_S
+from support.rolling import stand_in
 
 pytestmark = pytest.mark.kubernetes
 
@@ -73,10 +74,7 @@ spec:
             devices: [{{name: compute, count: 1, selectors: [{{cel: '{SELECTOR}'}}]}}]
           template:
             spec:
-              containers:
-                - name: engine
-                  image: ghcr.io/ggml-org/llama.cpp:server
-                  args: [--model, /mnt/models/gemma.gguf, --alias, gemma, --port, "8000"]
+              containers: [{json.dumps(stand_in(delay=0.2, pause=0.1))}]
 ---
 {SERVICE}"""
 
@@ -121,17 +119,24 @@ def address_of_hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def fleet(
-    earlier: Path, installation: Installation, tmp_path_factory: pytest.TempPathFactory, address_of_hub: str
+    kubernetes_binary: Path,
+    earlier: Path,
+    installation: Installation,
+    tmp_path_factory: pytest.TempPathFactory,
+    address_of_hub: str,
 ) -> Iterator[Fleet]:
-    """Two replicas on two clusters, which serve from a cache; the earlier code has brought them up."""
+    """Two replicas on two clusters, which mount a cache; the earlier code has brought them up.
+
+    No engine restarts, so a stand-in is enough, which leaves the machine's cores to the fleet.
+    """
     installation.install(earlier)
     folder = tmp_path_factory.mktemp("takeover")
     (folder / "manifests.yaml").write_text(MANIFESTS)
-    started = Fleet(Home(folder / "home"), Path(), installation.python)
+    started = Fleet(Home(folder / "home"), kubernetes_binary, installation.python)
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("HF_ENDPOINT", address_of_hub)
         try:
-            started.modelplane("up", "--clusters", "2")
+            started.modelplane("up", "--clusters", "2", "--host-commands", "--container-engine=none")
             started.kubectl("apply", "-f", str(folder / "manifests.yaml"))
             until_ready(started)
             yield started

@@ -10,9 +10,10 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from support.crossplane.clock import Clock
-from support.crossplane.fields import Item, Path, copied, fields_v1, leaves, merged, without
+from support.crossplane.fields import Item, Path, fields_v1, leaves, merged, without
 from support.crossplane.objects import NAMESPACE, Key, Kind, Object, is_deleted, key_of
 from support.crossplane.schemas import COMPOSITES, admitted, refusals, schema_of
+from support.plain_objects import copied
 
 FOREGROUND = "foregroundDeletion"
 CONTENT = "kubernetes"

@@ -14,7 +14,6 @@ from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
 from support.crossplane.api import ApiError, ApiServer, Change, Event, Stored
 from support.crossplane.breaker import Breaker, Limits
-from support.crossplane.fields import copied
 from support.crossplane.objects import (
     Key,
     Kind,
@@ -29,6 +28,7 @@ from support.crossplane.objects import (
 from support.crossplane.protobuf import Resources, plain
 from support.crossplane.schemas import COMPOSITES
 from support.crossplane.simulation import DONE, Result, Simulation
+from support.plain_objects import copied
 
 FINALIZER = "composite.apiextensions.crossplane.io"
 NAME = "crossplane.io/composition-resource-name"

@@ -8,6 +8,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
+from support.plain_objects import copied
+
 Path: TypeAlias = tuple[Any, ...]
 Schema: TypeAlias = Mapping[str, Any]
 
@@ -26,15 +28,6 @@ class Member(tuple[Any, ...]):
     """Names a member of a set."""
 
     __slots__ = ()
-
-
-def copied(value: Any) -> Any:
-    """Return a deep copy of JSON."""
-    if isinstance(value, dict):
-        return {key: copied(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [copied(item) for item in value]
-    return value
 
 
 def leaves(value: Any, schema: Schema = _ANY, path: Path = ()) -> Iterator[tuple[Path, Any]]:

@@ -9,9 +9,9 @@ import yaml
 from modelplane.api.meta import API_VERSION
 from modelplane.compose.clouds.table import RECIPES
 from support import manifests
-from support.crossplane.fields import copied
 from support.crossplane.objects import Object
 from support.goldens import GOLDENS
+from support.plain_objects import copied
 
 TEAM = "ml-team"
 CLASS = "l4"

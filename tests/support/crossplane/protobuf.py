@@ -20,8 +20,9 @@ def struct(item: Mapping[str, Any]) -> struct_pb2.Struct:
 
 
 def _fill(made: struct_pb2.Struct, item: Mapping[str, Any]) -> None:
+    fields = made.fields
     for name, field in item.items():
-        _set(made.fields[name], field)
+        _set(fields[name], field)
 
 
 def _set(made: struct_pb2.Value, item: Any) -> None:
@@ -45,7 +46,8 @@ def _set(made: struct_pb2.Value, item: Any) -> None:
 
 def plain(item: struct_pb2.Struct) -> dict[str, Any]:
     """Return an object as JSON has it; a whole number is a whole number again."""
-    return {name: _plain(field) for name, field in item.fields.items()}
+    fields = item.fields
+    return {name: _plain(fields[name]) for name in fields}
 
 
 def _plain(item: struct_pb2.Value) -> Any:

@@ -15,7 +15,6 @@ import yaml
 from cel_expr_python import cel
 
 from support.crossplane.api import ApiError, ApiServer, Change, Event
-from support.crossplane.fields import copied
 from support.crossplane.objects import (
     Key,
     Kind,
@@ -29,6 +28,7 @@ from support.crossplane.objects import (
 from support.crossplane.remote import NoMatch, RemoteCluster
 from support.crossplane.schemas import OBJECTS
 from support.crossplane.simulation import DONE, Result, Simulation
+from support.plain_objects import copied
 
 OBJECT = Kind(OBJECTS, "Object")
 CLUSTER_PROVIDER_CONFIG = Kind(OBJECTS, "ClusterProviderConfig")

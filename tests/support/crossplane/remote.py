@@ -4,9 +4,10 @@ from collections.abc import Callable
 
 from modelplane.compose.workload_kinds import row_of
 from support.crossplane.api import ApiError, ApiServer, Manager
-from support.crossplane.fields import copied, leaves
+from support.crossplane.fields import leaves
 from support.crossplane.objects import Key, Object, is_deleted, key_of
 from support.kserve_status import kserve_status
+from support.plain_objects import copied
 
 _NAMING = {("apiVersion",), ("kind",), ("metadata", "name"), ("metadata", "namespace")}
 _BUILT_IN = (

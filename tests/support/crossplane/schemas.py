@@ -9,7 +9,8 @@ import yaml
 
 from modelplane.api.kinds import KINDS, Kind
 from modelplane.api.schema import crd
-from support.crossplane.fields import KEYS, TYPE, Schema, copied
+from support.crossplane.fields import KEYS, TYPE, Schema
+from support.plain_objects import copied
 from support.third_party_crds import FOLDER, problems
 
 OBJECTS = "kubernetes.m.crossplane.io"

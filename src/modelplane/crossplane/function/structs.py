@@ -108,7 +108,8 @@ _DEFINITION = "CustomResourceDefinition"
 
 def to_object(struct: Struct) -> dict[str, Any]:
     """Return a ``Struct`` as a plain object."""
-    return {name: _plain(value) for name, value in struct.fields.items()}
+    fields = struct.fields  # its items() takes half as long again as names and look-ups
+    return {name: _plain(fields[name]) for name in fields}
 
 
 def _plain(value: Value) -> Any:
