@@ -16,7 +16,13 @@ from modelplane import __version__
 from modelplane.api.meta import GATEWAY_NAMESPACE, SYSTEM_NAMESPACE
 from modelplane.compose.definition_owner import GUIDE
 from modelplane.crossplane.package.metadata import to_yaml
-from modelplane.install import deployments, identity_permissions, network_policies
+from modelplane.install import (
+    controller_deployment,
+    gateway_deployment,
+    identity_permissions,
+    network_policies,
+    pod_parts,
+)
 from modelplane.install.installation_options import CONTROLLER, GATEWAY, Options, ServiceType, build_namespace
 from modelplane.install.manifests import build_definitions, build_service_monitors
 from modelplane.kube.resources import Object
@@ -151,8 +157,8 @@ def build_chart() -> dict[str, str]:
     """Return the files of the chart, by their path in it."""
     accounts = [
         build_namespace(GATEWAY_NAMESPACE),
-        deployments.build_service_account(CONTROLLER, deployments.CONTROLLER_COMPONENT),
-        deployments.build_service_account(GATEWAY, deployments.GATEWAY_COMPONENT),
+        pod_parts.build_service_account(CONTROLLER, controller_deployment.CONTROLLER_COMPONENT),
+        pod_parts.build_service_account(GATEWAY, gateway_deployment.GATEWAY_COMPONENT),
     ]
     templates = {
         "checks": _CHECKS.replace("NAMESPACE", SYSTEM_NAMESPACE).replace("GUIDE", GUIDE),
@@ -161,8 +167,8 @@ def build_chart() -> dict[str, str]:
         "permissions": _permissions(),
         "network": _only_if(NETWORK_POLICY, _documents(network_policies.build_manifests(_OPTIONS))),
         "monitoring": _only_if(SERVICE_MONITOR, _documents(build_service_monitors(_OPTIONS))),
-        "gateway": _documents(deployments.build_gateway(_OPTIONS)),
-        "controller": _documents(deployments.build_controllers(_OPTIONS)),
+        "gateway": _documents(gateway_deployment.build_gateway(_OPTIONS)),
+        "controller": _documents(controller_deployment.build_controllers(_OPTIONS)),
     }
     return {
         "Chart.yaml": to_yaml(_ABOUT),

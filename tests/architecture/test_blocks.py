@@ -16,6 +16,7 @@ from modelplane.offline.files.sources import Source
 from support import shown_blocks
 from support.shell_lines import commands
 from support.shown_blocks import EXECUTED, ROOT, VALIDATED, Block, is_offline
+from support.transcripts import check_outputs
 
 SHELL = list(shown_blocks.blocks("bash"))
 MANIFESTS = list(shown_blocks.blocks("yaml"))
@@ -26,8 +27,8 @@ def names(text: str) -> frozenset[str]:
 
 
 ORDINARY = names(
-    "cat cd claude cp crane crossplane curl export grep helm hf jq ls make mkdir openssl pip python python3 "
-    "read sed seq sh skopeo sleep source ssh tar true umask wait xargs"
+    "cat cd claude cp crane crossplane curl export grep helm hf jq kubeconform ls make mkdir openssl pip "
+    "python python3 read sed seq sh skopeo sleep source ssh tar true umask wait xargs"
 )
 """Programs that pages use beside Modelplane's and kubectl."""
 
@@ -124,11 +125,15 @@ def test_every_block_of_commands_over_files_of_the_repository_runs(
     block: Block, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
+    outputs = []
     for _, *arguments in commands(block.text):
         done = CliRunner().invoke(main, arguments)
         # 2 says that a replica has no place, which some pages show.
         assert done.exit_code in {0, 2}, f"{arguments}: {done.output}"
         assert not isinstance(done.exception, Exception), done.exception
+        outputs.append(done.output)
+    if block.steps:
+        check_outputs(ROOT / block.page, block.steps, tuple(outputs))
 
 
 @pytest.mark.parametrize("block", MANIFESTS, ids=str)

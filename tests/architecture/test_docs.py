@@ -13,9 +13,10 @@ import yaml
 from modelplane.api.schema.decode import decode
 from modelplane.cli.main import COMMANDS, main
 from modelplane.local.home import ENVIRONMENT_VARIABLE, choose_home
-from modelplane.local.kubernetes.ports import Ports
 from modelplane.local.next_steps import describe_next_steps
+from modelplane.local.ports import Ports
 from modelplane.local.settings import Settings
+from support.readmes import lines_for_a_shell
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "modelplane"
@@ -160,8 +161,8 @@ def test_the_demo_of_the_readme_is_what_up_prints(monkeypatch: pytest.MonkeyPatc
     printed = [
         line.strip() for line in describe_next_steps(choose_home(None), Settings(Ports())).splitlines()[2:]
     ]
-    activate, *shown = _blocks(ROOT / "README.md", "bash")[2].splitlines()
-    assert (activate, shown) == ("source .venv/bin/activate", printed)
+    make_up, activate, *shown = lines_for_a_shell(ROOT / "README.md")[0].splitlines()
+    assert (make_up, activate, shown) == ("make up", "source .venv/bin/activate", printed)
 
 
 def _linked(page: Path) -> list[Path]:

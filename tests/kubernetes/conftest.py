@@ -54,5 +54,5 @@ async def gateway(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
     """An Envoy that has only been prepared."""
     library = request.getfixturevalue("module_library") if request.param else None
     async with running_envoy(tmp_path, library=library) as running:
-        assert (module.find_missing(tmp_path) == "") is request.param
+        assert (module.find_missing(tmp_path) is None) is request.param
         yield running

@@ -20,7 +20,7 @@ from modelplane.api.schema.crd import crd
 from modelplane.compose.readiness import condition_of
 from modelplane.controllers import finalizer, fleet_resources
 from modelplane.controllers.children import ownership
-from modelplane.controllers.clusters import connections, copies_health
+from modelplane.controllers.clusters import connections, watch_health
 from modelplane.controllers.writer import delete
 from modelplane.kube import resources
 from modelplane.kube.client import Client
@@ -463,7 +463,7 @@ async def test_without_its_kubeconfig_a_deleted_cluster_is_given_up_after_its_ti
     control_plane: ControlPlane, bench: Bench, first: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Controllers that restart without the Secret know nothing of the cluster, whose engine runs on."""
-    for module in (connections, finalizer, copies_health):
+    for module in (connections, finalizer, watch_health):
         monkeypatch.setattr(module, "LOST_S", GRACE_S)
     client, namespace = bench.client, bench.namespace
     async with controllers(control_plane):

@@ -316,13 +316,13 @@ async def test_an_outside_provider_is_reached_over_tls(gateway: Gateway, certifi
 async def test_a_refused_file_changes_nothing_and_is_reported(gateway: Gateway) -> None:
     async with engines("a") as (engine,):
         await gateway.apply(service(engine.backend()))
-        assert admin.find_reload_problem(gateway.directory) == ""
+        assert admin.find_reload_problem(gateway.directory) is None
         for name in (CLUSTERS, name_routes_file("front-door")):
             write_private(gateway.directory / name, '{"resources":[{"@type":"nothing"}]}')
         wanted = f"envoy refused {CLUSTERS}, {name_routes_file('front-door')} and keeps what it had before: "
         async with asyncio.timeout(PATIENCE_S):
-            while not (problem := admin.find_reload_problem(gateway.directory)).startswith(wanted):
+            while not (problem := admin.find_reload_problem(gateway.directory) or "").startswith(wanted):
                 await asyncio.sleep(0.05)
         assert (await gateway.get("/ml/qwen/x"))["by"] == "a"
         await gateway.apply(service(engine.backend()))
-        assert (problem != "", admin.find_reload_problem(gateway.directory)) == (True, "")
+        assert (problem != "", admin.find_reload_problem(gateway.directory)) == (True, None)

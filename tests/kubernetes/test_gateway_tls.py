@@ -183,7 +183,7 @@ async def test_a_certificate_is_replaced_below_a_running_stream_and_a_damaged_on
                     await secured.until(lambda served: served == der(new))
                     secured.write(Tls((replace(old, key="damaged"),)))
                     await secured.until(
-                        lambda _: "tls/front.json" in admin.find_reload_problem(secured.directory)
+                        lambda _: "tls/front.json" in (admin.find_reload_problem(secured.directory) or "")
                     )
                     assert await secured.served() == der(new)
         assert (secured.directory / "lds.json").read_text() == lds

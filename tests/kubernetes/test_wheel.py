@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from support.readmes import lines_for_a_shell
+from support.transcripts import check_outputs, read_page, split_output, write_script
 
 ROOT = Path(__file__).parents[2]
 
@@ -98,6 +99,10 @@ def lines_to_paste(printed: str, heading: str) -> list[str]:
     return [line.strip() for line in rest.partition("\n\n")[0].splitlines()]
 
 
+def without_prefix(line: str) -> str:
+    return line.replace("modelplane kubectl", "kubectl")
+
+
 def test_the_binary_of_an_installed_wheel_is_found_and_runs(
     wheel: Path, kubernetes_binary: Path, tmp_path: Path
 ) -> None:
@@ -115,7 +120,13 @@ def test_in_an_empty_directory_the_lines_that_up_prints_lead_to_an_answer(newcom
     printed = newcomer.modelplane("up", "--timeout", "5m")
     lines = lines_to_paste(printed, "Deploy a model and ask it something")
     assert lines[0] == f"source {newcomer.environment}/bin/activate"
-    assert "Paris" in newcomer.paste(*lines)
+    readme = ROOT / "README.md"
+    _make_up, _activate, *steps = read_page(readme)[0]
+    # Where there is a kubectl of its own, `up` prints that.
+    assert [without_prefix(step.command) for step in steps] == list(map(without_prefix, lines[1:]))
+    told = newcomer.paste(lines[0], write_script(steps))
+    assert "Paris" in told
+    check_outputs(readme, steps, split_output(steps, told))
     assert list(newcomer.folder.iterdir()) == []
     reached = [*reaching(lines), KUBECTL]
     [start] = lines_for_a_shell(ROOT / "docs" / "README.md")
@@ -124,9 +135,10 @@ def test_in_an_empty_directory_the_lines_that_up_prints_lead_to_an_answer(newcom
     assert "Paris" in newcomer.paste(*reached, *rest)
     newcomer.paste(*reached, "modelplane example --dir examples")
     page = newcomer.folder / "examples" / "01-first-answer" / "README.md"
-    _make_up, *steps = lines_for_a_shell(page)
     # A variable of one step is used in the next.
-    told = newcomer.paste(*reached, *steps)
+    steps = [step for block in read_page(page) for step in block]
+    told = newcomer.paste(*reached, write_script(steps))
+    check_outputs(ROOT / "examples" / "01-first-answer" / "README.md", steps, split_output(steps, told))
     assert '"role":"assistant"' in told
     assert "modeldeployment.modelplane.ai/gemma scaled" in told
     assert "modeldeployment.modelplane.ai/gemma patched" in told

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from modelplane.api.fields.pods.engines import Role
 from modelplane.scheduler import Accounting, Cluster, Deployment, Device, Fleet, Limit, Pool, Quota, Replica
 from modelplane.scheduler.capacity_ledger import Ledger
-from modelplane.scheduler.filters.device_requests import measure_demand
+from modelplane.scheduler.filters.device_requests import derive_pod_demand
 from modelplane.scheduler.placement.device_selection import Selection
 from modelplane.scheduler.quota_ledger import QuotaLedger, Reservation, Standing
 from modelplane.scheduler.quotas import DeviceKey
@@ -46,7 +46,7 @@ class Reference:
                     whole = tuple(device.count for device in pool.devices)
                     if pool.accounting is Accounting.DEVICES:
                         budget = SearchBudget()
-                        whole = measure_demand(member.claims, pool.devices, Selection(budget), budget).need
+                        whole = derive_pod_demand(member.claims, pool.devices, Selection(budget), budget).need
                     for device, count in zip(pool.devices, whole, strict=True):
                         key = DeviceKey(pool.class_name, device.name)
                         taken[key] += count * member.pods * engine.copies

@@ -32,8 +32,8 @@ from modelplane.scheduler import (
     Role,
     Taint,
     Toleration,
-    measure_usage,
     schedule,
+    sum_usage,
 )
 
 UID = "uid-qwen"
@@ -143,7 +143,7 @@ def test_no_pool_is_given_more_than_it_has(
     ours = replicas_of(UID, schedule(Fleet(fleet), first).assignments)
     other = msgspec.structs.replace(second, uid="uid-other")
     theirs = replicas_of("uid-other", schedule(Fleet(fleet, ours), other).assignments)
-    amounts = (amount for each in measure_usage(Fleet(fleet, ours + theirs)) for amount in each.amounts)
+    amounts = (amount for each in sum_usage(Fleet(fleet, ours + theirs)) for amount in each.amounts)
     assert [amount for amount in amounts if amount.taken > amount.total] == []
 
 

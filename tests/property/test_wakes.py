@@ -147,7 +147,7 @@ class World:
         self.waiting |= {OwnerKey(each.kind, each.namespace, each.name): None for each in composition.wakes}
         _, request, composition = self.composed(key)
         said = self.said(key, request, composition)
-        if not owner_status.same(self.objects[key].get("status", {}), said):
+        if not owner_status.is_same(self.objects[key].get("status", {}), said):
             self.put({**self.objects[key], "status": said})
         if composition.again_in_s is not None:
             self.timers[key] = self.now + dt.timedelta(seconds=composition.again_in_s)
@@ -156,8 +156,8 @@ class World:
         """Return the status that a composition leads to."""
         metadata, before = self.objects[key]["metadata"], self.objects[key].get("status", {})
         known = before.get("conditions", ())
-        ready = owner_status.ready(composition, request.observed, known)
-        conditions = owner_status.with_times(
+        ready = owner_status.derive_ready(composition, request.observed, known)
+        conditions = owner_status.encode_conditions(
             (*composition.conditions, ready), known, metadata["generation"], self.time
         )
         told: Item = convert_to_plain({**composition.status, "conditions": conditions})
@@ -253,7 +253,7 @@ class World:
             _, request, composition = self.composed(key)
             assert {each.key for each in composition.children} == request.observed.keys(), key
             said = self.said(key, request, composition)
-            assert owner_status.same(self.objects[key]["status"], said), (
+            assert owner_status.is_same(self.objects[key]["status"], said), (
                 key,
                 self.objects[key]["status"],
                 said,

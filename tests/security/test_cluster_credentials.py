@@ -146,7 +146,7 @@ async def test_a_token_is_renewed_and_the_copies_of_the_cluster_stay(
         assert clusters.credential("test") == Credential(timestamps.format_at(granted.expires))
         await asyncio.sleep(1)
         assert clusters.get("test") is connection
-        assert (clusters.problem("test"), listed) == ("", [])
+        assert (clusters.problem("test"), listed) == (None, [])
         await connection.client.list(resources.NAMESPACES)
 
 
@@ -167,7 +167,7 @@ async def test_a_concurrent_change_of_the_secret_wins_and_the_old_token_stays_in
         await credentials.look()
         assert await registered.token() == before
         assert token_in_use(clusters) == before
-        assert clusters.problem("test") == ""
+        assert clusters.problem("test") is None
 
 
 async def test_the_installers_token_is_renewed_with_itself_and_only_the_installer_gets_one(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from modelplane.local.home import Home
-from modelplane.local.kubernetes.ports import Ports
+from modelplane.local.ports import Ports
 from modelplane.local.settings import Settings
 from modelplane.local.supervision import processes, spawn
 from modelplane.local.supervision.processes import CONTROL_PLANE, Lived, Process

@@ -43,10 +43,10 @@ def _composed() -> Iterator[tuple[str, Object]]:
 def with_status(owner: Object, composition: Any, observed: Mapping[str, Any]) -> Object:
     """Return an owner with the status of a composition, after its children were written."""
     before = owner.get("status", {}).get("conditions", ())
-    ready = owner_status.ready(composition, observed, before)
+    ready = owner_status.derive_ready(composition, observed, before)
     generation = owner["metadata"].get("generation", 1)
-    conditions = owner_status.with_times(
-        (*composition.conditions, ready, owner_status.synced(None)), before, generation, NOW
+    conditions = owner_status.encode_conditions(
+        (*composition.conditions, ready, owner_status.derive_synced(None)), before, generation, NOW
     )
     metadata = {**owner["metadata"], "generation": generation}
     status_ = {**composition.status, "observedGeneration": generation, "conditions": conditions}

@@ -352,7 +352,7 @@ class ReplicaWorld:
         told = owner.get("status", {}).get("conditions", ())
         time = self.now.strftime("%Y-%m-%dT%H:%M:%SZ")
         generation = owner["metadata"]["generation"]
-        conditions = owner_status.with_times(composed.conditions, told, generation, time)
+        conditions = owner_status.encode_conditions(composed.conditions, told, generation, time)
         owner["status"] = {**composed.status, "conditions": conditions}
 
     def _write(self, name: str, composed: Composition) -> None:

@@ -103,7 +103,7 @@ class SteppedRollout:
         self.children = {each.key: self._written(each) for each in composition.children if self._stays(each)}
         assert all(each.key in before for each in composition.children if not isinstance(each, Desired))
         told = self.owner.get("status", {}).get("conditions", ())
-        conditions = owner_status.with_times(composition.conditions, told, 1, TIME)
+        conditions = owner_status.encode_conditions(composition.conditions, told, 1, TIME)
         self.owner["status"] = {**composition.status, "conditions": conditions}
         self.composition = composition
         return composition

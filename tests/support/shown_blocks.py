@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from support.shell_lines import commands
+from support.transcripts import Step, read_steps
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(
@@ -59,6 +60,7 @@ VALIDATED: Mapping[str, str] = {
     "docs/how-to/hardware.md": _CLUSTER,
     "docs/how-to/install.md": _CLUSTER,
     "docs/how-to/keys.md": _NAMES,
+    "docs/how-to/local-fleet.md": "starts fleets, which the tests start with homes of their own",
     "docs/how-to/move-to-crossplane.md": "needs Crossplane",
     "docs/how-to/observe.md": _NAMES,
     "docs/how-to/own-model.md": "needs a model of the reader's own",
@@ -74,6 +76,7 @@ VALIDATED: Mapping[str, str] = {
     "docs/how-to/tls.md": "needs certificates of the reader's own",
     "docs/how-to/topologies.md": _CHOICES,
     "docs/how-to/variants.md": _NAMES,
+    "docs/how-to/weights.md": "needs a source of the reader's own",
     "docs/reference/components.md": _CLUSTER,
     "docs/reference/commands.md": "has an example of each command; the commands have tests of their own",
     "examples/": _CLOUD,
@@ -96,19 +99,24 @@ class Block:
     line: int
     language: str
     text: str
+    steps: tuple[Step, ...] = ()
+    """Of a block with outputs; ``text`` has the commands alone."""
 
     def __str__(self) -> str:
         return f"{self.page}:{self.line}"
 
 
 def blocks(language: str) -> Iterator[Block]:
-    """Yield the blocks of all pages in a language."""
+    """Yield the blocks of all pages in a language; ``bash`` are also those with outputs."""
     for page in PAGES:
         text = page.read_text()
         for match in _FENCE.finditer(text):
+            place = str(page.relative_to(ROOT)), text.count("\n", 0, match.start()) + 1
             if match[1] == language:
-                line = text.count("\n", 0, match.start()) + 1
-                yield Block(str(page.relative_to(ROOT)), line, language, match[2])
+                yield Block(*place, language, match[2])
+            elif (match[1], language) == ("console", "bash"):
+                steps = read_steps(match[2])
+                yield Block(*place, language, "".join(f"{step.command}\n" for step in steps), steps)
 
 
 OFFLINE = {"classes", "example", "plan", "render", "validate"}

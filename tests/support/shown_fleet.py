@@ -212,7 +212,7 @@ class ShownFleet:
         )
 
     def view(self, traffic: Traffic | None = None, **parts: Any) -> View:
-        rates = {} if traffic is None else traffic.measure_rates(self.now)
+        rates = {} if traffic is None else traffic.compute_rates(self.now)
         return View(Snapshot(dict(self.objects)), self.now, rates=rates, **parts)
 
 

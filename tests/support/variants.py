@@ -140,7 +140,7 @@ class SteppedVariants:
         item = self.deployments[name]
         told = item.get("status", {}).get("conditions", ())
         time = self.now.strftime("%Y-%m-%dT%H:%M:%SZ")
-        conditions = owner_status.with_times(
+        conditions = owner_status.encode_conditions(
             join_same_type(composition.conditions), told, item["metadata"]["generation"], time
         )
         wanted = {**composition.status, "conditions": conditions}

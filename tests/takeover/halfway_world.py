@@ -109,7 +109,9 @@ class World(ReplicaWorld):
         )
         self._write(name, composed)
         time, told = self.now.strftime("%Y-%m-%dT%H:%M:%SZ"), owner.get("status", {}).get("conditions", ())
-        conditions = owner_status.with_times(composed.conditions, told, owner["metadata"]["generation"], time)
+        conditions = owner_status.encode_conditions(
+            composed.conditions, told, owner["metadata"]["generation"], time
+        )
         owner["status"] = {**composed.status, "conditions": conditions}
 
     def observe(self) -> None:

@@ -70,7 +70,9 @@ class ClassQuota(Model):
         Annotated[
             int,
             about(
-                "Most devices to borrow from the cohort. Absent: all that it lends.", ge=0, le=MOST_DEVICES
+                "Maximum number of devices to borrow from the cohort. Absent: all that it lends.",
+                ge=0,
+                le=MOST_DEVICES,
             ),
         ]
         | None
@@ -78,7 +80,11 @@ class ClassQuota(Model):
     lending_limit: (
         Annotated[
             int,
-            about("Most devices to lend to the cohort. Absent: all that is unused.", ge=0, le=MOST_DEVICES),
+            about(
+                "Maximum number of devices to lend to the cohort. Absent: all that is unused.",
+                ge=0,
+                le=MOST_DEVICES,
+            ),
         ]
         | None
     ) = None

@@ -1,4 +1,4 @@
-"""InferenceAutoscaler: keeps the number of replicas of a ModelDeployment at what its requests need."""
+"""InferenceAutoscaler: adjusts the number of replicas of a ModelDeployment to match its request load."""
 
 import datetime as dt
 from typing import Annotated
@@ -58,7 +58,11 @@ class AutoscalerSchedule(Model):
     max_replicas: (
         Annotated[
             int,
-            about("Most replicas in a window, in place of spec.maxReplicas.", ge=1, le=MOST_REPLICAS),
+            about(
+                "Maximum number of replicas in a window, in place of spec.maxReplicas.",
+                ge=1,
+                le=MOST_REPLICAS,
+            ),
         ]
         | None
     ) = None
@@ -168,7 +172,7 @@ class InferenceAutoscalerSpec(Model):
             le=MOST_REPLICAS,
         ),
     ] = 1
-    max_replicas: Annotated[int, about("Most replicas.", ge=1, le=MOST_REPLICAS)]
+    max_replicas: Annotated[int, about("Maximum number of replicas.", ge=1, le=MOST_REPLICAS)]
     targets: Annotated[
         AutoscalerTargets,
         about("Load of one replica. Of several targets, that which needs the most replicas decides."),

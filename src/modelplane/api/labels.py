@@ -70,23 +70,8 @@ RELEASE = "modelplane.ai/release"
 RESOURCE = "modelplane.ai/resource"
 """On parts of a serving stack: which one."""
 
-USAGE_CONSUMER = "modelplane.ai/usage-consumer"
-"""On parts of a serving stack that hold others: their key."""
-
-IAM_ROLE = "modelplane.ai/iam-role"
-"""On AWS roles and policies: the purpose of the role."""
-
 USAGE = "modelplane.ai/usage"
 """On ConfigMaps with the sums of a gateway: the InferenceGateway."""
-
-ZONE = "modelplane.ai/zone"
-"""On AWS subnets and route tables: the availability zone."""
-
-SUBNET_TIER = "modelplane.ai/subnet-tier"
-"""On AWS subnets and route tables: ``public`` or ``private``."""
-
-SECURITY_GROUP_ROLE = "modelplane.ai/sg-role"
-"""On AWS security groups: the purpose of the group."""
 
 FABRIC = "modelplane.ai/fabric"
 """On AWS EFA groups and Nebius GPU clusters: the fabric."""

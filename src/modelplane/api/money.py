@@ -3,7 +3,7 @@
 from typing import Final
 
 DECIMALS: Final = 9
-"""Most decimals of an amount. A part is one of the last of them."""
+"""Maximum number of decimals of an amount. A part is one of the last of them."""
 
 
 def parse_amount(amount: str) -> int:

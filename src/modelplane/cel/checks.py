@@ -57,7 +57,7 @@ def _check_node(node: Node, variables: frozenset[str], loops: int) -> None:
         raise Unsupported(problem, node.identity)
 
 
-def _find_problem(node: Node, variables: frozenset[str], loops: int) -> str:  # noqa: PLR0911  (a table of forms)
+def _find_problem(node: Node, variables: frozenset[str], loops: int) -> str | None:  # noqa: PLR0911  (a table of forms)
     match node.kind:
         case Kind.CONSTANT:
             return _find_problem_of_constant(node)
@@ -81,20 +81,20 @@ def _find_problem(node: Node, variables: frozenset[str], loops: int) -> str:  # 
             return 'exists and all are for lists: ask for a domain with "domain" in device.attributes'
         case Kind.FOLD if loops == _MOST_LOOPS:
             return f"exists and all are nested more than {_MOST_LOOPS} deep"
-    return ""
+    return None
 
 
-def _find_problem_of_equality(node: Node) -> str:
+def _find_problem_of_equality(node: Node) -> str | None:
     if any(QUANTITY.encode() in part.full_type for part in node.parts):
         return "quantities are not compared with ==, != or in: write a.compareTo(b) == 0"
     # Kubernetes takes a version in a list for equal to anything.
     compared = node.parts[:1] if node.name == "@in" else node.parts
     if any(part.type != "dyn" and _DYNAMIC in part.full_type for part in compared):
         return "lists, optionals and domains with attributes are not compared: compare each attribute"
-    return ""
+    return None
 
 
-def _find_problem_of_constant(node: Node) -> str:
+def _find_problem_of_constant(node: Node) -> str | None:
     match node.value:
         case None:
             return "selectors have no null: ask for a name with has"
@@ -104,10 +104,10 @@ def _find_problem_of_constant(node: Node) -> str:
             return "a number is too large for a double"
         case str(value) if "\0" in value:
             return "a text has a null character"
-    return ""
+    return None
 
 
-def _find_problem_of_list(node: Node) -> str:
+def _find_problem_of_list(node: Node) -> str | None:
     if node.flag:
         return "selectors have no optional elements of lists: use orValue(default)"
     for part in node.parts:
@@ -115,4 +115,4 @@ def _find_problem_of_list(node: Node) -> str:
         is_empty = part.kind is Kind.LIST and not part.parts and expected.type == "list"
         if part.full_type != expected.full_type and not is_empty:
             raise Unsupported(f"it mixes {expected.type} and {part.type} in one list", part.identity)
-    return ""
+    return None

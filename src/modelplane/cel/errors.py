@@ -52,11 +52,11 @@ class EvaluationError(Exception):
     """A selector that fails on one device; the message is the reason, without a trailing dot."""
 
 
-def find_nearest(name: str, known: Iterable[str], alike: float = 0.6) -> str:
-    """Return the known name that is most like another, empty if none is; ``alike`` is 1 for the same."""
+def find_nearest(name: str, known: Iterable[str], alike: float = 0.6) -> str | None:
+    """Return the known name that is most like another; None if none is; ``alike`` is 1 for the same."""
     import difflib  # noqa: PLC0415 - most names are known
 
-    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=alike)), "")
+    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=alike)), None)
 
 
 def one_line(text: str) -> str:

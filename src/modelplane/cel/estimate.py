@@ -59,15 +59,15 @@ class Estimator:
         self._variables: dict[str, list[_Estimate]] = {}
         self.cost = self._walk(root).cost
 
-    def find_excess(self) -> str:
-        """Return why the selector is refused; empty if it is not."""
+    def find_excess(self) -> str | None:
+        """Return why the selector is refused; None if it is not."""
         if self.cost > LIMIT:
             amount = f"{self.cost:,} units" if self.cost < _UNBOUNDED // 100 else "more than can be told"
             return f"it may cost {amount}, and Kubernetes allows {LIMIT:,}"
         if self._steps > _MOST_STEPS:
             how = "loop over fewer elements, or use contains instead of a large regular expression"
             return f"it takes up to {self._steps:,} steps, and {_MOST_STEPS:,} are allowed: {how}"
-        return ""
+        return None
 
     def _walk(self, node: Node) -> _Estimate:
         self._count(_STEPS_OF_A_CALL if node.kind in (Kind.CALL, Kind.SELECT) else 0)

@@ -68,7 +68,7 @@ class Requirement(msgspec.Struct, frozen=True):
         return bool(
             self.name in ("", metadata.get("name"))
             and self.namespace in ("", metadata.get("namespace", ""))
-            and self.labels.items() <= metadata.get("labels", {}).items()
+            and (not self.labels or self.labels.items() <= metadata.get("labels", {}).items())
         )
 
 

@@ -67,7 +67,7 @@ def compose(request: Request[DeviceQuota, NoFacts]) -> Composition | Blocked:
     except InvalidObject as error:
         return Blocked(str(error))
     there = scheduler.Fleet(tuple(map(fleet_snapshot.cluster, request.found(_CLUSTERS))), replicas)
-    uses = scheduler.measure_quota_usage(there, scheduler_quotas.describe_quota(quota))
+    uses = scheduler.sum_quota_usage(there, scheduler_quotas.describe_quota(quota))
     accepted, too_small = _accepted(request), _lack_of_capacity(uses)
     if accepted.holds and too_small:
         accepted = true(Type.ACCEPTED, Reason.FLEET_TOO_SMALL, f"{accepted.message}; {too_small}")

@@ -20,7 +20,7 @@ LONGEST_MESSAGE = 32768
 """Length limit of a condition's message; a longer one would block the whole status."""
 
 
-def ready(
+def derive_ready(
     composition: Composition, observed: Mapping[str, Object], before: Iterable[Mapping[str, Any]]
 ) -> Condition:
     """Return the Ready condition: as the composition decides, or from the readiness of every child.
@@ -54,14 +54,14 @@ def find_cause(conditions: Iterable[Condition]) -> Condition | None:
     return next((own for own in conditions if not own.holds and own.type not in FALSE_IS_USUAL), None)
 
 
-def synced(unwritten: Rejected | None) -> Condition:
+def derive_synced(unwritten: Rejected | None) -> Condition:
     """Return the Synced condition: true if the composition could be written."""
     if unwritten:
         return false(SYNCED, SyncedReason.RECONCILE_ERROR, unwritten.message)
     return true(SYNCED, SyncedReason.RECONCILE_SUCCESS)
 
 
-def with_times(
+def encode_conditions(
     conditions: Iterable[Condition], before: Iterable[Mapping[str, Any]], generation: int, now: str
 ) -> list[dict[str, Any]]:
     """Return conditions in wire form; one with an unchanged status keeps its transition time."""
@@ -83,7 +83,7 @@ def with_times(
     return wire
 
 
-def transitions(conditions: Iterable[Condition], before: Iterable[Mapping[str, Any]]) -> list[Condition]:
+def list_transitions(conditions: Iterable[Condition], before: Iterable[Mapping[str, Any]]) -> list[Condition]:
     """Return the conditions whose status or reason changed.
 
     The first conditions of a new object do not count, unless one needs an operator: they are no change.
@@ -97,7 +97,7 @@ def transitions(conditions: Iterable[Condition], before: Iterable[Mapping[str, A
     ]
 
 
-def same(observed: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+def is_same(observed: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     """Return True if a status already equals another one, in any order of conditions."""
     return _by_type(observed) == _by_type(wanted)
 

@@ -25,7 +25,7 @@ from modelplane.controllers.children import adoption, ownership
 from modelplane.controllers.children.ownership import ChildIndex, identity
 from modelplane.controllers.clusters.cluster_connection import Connection
 from modelplane.controllers.clusters.connections import Clusters
-from modelplane.controllers.clusters.copies_health import LOST_S
+from modelplane.controllers.clusters.watch_health import LOST_S
 from modelplane.controllers.condition_events import Decision, Recorder
 from modelplane.controllers.fleet_resources import resource_of
 from modelplane.controllers.helm.release_control import Releases
@@ -127,12 +127,12 @@ class Finalizer:
         """Return why a cluster is given up: no answer for minutes, also after its deletion; else None."""
         if not COMPOSERS[cluster["kind"]].connects:
             return None
-        # Also before its deletion: the minutes without a connection begin with the first question.
-        cause = self._clusters.lost(cluster["metadata"]["name"])
+        # Also before its deletion.
+        self._clusters.start_waiting(cluster["metadata"]["name"])
         deleted = cluster["metadata"].get("deletionTimestamp")
         if not deleted or timestamps.measure_age_s(deleted) <= LOST_S:
             return None
-        return cause
+        return self._clusters.find_loss(cluster["metadata"]["name"])
 
     def _abandoned(self, owner: Object) -> dict[str, str]:
         """Return the clusters with an owner's objects that hold it no more, and the cause for each."""

@@ -38,12 +38,16 @@ class Reporter:
         """Write the status of a composition; ``unwritten`` says which children could not be written."""
         before = owner.get("status", {}).get("conditions", ())
         own = composition.conditions
-        conditions = (*own, owner_status.ready(composition, observed, before), owner_status.synced(unwritten))
+        conditions = (
+            *own,
+            owner_status.derive_ready(composition, observed, before),
+            owner_status.derive_synced(unwritten),
+        )
         generation = owner["metadata"]["generation"]
-        wire = owner_status.with_times(conditions, before, generation, timestamps.format_now())
+        wire = owner_status.encode_conditions(conditions, before, generation, timestamps.format_now())
         # Events follow the status, so that a status that cannot be written repeats none.
         await self.apply(owner, {**composition.status, "observedGeneration": generation, "conditions": wire})
-        for condition in owner_status.transitions(own, before):
+        for condition in owner_status.list_transitions(own, before):
             await self._recorder.record(owner, condition)
 
     async def recorded(self, owner: Object, composition: Composition) -> None:
@@ -59,7 +63,7 @@ class Reporter:
 
     async def blocked(self, owner: Object, cause: str) -> None:
         """Say why nothing was decided, and leave the rest of the status as it is."""
-        await self._replace(owner, SYNCED, owner_status.synced(Rejected(detail=cause)))
+        await self._replace(owner, SYNCED, owner_status.derive_synced(Rejected(detail=cause)))
 
     async def deleting(self, owner: Object, message: str) -> None:
         """Write what the owner's deletion waits for."""
@@ -70,7 +74,7 @@ class Reporter:
         before = known.get("conditions", ())
         # Another version may have written types that this one does not have.
         others = [old for old in before if old["type"] in list_types(owner["kind"]) - {type_}]
-        written = owner_status.with_times(
+        written = owner_status.encode_conditions(
             [condition], before, owner["metadata"]["generation"], timestamps.format_now()
         )
         await self.apply(owner, {**known, "conditions": [*others, *written]})
@@ -78,7 +82,9 @@ class Reporter:
     async def apply(self, owner: Object, wanted: Mapping[str, Any]) -> None:
         """Write a status, unless it is what the owner has; ``NotFound`` when the owner is gone."""
         known = owner.get("status", {})
-        if owner_status.same(known, wanted) or owner_status.same(_told(owner, known), _told(owner, wanted)):
+        if owner_status.is_same(known, wanted) or owner_status.is_same(
+            _told(owner, known), _told(owner, wanted)
+        ):
             return
         metadata = {key: owner["metadata"][key] for key in ("name", "namespace") if key in owner["metadata"]}
         manifest = {

@@ -196,7 +196,7 @@ def _replicas(deployment: Object) -> Iterator[Sample]:
     }.items():
         yield Sample(metric_definitions.REPLICAS, (*name, state), count)
     if "standbyFor" in deployment["spec"]:
-        yield Sample(metric_definitions.STANDBY_ACTIVE, name, not standby.idle(deployment))
+        yield Sample(metric_definitions.STANDBY_ACTIVE, name, not standby.explain_idle(deployment))
     if placed < desired:
         scheduled = condition_of(deployment, ModelDeploymentCondition.REPLICAS_SCHEDULED)
         yield Sample(
@@ -235,7 +235,7 @@ def _hardware(clusters: Iterable[Object], replicas: Iterable[Object]) -> Iterato
     devices = {
         (cluster.name, pool.name): pool.devices for cluster in known.values() for pool in cluster.pools
     }
-    for usage in scheduler.measure_usage(scheduler.Fleet(tuple(known.values()), tuple(readable))):
+    for usage in scheduler.sum_usage(scheduler.Fleet(tuple(known.values()), tuple(readable))):
         pool = (usage.cluster, usage.pool)
         if usage.accounting is scheduler.Accounting.DEVICES:
             for amount in usage.amounts:

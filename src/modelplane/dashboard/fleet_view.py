@@ -165,7 +165,7 @@ class FleetView:
             self._trouble = ""
         except OSError as error:
             self._trouble = f"the usage records cannot be read: {error.strerror}"
-        return self._traffic.measure_rates(datetime.now(UTC), tariff.measure_cost_of_record)
+        return self._traffic.compute_rates(datetime.now(UTC), tariff.compute_cost_of_record)
 
 
 def _tariff_of(snapshot: Snapshot) -> Tariff:

@@ -257,7 +257,7 @@ def _deployment(item: Object) -> Deployment:
         readiness=find_readiness(item),
         diagnosis=str(scheduled.get("message") or "")
         if scheduled.get("status") == "False"
-        else standby.idle(item),
+        else standby.explain_idle(item) or "",
         cost=f"{cost['perHour']} {cost['currency']}" if cost else "",
         spot=counts.get("spot", 0),
     )

@@ -14,7 +14,7 @@ from typing import BinaryIO, Final
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.gateway.usage.costs import UNIT
 from modelplane.gateway.usage.usage_sums import MOST_LINE_BYTES, By, Usage, UsageRecord, record_of
-from modelplane.install import deployments, installation_options
+from modelplane.install import gateway_deployment, installation_options
 from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.local.home import Home
@@ -105,7 +105,7 @@ class Traffic:
         """Add records, oldest first."""
         self._records.extend(records)
 
-    def measure_rates(
+    def compute_rates(
         self, now: datetime, cost: Callable[[UsageRecord], int | None] = lambda _: None
     ) -> dict[str, Rates]:
         """Return the traffic of each service, by ``NAMESPACE/NAME``; a service without requests is absent."""
@@ -186,9 +186,9 @@ class _GatewayPods:
             await asyncio.sleep(_RETRY_S)
 
     async def _look(self) -> Found | None:
-        labels = installation_options.build_selector(deployments.GATEWAY_COMPONENT)
+        labels = installation_options.build_selector(gateway_deployment.GATEWAY_COMPONENT)
         pods = await pod_logs.list_containers("", self._client, SYSTEM_NAMESPACE, labels)
-        containers = tuple(container for container in pods if container.name == deployments.ENVOY)
+        containers = tuple(container for container in pods if container.name == gateway_deployment.ENVOY)
         self._no_pods = "" if containers else f'there is no pod of the gateway in "{SYSTEM_NAMESPACE}"'
         return Found(containers, ())
 

@@ -16,7 +16,7 @@ def format_authority(host: str, port: int = HTTP_PORT, usual: int = HTTP_PORT) -
     return host if port == usual else f"{host}:{port}"
 
 
-def find_address(service: Mapping[str, Any], *, tls: bool = False) -> str | Rejected:
+def find_service_address(service: Mapping[str, Any], *, tls: bool = False) -> str | Rejected:
     """Return the address of a Service for clients, or why it has none."""
     spec, metadata = service["spec"], service["metadata"]
     name, namespace = metadata["name"], metadata["namespace"]

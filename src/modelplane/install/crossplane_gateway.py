@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from modelplane.api.meta import GATEWAY_NAMESPACE, GROUP, SYSTEM_NAMESPACE
 from modelplane.compose.gateway import envoy_pods
-from modelplane.install import deployments, network_policies, roles
+from modelplane.install import controller_deployment, gateway_deployment, network_policies, pod_parts, roles
 from modelplane.install.installation_options import (
     CONTROLLER,
     GATEWAY,
@@ -87,12 +87,12 @@ SYSTEM = (
 def build_children(options: Options) -> dict[str, Object]:
     """Return the objects that the InferenceGateway composes, by key."""
     written = [
-        deployments.build_service_account(GATEWAY, deployments.GATEWAY_COMPONENT),
-        deployments.build_service_account(PUBLISHER, COMPONENT),
+        pod_parts.build_service_account(GATEWAY, gateway_deployment.GATEWAY_COMPONENT),
+        pod_parts.build_service_account(PUBLISHER, COMPONENT),
         *network_policies.build_manifests(options),
-        *deployments.build_gateway(options),
-        deployments.build_metrics_service(PUBLISHER, COMPONENT, deployments.CONTROLLER_PORT),
-        deployments.build_disruption_budget(PUBLISHER, COMPONENT),
+        *gateway_deployment.build_gateway(options),
+        pod_parts.build_metrics_service(PUBLISHER, COMPONENT, controller_deployment.CONTROLLER_PORT),
+        pod_parts.build_disruption_budget(PUBLISHER, COMPONENT),
         _publisher(options),
     ]
     return {_key(manifest): _of_crossplane(manifest) for manifest in written}
@@ -111,7 +111,7 @@ def _key(manifest: Object) -> str:
 
 def _publisher(options: Options) -> Object:
     arguments = ("controller", "--only=gateway", "--leader-elect", f"--gateway-service={GATEWAY}")
-    return deployments.build_controller_deployment(PUBLISHER, COMPONENT, options, arguments)
+    return controller_deployment.build_controller_deployment(PUBLISHER, COMPONENT, options, arguments)
 
 
 def build_permissions() -> list[Object]:

@@ -6,7 +6,13 @@ The numbers of quotas are those of ``examples/quotas``, which has the reason of 
 from modelplane.api.meta import GATEWAY_NAMESPACE, GROUP
 from modelplane.api.schema.crd import crd
 from modelplane.compose.kinds import COMPOSED
-from modelplane.install import deployments, identity_permissions, network_policies
+from modelplane.install import (
+    controller_deployment,
+    gateway_deployment,
+    identity_permissions,
+    network_policies,
+    pod_parts,
+)
 from modelplane.install.installation_options import (
     CONTROLLER,
     GATEWAY,
@@ -51,14 +57,14 @@ def build_manifests(options: Options) -> list[Object]:
         *build_definitions(),
         build_namespace(),
         build_namespace(GATEWAY_NAMESPACE),
-        deployments.build_service_account(CONTROLLER, deployments.CONTROLLER_COMPONENT),
-        deployments.build_service_account(GATEWAY, deployments.GATEWAY_COMPONENT),
+        pod_parts.build_service_account(CONTROLLER, controller_deployment.CONTROLLER_COMPONENT),
+        pod_parts.build_service_account(GATEWAY, gateway_deployment.GATEWAY_COMPONENT),
         *identity_permissions.build_roles(options.team_namespaces),
         *network_policies.build_manifests(options),
         *build_service_monitors(options),
         # The gateway first: the controllers announce its address.
-        *deployments.build_gateway(options),
-        *deployments.build_controllers(options),
+        *gateway_deployment.build_gateway(options),
+        *controller_deployment.build_controllers(options),
     ]
 
 
@@ -73,7 +79,7 @@ def build_service_monitors(options: Options) -> list[Object]:
             "metadata": build_metadata("modelplane"),
             "spec": {
                 "selector": {"matchLabels": {PART_OF: INSTALLATION}},
-                "endpoints": [{"port": deployments.METRICS}],
+                "endpoints": [{"port": pod_parts.METRICS}],
             },
         }
     ]

@@ -10,7 +10,7 @@ is on a node of the cluster, which some networks do not count among the addresse
 """
 
 from modelplane.gateway.destinations import MACHINE_SERVICES
-from modelplane.install import deployments
+from modelplane.install import gateway_deployment, pod_parts
 from modelplane.install.installation_options import (
     INSTALLATION,
     PART_OF,
@@ -53,15 +53,15 @@ def build_manifests(options: Options) -> list[Object]:
             {
                 "policyTypes": ["Ingress"],
                 "ingress": [
-                    {"from": [monitoring], "ports": [{"port": deployments.METRICS, "protocol": "TCP"}]}
+                    {"from": [monitoring], "ports": [{"port": pod_parts.METRICS, "protocol": "TCP"}]}
                 ],
             },
         ),
         _policy(
             "modelplane-gateway",
-            deployments.GATEWAY_COMPONENT,
-            {"matchLabels": build_selector(deployments.GATEWAY_COMPONENT)},
-            {"policyTypes": ["Ingress"], "ingress": [{"ports": [_tcp(deployments.GATEWAY_PORT)]}]},
+            gateway_deployment.GATEWAY_COMPONENT,
+            {"matchLabels": build_selector(gateway_deployment.GATEWAY_COMPONENT)},
+            {"policyTypes": ["Ingress"], "ingress": [{"ports": [_tcp(gateway_deployment.GATEWAY_PORT)]}]},
         ),
     ]
 

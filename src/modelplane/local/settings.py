@@ -12,9 +12,9 @@ from typing import Any
 
 from modelplane.host.errors import LocalError
 from modelplane.host.file_system import write_private
+from modelplane.local import ports
 from modelplane.local.home import Home
-from modelplane.local.kubernetes import ports
-from modelplane.local.kubernetes.ports import Ports
+from modelplane.local.ports import Ports
 
 _FORMER_PORTS = frozenset({"controller_manager", "scheduler"})
 """Names of ports that earlier versions chose and that are no longer used."""

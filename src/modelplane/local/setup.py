@@ -16,9 +16,9 @@ import yaml
 
 from modelplane.host.errors import LocalError
 from modelplane.host.file_system import write_private
-from modelplane.local import settings
+from modelplane.local import ports, settings
 from modelplane.local.home import Home, find_space_problem
-from modelplane.local.kubernetes import pki, ports
+from modelplane.local.kubernetes import pki
 from modelplane.local.kubernetes.control_plane import HEALTH_PATHS, ControlPlane, Pki, list_control_planes
 from modelplane.local.settings import AS_BEFORE, Choice, Settings
 from modelplane.local.supervision import locks

@@ -47,6 +47,8 @@ _WHOLE_PAGE: Final = 0.5
 """Share of the score of the page in the score of a hit."""
 _SNIPPET: Final = 280
 """Characters of a snippet."""
+_CONSOLE: Final = re.compile(r"^ *```console\n.*?^ *```$", re.DOTALL | re.MULTILINE)
+_COMMAND: Final = re.compile(r"^ *[$>] .*", re.MULTILINE)
 _HUMPS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _STEMMER: Final = snowballstemmer.stemmer("english")
 _TABLE: Final = re.compile(r"\|[-|: ]*")
@@ -307,7 +309,7 @@ def _of_section(page: Page, section: Section) -> _Scored:
         (page.title, _TITLE),
         (headings, _HEADINGS),
         (page.path, _PATH),
-        (clean_text(section.text), 1.0),
+        (clean_text(_drop_outputs(section.text)), 1.0),
     )
     links = " ".join(page.linked_as) if section is page.sections[0] else ""
     return _counted((*fields, (links, _LINKS)))
@@ -315,11 +317,16 @@ def _of_section(page: Page, section: Section) -> _Scored:
 
 def _of_page(page: Page) -> _Scored:
     headings = " ".join(section.heading for section in page.sections[1:])
-    text = " ".join(clean_text(section.text) for section in page.sections)
+    text = " ".join(clean_text(_drop_outputs(section.text)) for section in page.sections)
     links = " ".join(page.linked_as)
     return _counted(
         ((page.title, _TITLE), (headings, _HEADINGS), (page.path, _PATH), (links, _LINKS), (text, 1.0))
     )
+
+
+def _drop_outputs(text: str) -> str:
+    """Return a text without the outputs of its commands, whose words say little about the page."""
+    return _CONSOLE.sub(lambda console: "\n".join(_COMMAND.findall(console[0])), text)
 
 
 def _counted(fields: Iterable[tuple[str, float]]) -> _Scored:

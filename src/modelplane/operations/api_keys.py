@@ -132,7 +132,7 @@ class ListedKey:
         except InvalidObject:
             return
         valid = [hash_ for hash_ in decoded.spec.hashes if is_valid(hash_, now)]
-        self.state = _describe_state(decoded, is_valid=bool(valid))
+        self.state = _describe_state(decoded, has_valid=bool(valid))
         self.keys = str(len(valid))
         self.expires = encode_hash(decoded.spec.hashes[-1]).get("expires", "never")
         self.services = ", ".join(list_services(decoded.spec.services, self.namespace))
@@ -171,10 +171,10 @@ def _describe_use(budget: UsedBudget) -> str:
     return f"{budget.used_percent} % of {budget.amount} {budget.limit}{of_all}"
 
 
-def _describe_state(key: ModelKey, *, is_valid: bool) -> str:
+def _describe_state(key: ModelKey, *, has_valid: bool) -> str:
     if key.spec.blocked:
         return "Blocked"
-    if not is_valid:
+    if not has_valid:
         return "Expired"
     reasons = {condition.type: condition.reason for condition in reversed(key.status.conditions)}
     within = reasons.get(ModelKeyCondition.WITHIN_BUDGET)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.gateway.usage.usage_sums import Usage, record_of
-from modelplane.install import deployments, installation_options
+from modelplane.install import gateway_deployment, installation_options
 from modelplane.kube.client import Client
 from modelplane.operations import pod_logs
 from modelplane.operations.pod_logs import Container, LogOptions
@@ -46,9 +46,9 @@ async def read_pods(client: Client, sums: Usage, since_s: int | None) -> Read:
         if record := record_of(line):
             sums.add(record)
 
-    labels = installation_options.build_selector(deployments.GATEWAY_COMPONENT)
+    labels = installation_options.build_selector(gateway_deployment.GATEWAY_COMPONENT)
     pods = await pod_logs.list_containers("", client, SYSTEM_NAMESPACE, labels)
-    containers = [container for container in pods if container.name == deployments.ENVOY]
+    containers = [container for container in pods if container.name == gateway_deployment.ENVOY]
     if not containers:
         outcome.problems.append(
             f'there is no pod of the gateway in namespace "{SYSTEM_NAMESPACE}": install one, or name the '

@@ -17,8 +17,8 @@ ADMIN_SOCKET = "admin.sock"
 _ADMIN_TIMEOUT_S = 2.0
 
 
-def find_reload_problem(directory: Path) -> str:
-    """Return the files that Envoy has rejected; empty if none. Raises ``LocalError`` without an answer."""
+def find_reload_problem(directory: Path) -> str | None:
+    """Return the files that Envoy has rejected; None if none. Raises ``LocalError`` without an answer."""
     counts = read_stats(directory, "[.]update_(rejected|failure|time)$")
     sources = {CLUSTERS: "cluster_manager.cds", module.find_listeners_file(directory): "listener_manager.lds"}
     sources |= {f"{ROUTES}{path.name}": f".rds.{path.stem}" for path in (directory / ROUTES).glob("*.json")}
@@ -33,7 +33,7 @@ def find_reload_problem(directory: Path) -> str:
         and _of(counts, f"{source}.update_time") < int((directory / path).stat().st_mtime * 1000)
     ]
     if not refused:
-        return ""
+        return None
     return f"envoy refused {', '.join(refused)} and keeps what it had before: see its log for the reason"
 
 
@@ -42,13 +42,13 @@ def _of(counts: Mapping[str, int], name: str) -> int:
     return max((count for counter, count in counts.items() if counter.endswith(name)), default=0)
 
 
-def find_obstacle(directory: Path) -> str:
-    """Return the reason why Envoy takes no requests; empty while it does."""
+def find_obstacle(directory: Path) -> str | None:
+    """Return the reason why Envoy takes no requests; None while it does."""
     try:
         state = _ask(directory, "/ready").decode().strip()
     except LocalError as error:
         return str(error)
-    return "" if state == "LIVE" else f"envoy is not ready: its state is {state}"
+    return None if state == "LIVE" else f"envoy is not ready: its state is {state}"
 
 
 def count_requests(directory: Path, listener: str) -> int:

@@ -123,8 +123,8 @@ class Gateway:
         self._draining = False
 
     @property
-    def problem(self) -> str:
-        """Reason why no requests should be sent here; empty while they may. Safe to read in any thread."""
+    def problem(self) -> str | None:
+        """Reason why no requests should be sent here; None while they may. Safe to read in any thread."""
         if self._draining:
             return "the gateway is about to end"
         return self._follower.problem or admin.find_obstacle(self._directory)

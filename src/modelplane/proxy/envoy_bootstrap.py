@@ -58,13 +58,13 @@ def prepare(
     *,
     memory_bytes: int = 1 << 30,
     library: Path | None = None,
-) -> str:
+) -> str | None:
     """Write the files that Envoy needs to start; the process that becomes Envoy calls this before each start.
 
     ``listeners`` answer every request with 404 until the controllers write routes; routes from before
     are kept. ``ca_bundle`` has the certificate authorities for external providers, by default the
     system's; without any, Envoy rejects endpoints with https, and all others work. ``memory_bytes`` is the
-    limit of its memory. ``library`` is the gateway module. Returns why Envoy runs without it, else empty.
+    limit of its memory. ``library`` is the gateway module. Returns why Envoy runs without it, else None.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     bundle = ca_bundle or find_ca_bundle()
@@ -103,8 +103,8 @@ def is_prepared(directory: Path) -> bool:
     return (directory / BOOTSTRAP).exists()
 
 
-def find_taken_port(directory: Path) -> str:
-    """Return the ports of a prepared directory that another program holds; empty if none.
+def find_taken_port(directory: Path) -> str | None:
+    """Return the ports of a prepared directory that another program holds; None if none.
 
     Envoy itself would run without such a listener, and never retry.
     """
@@ -114,11 +114,11 @@ def find_taken_port(directory: Path) -> str:
         error = find_listen_problem(host, port)
         if error is not None and error.errno == errno.EADDRINUSE:
             return f"port {port} of {host} is taken by another program: stop that program"
-    return ""
+    return None
 
 
-def find_missing_watches(directory: Path) -> str:
-    """Return why Envoy cannot watch the files of a prepared directory; empty if it can.
+def find_missing_watches(directory: Path) -> str | None:
+    """Return why Envoy cannot watch the files of a prepared directory; None if it can.
 
     Each file takes an inotify instance, of which every user has a limited number. Envoy itself would abort.
     """
@@ -129,7 +129,7 @@ def find_missing_watches(directory: Path) -> str:
     for descriptor in free:
         os.close(descriptor)
     if len(free) == needed:
-        return ""
+        return None
     return (
         f"envoy needs {needed} inotify instances to watch its files, and user {os.getuid()} has {len(free)} "
         "left: raise the limit with sysctl fs.inotify.max_user_instances=1024, or stop programs that watch "

@@ -16,7 +16,7 @@ from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from modelplane.gateway.envoy.envoy_files import find_transition, select_listeners
+from modelplane.gateway.envoy.envoy_files import plan_transition, select_listeners
 from modelplane.gateway.envoy.envoy_names import CLUSTERS, LISTENERS, MUTUAL_TLS, WITH_MODULE
 from modelplane.gateway.envoy.module_filters import PRIVATE
 from modelplane.gateway.usage.usage_sums import MOST_LINE_BYTES
@@ -48,7 +48,7 @@ def write(directory: Path, files: Mapping[str, str]) -> bool:
     prepare(directory)  # Envoy refuses a listener whose log it cannot open
     current = _current(directory)
     own = select_listeners(files, has_new_module=module.is_new(directory))
-    desired = find_transition(own, current)
+    desired = plan_transition(own, current)
     changed = sorted((path for path in desired if current.get(path) != desired[path]), key=_order)
     for path in changed:
         (directory / path).parent.mkdir(mode=0o700, exist_ok=True)

@@ -51,13 +51,13 @@ class GatewayFollower:
         self._written = (directory / _WRITTEN).exists()
 
     @property
-    def problem(self) -> str:
-        """Reason why Envoy has no published configuration; empty while it serves one, also an earlier one."""
+    def problem(self) -> str | None:
+        """Reason why Envoy has no published configuration; None while it serves one, also an earlier one."""
         if self._written:
-            return ""
+            return None
         if not self._config_maps.synced:
             return self._config_maps.problem or "the configuration is still being read"
-        return self._problem
+        return self._problem or None
 
     async def run(self) -> None:
         """Write each published configuration, until cancelled."""

@@ -74,8 +74,8 @@ class Proxy(Protocol):
     def read_former(self, path: str) -> str:
         """Return a file as it was last written, also by an earlier process; empty if there is none."""
 
-    def find_former_problem(self) -> str:
-        """Return why the files that were written last cannot be read; empty if they can, or none are."""
+    def find_former_problem(self) -> str | None:
+        """Return why the files that were written last cannot be read; None if they can, or none are."""
 
     async def sum_usage(self) -> Ledger | None:
         """Return what every gateway has counted; None while it is still being read.

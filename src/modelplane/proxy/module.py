@@ -29,8 +29,8 @@ _TRIAL_S = 60.0
 _MATCHED = re.compile(r"Dynamic module ABI version \S+ matched")
 
 
-def place(directory: Path, library: Path | None, envoy: Path | None) -> str:
-    """Bring the module into the directory of an Envoy that does not run; return why it has none, else empty.
+def place(directory: Path, library: Path | None, envoy: Path | None) -> str | None:
+    """Bring the module into the directory of an Envoy that does not run; return why it has none, else None.
 
     ``library`` is None if there is none. One that ``envoy`` cannot load is not kept.
     """
@@ -47,7 +47,7 @@ def place(directory: Path, library: Path | None, envoy: Path | None) -> str:
     if problem := _refused(directory, envoy):
         ours.unlink()
         return problem
-    return ""
+    return None
 
 
 def build_environment(directory: Path) -> dict[str, str]:
@@ -81,22 +81,22 @@ def is_new(directory: Path) -> bool:
     return bool(bootstrap.get("node", {}).get("metadata") == STATE)
 
 
-def find_missing(directory: Path) -> str:
-    """Return why the Envoy of a directory runs without the module; empty if it has it."""
+def find_missing(directory: Path) -> str | None:
+    """Return why the Envoy of a directory runs without the module; None if it has it."""
     try:
         path = find_listeners_file(directory)
     except (OSError, ValueError, KeyError) as error:
         return f"the gateway's Envoy has not been started: {error}"
     if path == WITH_MODULE:
-        return ""
+        return None
     return (
         "the gateway's Envoy runs without its module: build it with `make gateway-module`, or install "
         "a wheel of Modelplane, which has it; then start the gateway again"
     )
 
 
-def _refused(directory: Path, envoy: Path) -> str:
-    """Return why an Envoy cannot load the module of a directory; empty if it can."""
+def _refused(directory: Path, envoy: Path) -> str | None:
+    """Return why an Envoy cannot load the module of a directory; None if it can."""
     # Heavy, and only to start an Envoy.
     from modelplane.gateway.envoy import listeners, module_filters  # noqa: PLC0415 - as above
     from modelplane.gateway.route_table import Listener  # noqa: PLC0415 - as above
@@ -125,7 +125,7 @@ def _refused(directory: Path, envoy: Path) -> str:
         return f"envoy cannot load the gateway module: {_last(done.stderr + done.stdout)}"
     if not _MATCHED.search(done.stderr):
         return "the gateway module is made for another Envoy: build it again with `make gateway-module`"
-    return ""
+    return None
 
 
 def _last(output: str) -> str:

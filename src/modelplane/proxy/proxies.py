@@ -74,9 +74,9 @@ class GatewayDirectory:
         file = self._directory / path
         return file.read_text(errors="replace") if file.exists() else ""
 
-    def find_former_problem(self) -> str:
+    def find_former_problem(self) -> str | None:
         """Return nothing: ``former`` raises ``OSError`` for a file that cannot be read."""
-        return ""
+        return None
 
     async def sum_usage(self) -> Ledger | None:
         """Return the sums of the records in the directory."""
@@ -88,7 +88,7 @@ class GatewayDirectory:
 
     def find_address(self) -> GatewayAddress:
         """Return the address at which Envoy accepts requests."""
-        return GatewayAddress(self._address, without_module=module.find_missing(self._directory))
+        return GatewayAddress(self._address, without_module=module.find_missing(self._directory) or "")
 
 
 class GatewayDeployment:
@@ -157,10 +157,10 @@ class GatewayDeployment:
         published = read(tuple(self._public.informer))
         return published.files.get(path, "") if isinstance(published, Read) else ""
 
-    def find_former_problem(self) -> str:
+    def find_former_problem(self) -> str | None:
         """Return why the private files that are published cannot be read."""
         published = read(tuple(self._private.informer), Channel.PRIVATE)
-        return published.reason if isinstance(published, Incomplete) else ""
+        return published.reason if isinstance(published, Incomplete) else None
 
     def _private_files(self) -> Mapping[str, str]:
         published = read(tuple(self._private.informer), Channel.PRIVATE)
@@ -186,7 +186,7 @@ class GatewayDeployment:
         if service is None:
             problem = f'the gateway has no Service "{self._namespace}/{self._service}": create it'
             return GatewayAddress(problem=problem, without_module=self._without_module)
-        return replace(find_address(service, tls=self._takes_tls), without_module=self._without_module)
+        return replace(read_address(service, tls=self._takes_tls), without_module=self._without_module)
 
 
 class _Publisher:
@@ -232,7 +232,7 @@ class _Publisher:
         return True
 
 
-def find_address(service: Mapping[str, Any], *, tls: bool = False) -> GatewayAddress:
+def read_address(service: Mapping[str, Any], *, tls: bool = False) -> GatewayAddress:
     """Return the address of a Service for clients."""
-    host = hosts.find_address(service, tls=tls)
+    host = hosts.find_service_address(service, tls=tls)
     return GatewayAddress(problem=host.message) if isinstance(host, Rejected) else GatewayAddress(host)

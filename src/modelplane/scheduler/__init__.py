@@ -15,12 +15,12 @@ from modelplane.scheduler.departures import Role as ReplicaRole
 from modelplane.scheduler.diagnosis import Block, Diagnosis, Exclusion, Remedy
 from modelplane.scheduler.existing.drain import describe_drain, list_moving
 from modelplane.scheduler.filters.accepted_pods import check_pod_keys
+from modelplane.scheduler.placement.capacity_type import CapacityType, Spot
 from modelplane.scheduler.placement.cost import Cost
-from modelplane.scheduler.placement.market import Market, Spot
-from modelplane.scheduler.placement.placement import Assignment, Dropped, Placement
+from modelplane.scheduler.placement.placement_result import Assignment, Dropped, Placement
 from modelplane.scheduler.placement.spot import find_spot_pools
-from modelplane.scheduler.pool_usage import Amount, Usage, list_overcommitted, measure_usage
-from modelplane.scheduler.quota_ledger import QuotaUse, measure_quota_usage
+from modelplane.scheduler.pool_usage import Amount, Usage, list_overcommitted, sum_usage
+from modelplane.scheduler.quota_ledger import QuotaUse, sum_quota_usage
 from modelplane.scheduler.quotas import Limit, Quota, index_by_namespace
 from modelplane.scheduler.schedule import Alternatives, list_alternatives, schedule
 from modelplane.scheduler.types import (
@@ -58,6 +58,7 @@ __all__ = [
     "Block",
     "CacheFootprint",
     "Capabilities",
+    "CapacityType",
     "Cause",
     "Claim",
     "Cluster",
@@ -74,7 +75,6 @@ __all__ = [
     "Exclusion",
     "Fleet",
     "Limit",
-    "Market",
     "Member",
     "Operator",
     "Phase",
@@ -107,7 +107,7 @@ __all__ = [
     "list_alternatives",
     "list_moving",
     "list_overcommitted",
-    "measure_quota_usage",
-    "measure_usage",
     "schedule",
+    "sum_quota_usage",
+    "sum_usage",
 ]

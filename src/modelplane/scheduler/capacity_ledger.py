@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from modelplane.api.fields.cluster.node_pools import Accounting
 from modelplane.scheduler.capacity import DeviceCapacity, FreeCapacity, Group, Load, NodeCapacity, PodDemand
-from modelplane.scheduler.filters.device_requests import measure_demand
-from modelplane.scheduler.placement.cost import Cost, measure_cost, measure_cost_of_nodes, sum_costs
+from modelplane.scheduler.filters.device_requests import derive_pod_demand
+from modelplane.scheduler.placement.cost import Cost, compute_cost, compute_cost_of_nodes, sum_costs
 from modelplane.scheduler.placement.device_selection import Selection
 from modelplane.scheduler.quotas import DeviceKey
 from modelplane.scheduler.search.identity_map import IdentityMap
@@ -119,17 +119,17 @@ class Ledger:
                 return True
         return False
 
-    def measure_cost(self, cluster: Cluster, engines: Sequence[PlacedEngine], currency: str) -> Cost:
+    def compute_cost(self, cluster: Cluster, engines: Sequence[PlacedEngine], currency: str) -> Cost:
         """Return the cost of placed engines, without what they strand."""
         nodes = count_nodes(engines)
         costs = []
         for pool in cluster.pools:
             if pool.accounting is Accounting.NODES:
-                costs.append(measure_cost_of_nodes(pool, nodes[pool.name], currency))
+                costs.append(compute_cost_of_nodes(pool, nodes[pool.name], currency))
             else:
                 groups = self._groups(engines, pool)
                 costs += (
-                    measure_cost(pool, Load(group, copies), currency) for group, copies in groups.items()
+                    compute_cost(pool, Load(group, copies), currency) for group, copies in groups.items()
                 )
         return sum_costs(costs)
 
@@ -216,5 +216,5 @@ class Ledger:
     def _demand(self, claims: _Claims, pool: Pool) -> PodDemand:
         demands = self._demands.setdefault(pool.devices, {})
         if claims not in demands:
-            demands[claims] = measure_demand(claims, pool.devices, self._selection, self._budget)
+            demands[claims] = derive_pod_demand(claims, pool.devices, self._selection, self._budget)
         return demands[claims]

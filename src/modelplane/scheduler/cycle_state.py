@@ -8,10 +8,10 @@ from msgspec.structs import replace
 from modelplane.api.rejected import Rejected
 from modelplane.scheduler.capacity_ledger import Ledger
 from modelplane.scheduler.filters import admit
+from modelplane.scheduler.placement.capacity_type import CapacityType
 from modelplane.scheduler.placement.cost import choose_currency
 from modelplane.scheduler.placement.device_selection import Selection
-from modelplane.scheduler.placement.market import Market
-from modelplane.scheduler.placement.placer import Offer, Placer
+from modelplane.scheduler.placement.pool_choice import Offer, PoolChooser
 from modelplane.scheduler.placement.pool_rejections import PoolRejections
 from modelplane.scheduler.quota_ledger import QuotaLedger, Reservation
 from modelplane.scheduler.search.search_budget import SearchBudget
@@ -19,14 +19,14 @@ from modelplane.scheduler.types import Cluster, Deployment, Fleet, Template
 
 
 class CycleState(msgspec.Struct, frozen=True):
-    """The deployment to place, the clusters by name, and the ledgers and placer of this cycle.
+    """The deployment to place, the clusters by name, and the ledgers and chooser of this cycle.
 
     Prices are compared in `currency`.
     """
 
     deployment: Deployment
     clusters: Mapping[str, Cluster]
-    placer: Placer
+    chooser: PoolChooser
     ledger: Ledger
     budget: SearchBudget
     quotas: QuotaLedger
@@ -35,7 +35,7 @@ class CycleState(msgspec.Struct, frozen=True):
 
     def find_offer(self, cluster: Cluster) -> Offer | Rejected | PoolRejections:
         """Return the place of a new replica on a cluster, or why there is none."""
-        return admit(self.deployment, cluster) or self.placer.find_offer(cluster, self.ledger)
+        return admit(self.deployment, cluster) or self.chooser.find_offer(cluster, self.ledger)
 
     def for_template(self, template: Template | None) -> "CycleState":
         """Return the same cycle, in which new replicas have another template. Raises SelectorError."""
@@ -44,15 +44,19 @@ class CycleState(msgspec.Struct, frozen=True):
         deployment = replace(self.deployment, **msgspec.structs.asdict(template))
         selection = Selection(self.budget, deployment)
         return replace(
-            self, deployment=deployment, placer=Placer(deployment, selection, self.budget, self.currency)
+            self,
+            deployment=deployment,
+            chooser=PoolChooser(deployment, selection, self.budget, self.currency),
         )
 
-    def limit_to(self, market: Market) -> "CycleState":
+    def limit_to(self, capacity_type: CapacityType) -> "CycleState":
         """Return the same cycle, in which new replicas use other pools."""
-        if market is self.placer.market:
+        if capacity_type is self.chooser.capacity_type:
             return self
-        placer = Placer(self.deployment, self.placer.selection, self.budget, self.currency, market)
-        return replace(self, placer=placer)
+        chooser = PoolChooser(
+            self.deployment, self.chooser.selection, self.budget, self.currency, capacity_type
+        )
+        return replace(self, chooser=chooser)
 
     @classmethod
     def begin(
@@ -75,7 +79,7 @@ class CycleState(msgspec.Struct, frozen=True):
         return cls(
             deployment,
             {cluster.name: cluster for cluster in fleet.clusters},
-            Placer(deployment, selection, budget, currency),
+            PoolChooser(deployment, selection, budget, currency),
             ledger,
             budget,
             QuotaLedger(fleet, deployment.namespace, ledger, reservations),

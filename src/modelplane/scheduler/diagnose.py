@@ -13,7 +13,7 @@ from modelplane.scheduler.capacity import FreeCapacity, NodeCapacity
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.diagnosis import Block, Diagnosis, Exclusion
 from modelplane.scheduler.existing.retention import Kept, Leaving
-from modelplane.scheduler.placement.fill import Filled
+from modelplane.scheduler.placement.cluster_choice import Filled
 from modelplane.scheduler.placement.pool_rejections import Excluded
 from modelplane.scheduler.placement.unmet import Details, find_unmet
 from modelplane.scheduler.preemption import Displacement, Turns
@@ -25,7 +25,7 @@ def diagnose(
     state: CycleState, kept: Sequence[Kept], leaving: Sequence[Leaving], filled: Filled
 ) -> Diagnosis:
     """Explain a placement."""
-    deployment, selection = state.deployment, state.placer.selection
+    deployment, selection = state.deployment, state.chooser.selection
     placed = len(kept) + len(filled.placed)
     details = Details(selection)
     excluded = sorted(filled.excluded, key=lambda entry: entry[0].name)
@@ -38,7 +38,7 @@ def diagnose(
         blocked=why if placed < deployment.replicas else "",
         block=cause if placed < deployment.replicas else Block.NONE,
         causes=find_unmet(excluded, selection),
-        remedies=find_remedies(state.limit_to(filled.market), excluded, leaving) if excluded else (),
+        remedies=find_remedies(state.limit_to(filled.capacity_type), excluded, leaving) if excluded else (),
         notes=(
             *(
                 f'replica "{decision.replica.name}" stays until {decision.until}: {decision.reason}'

@@ -49,7 +49,7 @@ class Usage(msgspec.Struct, frozen=True):
     """The cause for which not all that is declared is usable; empty if all is, or nothing was observed."""
 
 
-def measure_usage(fleet: Fleet, names: Collection[str] | None = None) -> tuple[Usage, ...]:
+def sum_usage(fleet: Fleet, names: Collection[str] | None = None) -> tuple[Usage, ...]:
     """Return the usage of every pool, or of those of named clusters, by cluster and in published order."""
     budget = SearchBudget()
     ledger = Ledger(fleet.replicas, Selection(budget), budget)

@@ -27,8 +27,8 @@ from msgspec.structs import replace
 from modelplane.api.rejected import Rejected
 from modelplane.cel import SelectorError
 from modelplane.scheduler.cycle_state import CycleState
-from modelplane.scheduler.placement.fill import Filled, Indices, fill
-from modelplane.scheduler.placement.placer import Offer
+from modelplane.scheduler.placement.cluster_choice import Filled, Indices, choose_clusters
+from modelplane.scheduler.placement.pool_choice import Offer
 from modelplane.scheduler.quota_ledger import Reservation
 from modelplane.scheduler.search.search_budget import SearchBudget
 from modelplane.scheduler.types import Cluster, Deployment, Fleet, PlacedEngine, Replica
@@ -36,11 +36,19 @@ from modelplane.scheduler.types import Cluster, Deployment, Fleet, PlacedEngine,
 _MOST: Final = 16
 """Deployments for which capacity is reserved in one placement, so that many cost no other much time."""
 
+
 _PART: Final = 4
 """Their search may take this part of what the placement itself may take."""
 
+
 _MOST_DISPLACING: Final = 4
 """Deployments for which replicas are being displaced at a time, each for one replica."""
+
+
+_MOST_CLUSTERS: Final = 16
+
+
+_MOST_CANDIDATES: Final = 64
 
 
 class Turns(msgspec.Struct, frozen=True):
@@ -61,11 +69,6 @@ class Turns(msgspec.Struct, frozen=True):
         noun = "1 replica of a deployment" if count == 1 else f"{count} replicas of deployments"
         verb = "comes" if count == 1 else "come"
         return f"{noun} of higher priority, or of equal priority and older, {verb} first"
-
-
-_MOST_CLUSTERS: Final = 16
-
-_MOST_CANDIDATES: Final = 64
 
 
 class Displacement(msgspec.Struct, frozen=True):
@@ -89,41 +92,9 @@ class Displacement(msgspec.Struct, frozen=True):
         return tuple(replica for replica in self.replicas if not replica.deleting)
 
 
-class _Spare:
-    """Replicas that a deployment can lose: all but the last one, the last that serves, and that answers."""
-
-    def __init__(self, replicas: Iterable[Replica]) -> None:
-        remaining = [replica for replica in replicas if not replica.withdrawn]
-        self._there = Counter(replica.deployment_uid for replica in remaining)
-        self._serving = Counter(replica.deployment_uid for replica in remaining if replica.serves)
-        # One that an edit will restart serves no longer for certain, but may be all that there is.
-        self._answering = Counter(replica.deployment_uid for replica in remaining if replica.answers)
-
-    def copy(self) -> "_Spare":
-        """Return the same, to count on."""
-        spare = _Spare(())
-        spare._there, spare._serving = self._there.copy(), self._serving.copy()
-        spare._answering = self._answering.copy()
-        return spare
-
-    def take(self, replica: Replica) -> bool:
-        """Take a replica, if its deployment can lose it."""
-        uid = replica.deployment_uid
-        if replica.withdrawn:
-            return True
-        if self._there[uid] < 2 or (replica.serves and self._serving[uid] < 2):
-            return False
-        if replica.answers and self._answering[uid] < 2:
-            return False
-        self._there[uid] -= 1
-        self._serving[uid] -= replica.serves
-        self._answering[uid] -= replica.answers
-        return True
-
-
 def find_turns(fleet: Fleet, deployment: Deployment) -> Turns:
     """Return what comes before a deployment; nothing where no priorities are in use."""
-    first = _first(fleet, deployment)
+    first = _list_first(fleet, deployment)
     if not first:
         return Turns()
     everyone = replace(fleet, others=(*fleet.others, deployment))
@@ -146,14 +117,7 @@ def find_turns(fleet: Fleet, deployment: Deployment) -> Turns:
     return Turns(tuple(reservations), displaced, displacing < _MOST_DISPLACING)
 
 
-def find_displacement(state: CycleState, fleet: Fleet, filled: Filled, count: int) -> Displacement | None:
-    """Return the displacement for one of the missing replicas of a deployment; None if there is none."""
-    if len(filled.placed) >= count or state.quotas.problem or not state.deployment.priority.preempts:
-        return None
-    return displace(state.limit_to(filled.market), fleet)
-
-
-def _first(fleet: Fleet, deployment: Deployment) -> list[Deployment]:
+def _list_first(fleet: Fleet, deployment: Deployment) -> list[Deployment]:
     """Return the deployments that wait for replicas and come first, in order."""
     priority = deployment.priority
     higher = [
@@ -193,7 +157,7 @@ def _waited_for(state: CycleState, fleet: Fleet, may_displace: bool) -> Iterable
         if not replica.deleting and replica.cluster in state.clusters
     ]
     count = deployment.replicas - sum(not replica.deleting for replica in replicas)
-    filled = fill(state, count, Indices(replicas), staying)
+    filled = choose_clusters(state, count, Indices(replicas), staying)
     places = [Reservation(deployment, place.cluster, place.engines) for place in filled.placed]
     if may_displace and (displacement := find_displacement(state, fleet, filled, count)):
         places.append(
@@ -219,6 +183,13 @@ def list_displaced(turns: Turns, replicas: Iterable[Replica]) -> dict[str, str]:
     }
 
 
+def find_displacement(state: CycleState, fleet: Fleet, filled: Filled, count: int) -> Displacement | None:
+    """Return the displacement for one of the missing replicas of a deployment; None if there is none."""
+    if len(filled.placed) >= count or state.quotas.problem or not state.deployment.priority.preempts:
+        return None
+    return displace(state.limit_to(filled.capacity_type), fleet)
+
+
 def displace(state: CycleState, fleet: Fleet) -> Displacement | None:
     """Return the smallest displacement that admits one more replica; None if there is none."""
     values = {other.uid: other.priority.value for other in fleet.others if not other.priority.problem}
@@ -226,7 +197,7 @@ def displace(state: CycleState, fleet: Fleet) -> Displacement | None:
         (who.namespace, who.name) for reservation in state.reservations for who in reservation.instead_of
     }
     free = [replica for replica in fleet.replicas if (replica.namespace, replica.name) not in claimed]
-    candidates = _candidates(state, free, values)
+    candidates = _list_candidates(state, free, values)
     # Those that are being deleted, and can be expected to go soon.
     ending = sorted(
         (
@@ -238,7 +209,8 @@ def displace(state: CycleState, fleet: Fleet) -> Displacement | None:
     )
     spare = _Spare(fleet.replicas)
     displacements = (
-        _on(state, cluster, ending, candidates, spare) for cluster in _targets(state, candidates)
+        _displace_on(state, cluster, ending, candidates, spare)
+        for cluster in _list_targets(state, candidates)
     )
     return min(
         (displacement for displacement in displacements if displacement),
@@ -247,13 +219,9 @@ def displace(state: CycleState, fleet: Fleet) -> Displacement | None:
     )
 
 
-def _harm(displacement: Displacement, values: Mapping[str, int]) -> tuple[int, int, int, str]:
-    remaining = displacement.remaining
-    highest = max((values.get(replica.deployment_uid, 0) for replica in remaining), default=-(2**31))
-    return sum(replica.serves for replica in remaining), len(remaining), highest, displacement.cluster
-
-
-def _candidates(state: CycleState, replicas: Iterable[Replica], values: Mapping[str, int]) -> list[Replica]:
+def _list_candidates(
+    state: CycleState, replicas: Iterable[Replica], values: Mapping[str, int]
+) -> list[Replica]:
     """Return the replicas that may be displaced, in the order in which they are taken."""
     priority = state.deployment.priority.value
     ranked = []
@@ -271,7 +239,7 @@ def _candidates(state: CycleState, replicas: Iterable[Replica], values: Mapping[
     return [candidate for *_, candidate in ranked]
 
 
-def _targets(state: CycleState, candidates: Sequence[Replica]) -> list[Cluster]:
+def _list_targets(state: CycleState, candidates: Sequence[Replica]) -> list[Cluster]:
     """Return the clusters to try: those with capacity, for which only the quota has to be freed, first."""
     ranks: dict[str, int] = {}
     for rank, replica in enumerate(candidates):
@@ -285,7 +253,39 @@ def _targets(state: CycleState, candidates: Sequence[Replica]) -> list[Cluster]:
     return [cluster for *_, cluster in sorted(tried, key=lambda item: item[:3])[:_MOST_CLUSTERS]]
 
 
-def _on(
+class _Spare:
+    """Replicas that a deployment can lose: all but the last one, the last that serves, and that answers."""
+
+    def __init__(self, replicas: Iterable[Replica]) -> None:
+        remaining = [replica for replica in replicas if not replica.withdrawn]
+        self._there = Counter(replica.deployment_uid for replica in remaining)
+        self._serving = Counter(replica.deployment_uid for replica in remaining if replica.serves)
+        # One that an edit will restart serves no longer for certain, but may be all that there is.
+        self._answering = Counter(replica.deployment_uid for replica in remaining if replica.answers)
+
+    def copy(self) -> "_Spare":
+        """Return the same, to count on."""
+        spare = _Spare(())
+        spare._there, spare._serving = self._there.copy(), self._serving.copy()
+        spare._answering = self._answering.copy()
+        return spare
+
+    def take(self, replica: Replica) -> bool:
+        """Take a replica, if its deployment can lose it."""
+        uid = replica.deployment_uid
+        if replica.withdrawn:
+            return True
+        if self._there[uid] < 2 or (replica.serves and self._serving[uid] < 2):
+            return False
+        if replica.answers and self._answering[uid] < 2:
+            return False
+        self._there[uid] -= 1
+        self._serving[uid] -= replica.serves
+        self._answering[uid] -= replica.answers
+        return True
+
+
+def _displace_on(
     state: CycleState,
     cluster: Cluster,
     ending: Sequence[Replica],
@@ -331,6 +331,12 @@ def _without(state: CycleState, gone: Sequence[Replica]) -> Iterator[None]:
     for replica in gone:
         state.ledger.charge(replica.cluster, replica.engines)
         state.quotas.release(replica, sign=1)
+
+
+def _harm(displacement: Displacement, values: Mapping[str, int]) -> tuple[int, int, int, str]:
+    remaining = displacement.remaining
+    highest = max((values.get(replica.deployment_uid, 0) for replica in remaining), default=-(2**31))
+    return sum(replica.serves for replica in remaining), len(remaining), highest, displacement.cluster
 
 
 def _name(replica: Replica) -> tuple[str, str]:

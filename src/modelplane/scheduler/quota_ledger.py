@@ -330,7 +330,7 @@ class QuotaUse(msgspec.Struct, frozen=True):
     capacity: int
 
 
-def measure_quota_usage(fleet: Fleet, quota: Quota) -> tuple[QuotaUse, ...]:
+def sum_quota_usage(fleet: Fleet, quota: Quota) -> tuple[QuotaUse, ...]:
     """Return the use of every limit, in order; the fleet has at least the replicas of its namespaces."""
     budget = SearchBudget()
     alone = replace(quota, cohort="")

@@ -25,9 +25,9 @@ from modelplane.scheduler.existing.retention import Leaving, find_pins
 from modelplane.scheduler.filters import admit
 from modelplane.scheduler.filters.region_rule import check_known_region
 from modelplane.scheduler.filters.taints import list_untolerated
+from modelplane.scheduler.placement.capacity_type import CapacityType
 from modelplane.scheduler.placement.device_selection import Selection
-from modelplane.scheduler.placement.market import Market
-from modelplane.scheduler.placement.placer import Pins, Placer
+from modelplane.scheduler.placement.pool_choice import Pins, PoolChooser
 from modelplane.scheduler.placement.pool_rejections import Excluded, PoolRejections
 from modelplane.scheduler.types import Cluster, Deployment, DeviceRequest, PlacedEngine, Toleration
 from modelplane.scheduler.verdict import NoDevice, Reason
@@ -137,7 +137,7 @@ def _fits_with(
     )
     enlarged = [*capacities]
     enlarged[position] = capacities[position].add_nodes(nodes)
-    return _admits(state, cluster, state.placer.place(replace(cluster, pools=larger), enlarged, pins))
+    return _admits(state, cluster, state.chooser.place(replace(cluster, pools=larger), enlarged, pins))
 
 
 def _admits(state: CycleState, cluster: Cluster, placed: tuple[PlacedEngine, ...] | PoolRejections) -> bool:
@@ -163,7 +163,7 @@ class _Edit(msgspec.Struct, frozen=True):
     change: str
     deployment: Deployment
     clusters: tuple[Cluster, ...]
-    market: Market | None = None
+    capacity_type: CapacityType | None = None
     """The pools that the edit opens; None: as before."""
 
 
@@ -175,15 +175,17 @@ def _first_remedy(state: CycleState, edits: Iterable[_Edit], leaving: Iterable[L
     for edit in edits:
         try:
             selection = Selection(state.budget, edit.deployment)
-            market = edit.market or state.placer.market
-            placer = Placer(edit.deployment, selection, state.budget, market=market)
+            capacity_type = edit.capacity_type or state.chooser.capacity_type
+            chooser = PoolChooser(edit.deployment, selection, state.budget, capacity_type=capacity_type)
             opened = tuple(
                 cluster.name
                 for cluster in edit.clusters
                 if not admit(edit.deployment, cluster)
                 and any(
                     _admits(
-                        state, cluster, placer.place(cluster, state.ledger.list_capacities(cluster, engines))
+                        state,
+                        cluster,
+                        chooser.place(cluster, state.ledger.list_capacities(cluster, engines)),
                     )
                     for engines in freed.get(cluster.name, [()])
                 )
@@ -285,11 +287,11 @@ def _elsewhere(state: CycleState, misfits: Sequence[_Misfitting]) -> Iterator[_E
     spot = tuple(cluster for cluster, _, reasons in misfits if Reason.NOT_ON_SPOT in reasons)
     others = tuple(cluster for cluster, _, reasons in misfits if Reason.NOT_ON_DEMAND in reasons)
     if spot and deployment.spot is None:
-        yield _Edit("allow spot pools with spec.placement.spot", deployment, spot, Market.ANY)
+        yield _Edit("allow spot pools with spec.placement.spot", deployment, spot, CapacityType.ANY)
     elif spot:
-        yield _Edit("lower spec.placement.spot.baseOnDemand", deployment, spot, Market.ANY)
+        yield _Edit("lower spec.placement.spot.baseOnDemand", deployment, spot, CapacityType.ANY)
     if others:
-        yield _Edit("set spec.placement.spot.fallback to OnDemand", deployment, others, Market.ANY)
+        yield _Edit("set spec.placement.spot.fallback to OnDemand", deployment, others, CapacityType.ANY)
 
 
 def _tolerating(deployment: Deployment, excluded: Sequence[Excluded]) -> Iterator[_Edit]:

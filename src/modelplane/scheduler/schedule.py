@@ -16,11 +16,11 @@ from modelplane.scheduler.existing.drain import drain
 from modelplane.scheduler.existing.eviction import evict_noticed
 from modelplane.scheduler.existing.retention import Kept, Leaving, depart, give_way, hold, retain, unpin
 from modelplane.scheduler.existing.roster import Roster, count_surge, find_added, list_pinned, may_stand_in
+from modelplane.scheduler.placement.cluster_choice import Indices
 from modelplane.scheduler.placement.cost import Cost, rank_cluster
 from modelplane.scheduler.placement.demand_filling import Filling, Short
-from modelplane.scheduler.placement.fill import Indices
-from modelplane.scheduler.placement.placement import Assignment, Dropped, Placement
-from modelplane.scheduler.placement.placer import Offer
+from modelplane.scheduler.placement.placement_result import Assignment, Dropped, Placement
+from modelplane.scheduler.placement.pool_choice import Offer
 from modelplane.scheduler.placement.spot import find_spot_pools
 from modelplane.scheduler.preemption import Displacement, find_displacement, find_turns, list_displaced
 from modelplane.scheduler.types import Demand, Deployment, Fleet, PlacedEngine, Surge
@@ -237,7 +237,7 @@ class _Cycle:
             assignment = replace(assignment, spot_pools=spot)
         if not state.currency:
             return assignment
-        cost = state.ledger.measure_cost(cluster, assignment.engines, state.currency)
+        cost = state.ledger.compute_cost(cluster, assignment.engines, state.currency)
         return replace(assignment, cost=cost)
 
 

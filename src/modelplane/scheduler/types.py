@@ -21,7 +21,7 @@ from modelplane.api.fields.pods.engines import Role
 from modelplane.api.fields.pods.pod_keys import DEFAULT_RULES, KeyRules, PodPart
 from modelplane.api.model_deployment import TolerationOperator
 from modelplane.cel.bindings import AttributeValue
-from modelplane.scheduler.placement.market import Market, Spot
+from modelplane.scheduler.placement.capacity_type import CapacityType, Spot
 from modelplane.scheduler.quotas import Quota
 
 
@@ -256,9 +256,9 @@ class Deployment(msgspec.Struct, frozen=True):
     spot: Spot | None = None
 
     @property
-    def market(self) -> Market:
+    def capacity_type(self) -> CapacityType:
         """The pools that its new replicas may use, beyond those that must be on demand."""
-        return Market.ON_DEMAND if self.spot is None else self.spot.market
+        return CapacityType.ON_DEMAND if self.spot is None else self.spot.capacity_type
 
     @property
     def order(self) -> tuple[str, str, str]:

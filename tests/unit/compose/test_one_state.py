@@ -116,7 +116,7 @@ def test_every_view_says_the_same_word(case: Object, word: str, cause: str) -> N
         assert explain_not_ready(item) == told == f"{word}: {state.cause}"
         # The event of a condition has its reason and its message.
         before = [{"type": each.type, "status": "True", "reason": "R"} for each in composition.conditions]
-        events = owner_status.transitions(composition.conditions, before)
+        events = owner_status.list_transitions(composition.conditions, before)
         assert next(each.message for each in events if each.reason == word) == state.cause
 
 

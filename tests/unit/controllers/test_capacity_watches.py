@@ -10,7 +10,7 @@ import pytest
 
 from modelplane.compose.cluster.capacity_facts import FACTS
 from modelplane.compose.composition import Unknown
-from modelplane.controllers.clusters.cluster_connection import CapacityWatches
+from modelplane.controllers.clusters.capacity_watches import CapacityWatches
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 

@@ -250,7 +250,7 @@ async def test_a_namespace_whose_copies_may_not_be_read_is_unknown_until_they_ma
     with caplog.at_level("INFO"):
         connection = await connected(clusters, "east", cluster)
         await asyncio.sleep(600)
-    assert connection.problem == ""
+    assert connection.problem is None
     assert clusters.find(_secrets("a")) == clusters.find(_secrets()) == Unknown(LABEL)
     assert clusters.find(Requirement("c", "v1", "ConfigMap", namespace="a", cluster="east")) == Unknown(LABEL)
     assert isinstance(clusters.find(_secrets("b")), tuple)
@@ -281,7 +281,7 @@ async def test_a_namespace_that_cannot_be_bound_is_no_problem_of_the_others(
         "there, and apply on the cluster what `modelplane install --inference-cluster` prints"
     )
     assert clusters.find(_secrets("a")) == why
-    assert (connection.problem, cluster.watched(connection)) == ("", {("Secret", "b")})
+    assert (connection.problem, cluster.watched(connection)) == (None, {("Secret", "b")})
 
 
 async def test_access_that_was_taken_away_is_taken_again_with_the_next_copy(

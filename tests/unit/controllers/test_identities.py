@@ -32,8 +32,8 @@ class Cloud:
         self.now += seconds
         await self.identities.look()
 
-    def token(self, cluster: str, credential: Credential | None = KEY) -> str:
-        found = self.identities.token(cluster, credential)
+    def token(self, cluster: str, credential: Credential = KEY) -> str:
+        found = self.identities.use(cluster, credential)
         return found.text if isinstance(found, Token) else found
 
 
@@ -82,7 +82,7 @@ async def test_a_credential_that_no_cluster_uses_is_not_renewed(cloud: Cloud) ->
     cloud.token("west")
     await cloud.pass_by(1)
     cloud.token("east", OTHER)
-    cloud.token("west", None)
+    cloud.identities.release("west")
     await cloud.pass_by(3000)
     assert cloud.asked == [b"key", b"other"]
 
@@ -98,8 +98,8 @@ async def test_a_slow_cloud_delays_no_other_credential(cloud: Cloud) -> None:
         return Token(content.decode(), cloud.now + 3600)
 
     identities = Identities({IdentityType.GOOGLE: exchange}, cloud.told.append, lambda: cloud.now)
-    identities.token("slow", KEY)
-    identities.token("east", OTHER)
+    identities.use("slow", KEY)
+    identities.use("east", OTHER)
     looking = asyncio.create_task(identities.look())
     async with asyncio.timeout(10):
         while cloud.told != ["east"]:

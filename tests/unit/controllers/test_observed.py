@@ -172,7 +172,7 @@ def test_the_figures_of_a_fleet_are_those_of_the_scheduler() -> None:
     )
     expected = {
         (usage.cluster, usage.pool, amount.name, state): value
-        for usage in scheduler.measure_usage(known)
+        for usage in scheduler.sum_usage(known)
         for amount in usage.amounts
         for state, value in (("total", amount.total), ("used", amount.taken), ("free", amount.free))
     }

@@ -10,7 +10,7 @@ from modelplane.dashboard import traffic as module
 from modelplane.dashboard.traffic import Rates, Traffic, UsageTail, _GatewayPods
 from modelplane.gateway.usage.costs import UNIT
 from modelplane.gateway.usage.usage_sums import UsageRecord
-from modelplane.install import deployments
+from modelplane.install import gateway_deployment
 from modelplane.operations.pod_logs import Container
 from modelplane.proxy.envoy_directory import USAGE_LOG
 
@@ -32,7 +32,7 @@ def test_rates_are_those_of_the_window():
     )
     traffic.add([record(0, status=503)])
 
-    rates = traffic.measure_rates(NOW, lambda _: UNIT // 301)["ml-team/qwen"]
+    rates = traffic.compute_rates(NOW, lambda _: UNIT // 301)["ml-team/qwen"]
     assert rates == Rates(
         "ml-team/qwen",
         per_second=301 / 300,
@@ -54,7 +54,7 @@ def test_a_service_without_requests_in_the_window_has_no_rates():
     traffic = Traffic()
     traffic.add([record(600), record(5, service="")])
 
-    assert traffic.measure_rates(NOW) == {}
+    assert traffic.compute_rates(NOW) == {}
 
 
 def test_rates_stay_right_with_more_requests_than_are_kept(monkeypatch):
@@ -62,7 +62,7 @@ def test_rates_stay_right_with_more_requests_than_are_kept(monkeypatch):
     traffic = Traffic()
     traffic.add(record(each / 50) for each in range(5000, 0, -1))
 
-    assert traffic.measure_rates(NOW)["ml-team/qwen"].per_second == pytest.approx(50, rel=0.01)
+    assert traffic.compute_rates(NOW)["ml-team/qwen"].per_second == pytest.approx(50, rel=0.01)
 
 
 @pytest.fixture
@@ -121,7 +121,9 @@ def test_a_file_that_is_not_there_yet_has_no_records(tmp_path):
 async def test_logs_that_cannot_be_read_stay_unknown_until_a_record_comes(monkeypatch):
     client: Any = None
     pods = _GatewayPods(client)
-    container = Container("", client, "modelplane-system", "gateway-1", "u", deployments.ENVOY, True, 0, True)
+    container = Container(
+        "", client, "modelplane-system", "gateway-1", "u", gateway_deployment.ENVOY, True, 0, True
+    )
 
     async def listed(*_arguments):
         return (container,)

@@ -46,17 +46,17 @@ def row(service: str = "ml/qwen", host: str = "", model: str = "m") -> Row:
     ],
 )
 def test_a_request_has_the_first_price_that_is_for_it(row_: Row, cost: str | None) -> None:
-    found = tariff().measure_cost(row_, MILLION)
+    found = tariff().compute_cost(row_, MILLION)
     assert (None if found is None else format_amount(found)) == cost
 
 
 def test_without_prices_nothing_has_a_cost() -> None:
-    assert Tariff(None).measure_cost(row(), MILLION) is None
+    assert Tariff(None).compute_cost(row(), MILLION) is None
 
 
 def test_a_price_for_everything_is_for_everything() -> None:
     every = tariff(Price(name="all", prompt_per_million="1", completion_per_million="0"))
-    assert every.measure_cost(Row(), MILLION) == UNIT
+    assert every.compute_cost(Row(), MILLION) == UNIT
 
 
 amounts = st.from_regex(r"\A[0-9]{1,12}(\.[0-9]{1,9})?\Z").filter(str.isascii)
@@ -66,7 +66,7 @@ counts = st.integers(0, 2**62)
 @given(prompt=amounts, completion=amounts, tokens=st.builds(Tokens, counts, counts))
 def test_no_part_of_a_cost_is_lost(prompt: str, completion: str, tokens: Tokens) -> None:
     price = Price(name="all", prompt_per_million=prompt, completion_per_million=completion)
-    cost = tariff(price).measure_cost(row(), tokens)
+    cost = tariff(price).compute_cost(row(), tokens)
     assert cost is not None
     exact = (tokens.prompt * parse_units(prompt) + tokens.completion * parse_units(completion)) // 10**6
     assert cost == exact
@@ -89,8 +89,8 @@ def test_an_amount_has_all_its_decimals(cost: int, amount: str) -> None:
 
 def test_many_small_requests_cost_what_one_large_one_does() -> None:
     third = tariff(Price(name="all", prompt_per_million="0.000000001", completion_per_million="0.333333333"))
-    parts = [third.measure_cost(row(), Tokens(1, 1)) or 0 for _ in range(1000)]
-    assert sum(parts) == third.measure_cost(row(), Tokens(1000, 1000))
+    parts = [third.compute_cost(row(), Tokens(1, 1)) or 0 for _ in range(1000)]
+    assert sum(parts) == third.compute_cost(row(), Tokens(1000, 1000))
 
 
 def test_a_name_that_a_client_chooses_does_not_choose_the_price() -> None:
@@ -101,5 +101,5 @@ def test_a_name_that_a_client_chooses_does_not_choose_the_price() -> None:
         model="s",
         prompt_tokens=10**6,
     )
-    assert tariff().measure_cost_of_record(asked) == 9 * UNIT
-    assert tariff().measure_cost_of_record(structs.replace(asked, backend_model="s")) == UNIT
+    assert tariff().compute_cost_of_record(asked) == 9 * UNIT
+    assert tariff().compute_cost_of_record(structs.replace(asked, backend_model="s")) == UNIT

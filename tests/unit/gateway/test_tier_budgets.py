@@ -12,7 +12,7 @@ from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.services import select
 from modelplane.gateway.usage.costs import Tariff
 from modelplane.gateway.usage.ledger import Ledger, Row, Tokens
-from modelplane.gateway.usage.spent_budgets import has_tier_budgets, measure_service_use
+from modelplane.gateway.usage.spent_budgets import has_tier_budgets, sum_service_use
 
 NOW = dt.datetime(2026, 11, 30, 12, tzinfo=dt.UTC)
 PAID = {"selector": {"matchLabels": {"tier": "paid"}}, "budget": {"tokensPerDay": 100}, "priority": 1}
@@ -58,7 +58,7 @@ def used(*rows: tuple[str, str, int]) -> Ledger:
 )
 def test_a_tier_is_closed_when_its_endpoints_have_used_its_budget(ledger: Ledger, spent: set[int]) -> None:
     capped = service(PAID, OWN)
-    use = measure_service_use(ledger, Tariff(None), NOW, {"ml/qwen", "ml/other"})
+    use = sum_service_use(ledger, Tariff(None), NOW, {"ml/qwen", "ml/other"})
     found = use.list_states(capped, ENDPOINTS)
     assert found.spent.keys() == spent
     routed = [each.endpoint.metadata.name for each in select(capped, ENDPOINTS, Destinations(), found.spent)]

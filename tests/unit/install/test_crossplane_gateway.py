@@ -2,7 +2,7 @@
 
 import json
 
-from modelplane.install import crossplane_gateway, deployments
+from modelplane.install import crossplane_gateway, gateway_deployment
 from modelplane.install.installation_options import INSTALLATION, PART_OF, Options
 from modelplane.install.manifests import build_manifests
 
@@ -18,7 +18,7 @@ EVERYTHING = (*COMPOSED.values(), *crossplane_gateway.build_permissions())
 
 def test_each_object_of_the_gateway_is_that_of_an_installation() -> None:
     composed = {plain(each) for each in COMPOSED.values()}
-    assert {plain(each) for each in deployments.build_gateway(Options())} <= composed
+    assert {plain(each) for each in gateway_deployment.build_gateway(Options())} <= composed
     installed = {plain(each) for each in build_manifests(Options())}
     own = [each for each in EVERYTHING if plain(each) not in installed]
     assert {crossplane_gateway.COMPONENT in str(each) for each in own} == {True}

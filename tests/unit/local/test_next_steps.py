@@ -7,8 +7,8 @@ import pytest
 
 from modelplane.local import examples
 from modelplane.local.home import Home, choose_home
-from modelplane.local.kubernetes.ports import Ports
 from modelplane.local.next_steps import describe_next_steps
+from modelplane.local.ports import Ports
 from modelplane.local.settings import Settings
 
 ROOT = Path(__file__).parents[3]

@@ -6,7 +6,7 @@ from dataclasses import asdict, astuple
 import pytest
 
 from modelplane.host.errors import LocalError
-from modelplane.local.kubernetes.ports import (
+from modelplane.local.ports import (
     ALONE,
     BEHIND,
     FRONT,
@@ -78,7 +78,7 @@ def test_every_port_has_an_owner():
 def test_a_port_that_another_starting_fleet_has_chosen_is_not_chosen_again(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     choosing = (
-        "from modelplane.local.kubernetes.ports import claim_free\n"
+        "from modelplane.local.ports import claim_free\n"
         "print(next(port for port in range(20000, 30000) if claim_free(port)), flush=True)\n"
         "input()"
     )

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from modelplane.local.home import Home
-from modelplane.local.kubernetes.ports import OWNERS, Ports
+from modelplane.local.ports import OWNERS, Ports
 from modelplane.local.settings import Settings
 from modelplane.local.supervision.processes import (
     CONTROL_PLANE,

@@ -4,7 +4,7 @@ import pytest
 
 from modelplane.host.errors import LocalError
 from modelplane.local.home import Home
-from modelplane.local.kubernetes.ports import Ports
+from modelplane.local.ports import Ports
 from modelplane.local.settings import AS_BEFORE, Choice, Settings, choose, load
 
 

@@ -102,7 +102,7 @@ def test_a_replica_outside_the_cluster_selector_stays_and_says_that_this_is_not_
     [replica] = placements.explain(fleet, fleet.deployments[0]).deployment.replicas
     assert (replica.state, replica.reason) == (
         "stays",
-        "already placed, and its pools still match: clusterSelector and readiness apply to new replicas only",
+        "kept: still fits (clusterSelector and readiness are checked for new replicas only)",
     )
 
 

@@ -65,12 +65,12 @@ def test_the_port_that_another_program_holds_is_named(tmp_path: Path) -> None:
         envoy_bootstrap.prepare(tmp_path, (front, Listener("cluster-local", "127.0.0.1", port)))
         said = f"port {port} of 127.0.0.1 is taken by another program: stop that program"
         assert envoy_bootstrap.find_taken_port(tmp_path) == said
-    assert envoy_bootstrap.find_taken_port(tmp_path) == ""
+    assert envoy_bootstrap.find_taken_port(tmp_path) is None
 
 
 def test_a_user_without_inotify_instances_learns_which_limit_to_raise(tmp_path: Path) -> None:
     envoy_bootstrap.prepare(tmp_path, (LISTENER,))
-    assert envoy_bootstrap.find_missing_watches(tmp_path) == ""
+    assert envoy_bootstrap.find_missing_watches(tmp_path) is None
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with (tmp_path / "free").open("wb") as lowest:
         # The kernel refuses an instance without a descriptor with the same error as one too many.
@@ -80,5 +80,5 @@ def test_a_user_without_inotify_instances_learns_which_limit_to_raise(tmp_path: 
             problem = envoy_bootstrap.find_missing_watches(tmp_path)
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    assert "envoy needs 3 inotify instances to watch its files" in problem
-    assert "raise the limit with sysctl fs.inotify.max_user_instances=1024" in problem
+    assert "envoy needs 3 inotify instances to watch its files" in (problem or "")
+    assert "raise the limit with sysctl fs.inotify.max_user_instances=1024" in (problem or "")

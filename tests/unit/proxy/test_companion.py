@@ -19,7 +19,7 @@ class Follower:
 
     def __init__(self) -> None:
         self.running = asyncio.Event()
-        self.problem = ""
+        self.problem: str | None = None
 
     async def run(self) -> None:
         self.running.set()
@@ -44,7 +44,7 @@ class Envoy:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.prepared = True
-        self.problem = ""
+        self.problem: str | None = None
         self.requests: int | None = 0
         monkeypatch.setattr(envoy_bootstrap, "is_prepared", lambda _directory: self.prepared)
         monkeypatch.setattr(admin, "find_obstacle", lambda _directory: self.problem)
@@ -85,7 +85,7 @@ async def test_nothing_is_written_before_envoy_has_prepared_the_directory(proxy:
 async def test_it_is_ready_when_both_the_configuration_and_envoy_are(proxy: Envoy) -> None:
     follower = Follower()
     gateway = _gateway(follower)
-    assert gateway.problem == ""
+    assert gateway.problem is None
     proxy.problem = "envoy is not ready: its state is INITIALIZING"
     assert gateway.problem == "envoy is not ready: its state is INITIALIZING"
     follower.problem = "the configuration is still being read"

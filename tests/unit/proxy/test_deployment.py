@@ -6,7 +6,7 @@ import pytest
 from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.proxy.interface import GatewayAddress
-from modelplane.proxy.proxies import GatewayDeployment, find_address
+from modelplane.proxy.proxies import GatewayDeployment, read_address
 from modelplane.proxy.publication import INDEX, Channel, Read, build_objects, read
 
 COLLECTION = "/api/v1/namespaces/modelplane-system/configmaps"
@@ -170,7 +170,7 @@ PENDING = (
     ],
 )
 def test_where_clients_find_a_service(service: dict[str, Any], address: GatewayAddress) -> None:
-    assert find_address(service) == address
+    assert read_address(service) == address
 
 
 async def test_a_gateway_without_its_service_says_so(bench: Bench) -> None:
@@ -218,7 +218,7 @@ async def test_private_files_are_published_as_secrets_before_what_names_them(ben
     assert "keys" not in "".join(str(body) for _, path, _, body in bench.plane.writes[2:3])
     assert bench.proxy.read_former("private/keys.json") == "{}"
     assert bench.proxy.read_former("private/others.json") == ""
-    assert bench.proxy.find_former_problem() == ""
+    assert bench.proxy.find_former_problem() is None
     assert await bench.proxy.bring({**NEW, **KEYS}) is False
 
 
@@ -230,7 +230,7 @@ async def test_private_files_that_are_gone_are_not_published_any_more(bench: Ben
 
 
 async def test_private_files_that_are_not_complete_are_not_taken_for_none(bench: Bench) -> None:
-    assert bench.proxy.find_former_problem() == "", "none are published"
+    assert bench.proxy.find_former_problem() is None, "none are published"
     await bench.proxy.bring({**NEW, **KEYS})
     private = bench.proxy.informers[2]
     index = next(each for each in private if each["metadata"]["name"] == INDEX)
@@ -238,7 +238,7 @@ async def test_private_files_that_are_not_complete_are_not_taken_for_none(bench:
     newer = {**index["metadata"], "resourceVersion": "999999"}
     private.remember({**index, "metadata": newer, "data": damaged})
     assert bench.proxy.read_former("private/keys.json") == ""
-    assert "do not belong together" in bench.proxy.find_former_problem()
+    assert "do not belong together" in (bench.proxy.find_former_problem() or "")
 
 
 async def test_without_private_files_no_secret_is_written(bench: Bench) -> None:

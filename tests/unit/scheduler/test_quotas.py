@@ -28,8 +28,8 @@ from modelplane.scheduler import (
     Role,
     Surge,
     list_alternatives,
-    measure_quota_usage,
     schedule,
+    sum_quota_usage,
 )
 
 CLAIM = (ResolvedRequest("gpu", "gpu", 1, ()),)
@@ -245,7 +245,7 @@ def test_a_quota_without_a_cohort_borrows_from_none() -> None:
 
 def test_the_use_of_a_quota_is_what_its_namespaces_hold() -> None:
     fleet = Fleet((cluster(nodes=2),), (replica("r0"), replica("r1", namespace=OTHER)))
-    uses = measure_quota_usage(fleet, quota(3, cohort="research"))
+    uses = sum_quota_usage(fleet, quota(3, cohort="research"))
     assert [(each.class_name, each.device, each.used, each.borrowed, each.capacity) for each in uses] == [
         ("h100", "gpu", 4, 1, 8)
     ]

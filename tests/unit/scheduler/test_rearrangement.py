@@ -21,8 +21,8 @@ from modelplane.scheduler import (
     PlacementPolicy,
     Pool,
     Replica,
-    measure_usage,
     schedule,
+    sum_usage,
 )
 
 UNIT = 10**9
@@ -141,5 +141,5 @@ def test_no_pool_is_given_more_than_it_has_and_the_order_of_the_fleet_changes_no
             Replica("ml", f"r{at}", "uid", "model", each.cluster, each.index, each.engines)
             for at, each in enumerate(placement.assignments)
         )
-        amounts = [amount for each in measure_usage(Fleet(fleet.clusters, there)) for amount in each.amounts]
+        amounts = [amount for each in sum_usage(Fleet(fleet.clusters, there)) for amount in each.amounts]
         assert [amount for amount in amounts if amount.taken > amount.total] == []

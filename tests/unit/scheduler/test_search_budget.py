@@ -27,8 +27,8 @@ from modelplane.scheduler import (
     schedule,
 )
 from modelplane.scheduler.capacity import FreeCapacity, Load
-from modelplane.scheduler.placement import placer
-from modelplane.scheduler.placement.cost import Cost, measure_cost
+from modelplane.scheduler.placement import pool_choice
+from modelplane.scheduler.placement.cost import Cost, compute_cost
 from modelplane.scheduler.placement.engine_options import Option
 from modelplane.scheduler.search import fit
 from modelplane.scheduler.search.fit import find_first_fit
@@ -148,9 +148,9 @@ def test_the_costs_of_options_are_found_once_for_all_replicas(monkeypatch: pytes
 
     def counted(pool: Pool, load: Load, currency: str) -> Cost:
         found.append(pool)
-        return measure_cost(pool, load, currency)
+        return compute_cost(pool, load, currency)
 
-    monkeypatch.setattr(placer, "measure_cost", counted)
+    monkeypatch.setattr(pool_choice, "compute_cost", counted)
     pools = tuple(Pool(f"p{at}", 90, (GPU,), fabric="ib", currency="USD", prices=(at,)) for at in range(8))
     wanted = replace(asking(costly(1)), engines=(engine("e", 1, 8, 1),), policy=PlacementPolicy.CHEAPEST)
     fleet = Fleet((Cluster("c", gateway_address="192.0.2.1", pools=pools),))

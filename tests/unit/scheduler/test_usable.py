@@ -16,8 +16,8 @@ from modelplane.scheduler import (
     Replica,
     Usable,
     list_overcommitted,
-    measure_usage,
     schedule,
+    sum_usage,
 )
 
 GPU = Device("gpu", "gpu.example.com", 8, device_class_name="gpu.example.com")
@@ -110,5 +110,5 @@ def test_the_diagnosis_names_what_is_lost_and_no_other_tenant() -> None:
 
 def test_usage_tells_what_is_declared_used_and_usable() -> None:
     state = fleet(Usable(2, (((2,), 1),)), Accounting.DEVICES, (there(6, 0, Accounting.DEVICES),))
-    [[amount]] = [each.amounts for each in measure_usage(state)]
+    [[amount]] = [each.amounts for each in sum_usage(state)]
     assert (amount.total, amount.usable, amount.taken, amount.free) == (16, 14, 6, 8)

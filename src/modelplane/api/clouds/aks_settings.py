@@ -36,8 +36,8 @@ class AKSSystemPool(Model):
 
     vm_size: Annotated[str, about("Azure VM size.", min_length=1, max_length=63)] = "Standard_D4s_v5"
     disk_size_gb: DiskSizeGb = 100
-    min_node_count: Annotated[int, about("Fewest nodes.", ge=1, le=MAX_CLOUD_POOL_NODES)] = 1
-    max_node_count: Annotated[int, about("Most nodes.", ge=1, le=MAX_CLOUD_POOL_NODES)] = 2
+    min_node_count: Annotated[int, about("Minimum number of nodes.", ge=1, le=MAX_CLOUD_POOL_NODES)] = 1
+    max_node_count: Annotated[int, about("Maximum number of nodes.", ge=1, le=MAX_CLOUD_POOL_NODES)] = 2
 
 
 class AKSFileShares(Model):

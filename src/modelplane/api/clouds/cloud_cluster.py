@@ -89,7 +89,7 @@ NodeCount = Annotated[int, about(NODE_COUNT_TEXT, ge=0, le=MAX_CLOUD_POOL_NODES)
 MinNodeCount = Annotated[int, about(f"{FEWEST_TEXT} Absent: 0.", ge=0, le=MAX_CLOUD_POOL_NODES)]
 MaxNodeCount = Annotated[int, about(MOST_TEXT, ge=0, le=MAX_CLOUD_POOL_NODES)]
 AutoscalingLimit = Annotated[
-    int, about("Most nodes. Absent: the pool keeps its size.", ge=1, le=MAX_CLOUD_POOL_NODES)
+    int, about("Maximum number of nodes. Absent: the pool keeps its size.", ge=1, le=MAX_CLOUD_POOL_NODES)
 ]
 Zones = Annotated[
     tuple[ZoneName, ...],

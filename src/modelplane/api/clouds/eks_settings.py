@@ -51,8 +51,8 @@ class EKSSystemPool(Model):
 
     instance_type: Annotated[str, about("EC2 instance type.", min_length=1, max_length=63)] = "m6i.xlarge"
     disk_size_gb: DiskSizeGb = 100
-    min_node_count: Annotated[int, about("Fewest nodes.", ge=1, le=MAX_CLOUD_POOL_NODES)] = 1
-    max_node_count: Annotated[int, about("Most nodes.", ge=1, le=MAX_CLOUD_POOL_NODES)] = 2
+    min_node_count: Annotated[int, about("Minimum number of nodes.", ge=1, le=MAX_CLOUD_POOL_NODES)] = 1
+    max_node_count: Annotated[int, about("Maximum number of nodes.", ge=1, le=MAX_CLOUD_POOL_NODES)] = 2
 
 
 class EKSSettings(Model):

@@ -33,8 +33,12 @@ class GKESystemPool(Model):
         "e2-standard-4"
     )
     disk_size_gb: DiskSizeGb = 100
-    min_node_count: Annotated[int, about("Fewest nodes, over all zones.", ge=1, le=MAX_CLOUD_POOL_NODES)] = 1
-    max_node_count: Annotated[int, about("Most nodes, over all zones.", ge=1, le=MAX_CLOUD_POOL_NODES)] = 2
+    min_node_count: Annotated[
+        int, about("Minimum number of nodes, over all zones.", ge=1, le=MAX_CLOUD_POOL_NODES)
+    ] = 1
+    max_node_count: Annotated[
+        int, about("Maximum number of nodes, over all zones.", ge=1, le=MAX_CLOUD_POOL_NODES)
+    ] = 2
 
 
 class GKEFilestore(Model):

@@ -19,8 +19,8 @@ class NebiusSystemPool(Model):
     platform: Platform = "cpu-d3"
     preset: Preset = "4vcpu-16gb"
     disk_size_gb: DiskSizeGb = 100
-    min_node_count: Annotated[int, about("Fewest nodes.", ge=1, le=MAX_CLOUD_POOL_NODES)] = 1
-    max_node_count: Annotated[int, about("Most nodes.", ge=1, le=MAX_CLOUD_POOL_NODES)] = 2
+    min_node_count: Annotated[int, about("Minimum number of nodes.", ge=1, le=MAX_CLOUD_POOL_NODES)] = 1
+    max_node_count: Annotated[int, about("Maximum number of nodes.", ge=1, le=MAX_CLOUD_POOL_NODES)] = 2
 
 
 class NebiusFileSystem(Model):

@@ -12,8 +12,8 @@ class VultrSystemPool(Model):
     """Nodes for everything but models."""
 
     plan: Annotated[str, about("Plan of the nodes.", min_length=1, max_length=63)] = "vc2-6c-16gb"
-    min_node_count: Annotated[int, about("Fewest nodes.", ge=1, le=MAX_CLOUD_POOL_NODES)] = 1
-    max_node_count: Annotated[int, about("Most nodes.", ge=1, le=MAX_CLOUD_POOL_NODES)] = 2
+    min_node_count: Annotated[int, about("Minimum number of nodes.", ge=1, le=MAX_CLOUD_POOL_NODES)] = 1
+    max_node_count: Annotated[int, about("Maximum number of nodes.", ge=1, le=MAX_CLOUD_POOL_NODES)] = 2
 
 
 class VultrSettings(Model):

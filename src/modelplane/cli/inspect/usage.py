@@ -43,7 +43,7 @@ def usage(*, by: str, since_s: int | None, target: Target, output: str) -> None:
 
     since = None if since_s is None else dt.datetime.now(dt.UTC) - dt.timedelta(seconds=since_s)
     tariff, problem = _tariff(target)
-    sums = Usage(By(by), since, tariff.measure_cost_of_record)
+    sums = Usage(By(by), since, tariff.compute_cost_of_record)
     home = target.find_local_home()
     if home is not None:
         outcome = _of_this_machine(home, sums)
@@ -154,7 +154,7 @@ def _shown(name: str) -> str:
 def _sums(group: "Group", currency: str) -> dict[str, object]:
     from modelplane.gateway.usage.costs import format_amount
 
-    def measure_times(of: str) -> dict[str, int | None]:
+    def list_percentiles(of: str) -> dict[str, int | None]:
         histogram = getattr(group, of)
         return {"p50": histogram.find_percentile(0.5), "p95": histogram.find_percentile(0.95)}
 
@@ -166,6 +166,6 @@ def _sums(group: "Group", currency: str) -> dict[str, object]:
         "estimatedTokens": group.estimated_tokens,
         "cost": format_amount(group.cost) if currency else None,
         "tokensWithoutPrice": group.unpriced_tokens if currency else None,
-        "firstTokenMs": measure_times("first_token"),
-        "durationMs": measure_times("duration"),
+        "firstTokenMs": list_percentiles("first_token"),
+        "durationMs": list_percentiles("duration"),
     }

@@ -68,7 +68,7 @@ def status(home: Path | None, output: str) -> None:
 Counts = dict[str, dict[str, int]]
 
 
-def _gateway_problem(place: Home) -> str:
+def _gateway_problem(place: Home) -> str | None:
     from modelplane.host.errors import LocalError
     from modelplane.proxy import admin
 

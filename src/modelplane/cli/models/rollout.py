@@ -72,14 +72,14 @@ def status(*, name: str, namespace: str, target: Target) -> None:
         raise click.exceptions.Exit(_UNFINISHED)
 
 
-def _written(item: "Object") -> str:
-    """Return the time at which the status was written last, with its age; empty if it is not known."""
+def _written(item: "Object") -> str | None:
+    """Return the time at which the status was written last, with its age; None if it is not known."""
     from modelplane.kube import timestamps
 
     entries = item["metadata"].get("managedFields", ())
     times = [entry["time"] for entry in entries if entry.get("subresource") == "status" and "time" in entry]
     if not times:
-        return ""
+        return None
     return f"{max(times)} ({max(0, round(timestamps.measure_age_s(max(times))))} s ago)"
 
 

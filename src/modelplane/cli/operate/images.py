@@ -45,9 +45,9 @@ def images(output: str) -> None:
 
 
 def _control_plane() -> Iterator[Pulled]:
-    from modelplane.install.deployments import list_containers
     from modelplane.install.installation_options import Options
     from modelplane.install.manifests import build_manifests
+    from modelplane.install.pod_parts import list_containers
 
     for item in build_manifests(Options()):
         for container in list_containers(item):

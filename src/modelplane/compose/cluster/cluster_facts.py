@@ -24,8 +24,8 @@ class Credential(msgspec.Struct, frozen=True):
 class ClusterFacts(msgspec.Struct, frozen=True):
     """Facts that the composition of an InferenceCluster reads beside objects."""
 
-    kubeconfig_problem: str = ""
-    """The reason for which its kubeconfig cannot be used; else empty."""
+    kubeconfig_problem: str | None = None
+    """The reason for which its kubeconfig cannot be used; None if it can."""
     credential: Credential | None = None
     """Its credential; None if it is not known to expire."""
     silence: Silence | None = None

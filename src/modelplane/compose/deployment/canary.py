@@ -175,7 +175,7 @@ def _needing(owner: ModelDeployment, settings: CanarySettings, status: CanarySta
     return replace(status, replicas=needed)
 
 
-def _unsupported(owner: ModelDeployment, observed: Observed | None) -> str:
+def _unsupported(owner: ModelDeployment, observed: Observed | None) -> str | None:
     name = f"md/{owner.metadata.name} -n {owner.metadata.namespace}"
     or_without = f"or go on without a canary with `modelplane rollout promote {name}`"
     if observed is None:
@@ -189,7 +189,7 @@ def _unsupported(owner: ModelDeployment, observed: Observed | None) -> str:
             "the only replica cannot have both revisions, so there is no canary and it is not updated: set "
             f"spec.rollout.maxSurge to 1, {or_without}"
         )
-    return ""
+    return None
 
 
 def _decision(status: CanaryStatus, observed: Observed | None) -> Decision | None:

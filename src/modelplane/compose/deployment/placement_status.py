@@ -63,10 +63,12 @@ def template_accepted(request: DeploymentRequest, placement: scheduler.Placement
     type_ = Type.SETTINGS_SUPPORTED
     template = fleet_snapshot.deployment(request.owner, None)
     names = {assignment.cluster for assignment in placement.assignments}
+    # A fleet has many more clusters than a deployment.
+    used = [item for item in request.found("clusters") if item["metadata"]["name"] in names]
     refusing = {
         cluster.name: rejected.detail
-        for cluster in map(fleet_snapshot.cluster, request.found("clusters"))
-        if cluster.name in names and (rejected := scheduler.check_pod_keys(template, cluster))
+        for cluster in map(fleet_snapshot.cluster, used)
+        if (rejected := scheduler.check_pod_keys(template, cluster))
     }
     if refusing:
         name, parts = min(refusing.items())

@@ -254,10 +254,10 @@ def _use(autoscaler: InferenceAutoscaler, serving: int) -> float:
     return max(amount / (target * serving) for amount, target in amounts if target)
 
 
-def saturation_problem(request: DeploymentRequest, settings: StandbyFor) -> str:
-    """Return why the preferred deployment is never Saturated, with the remedy; empty if it can be."""
+def check_saturation(request: DeploymentRequest, settings: StandbyFor) -> str | None:
+    """Return why the preferred deployment is never Saturated, with the remedy; None if it can be."""
     if StandbyTrigger.SATURATED not in settings.when:
-        return ""
+        return None
     if unknown := request.unknown(_AUTOSCALERS):
         return f"cannot read the InferenceAutoscalers: {unknown.cause}"
     never = f'ModelDeployment "{settings.name}" never counts as Saturated'
@@ -273,4 +273,4 @@ def saturation_problem(request: DeploymentRequest, settings: StandbyFor) -> str:
             f"{never}, because nothing here reads the gateway's counts: let Modelplane's controllers "
             f"reconcile, {remedy}"
         )
-    return ""
+    return None

@@ -73,17 +73,17 @@ def standby(request: DeploymentRequest) -> Standby:
     )
 
 
-def idle(deployment: Object) -> str:
-    """Return why a deployment runs no replicas whatever it asks for; empty if it is no inactive standby."""
+def explain_idle(deployment: Object) -> str | None:
+    """Return why a deployment runs no replicas whatever it asks for; None if it is no inactive standby."""
     settings, status = deployment["spec"].get("standbyFor"), deployment.get("status") or {}
     if settings is None or (status.get("standby") or {}).get("active"):
-        return ""
+        return None
     return f'the ModelDeployment stands by for "{settings["name"]}" and runs no replicas now'
 
 
 def desired(deployment: Object) -> int:
     """Return the replicas that a deployment asks for now."""
-    return 0 if idle(deployment) else int(deployment["spec"].get("replicas", 1))
+    return 0 if explain_idle(deployment) else int(deployment["spec"].get("replicas", 1))
 
 
 def step(
@@ -163,7 +163,7 @@ def _ended(request: DeploymentRequest) -> tuple[Condition, ...]:
 
 def _unsaturable(request: DeploymentRequest, settings: StandbyFor) -> tuple[Condition, ...]:
     """Return the condition that the trigger Saturated has no effect, if it has none or had none before."""
-    if problem := preferred.saturation_problem(request, settings):
+    if problem := preferred.check_saturation(request, settings):
         return (false(Type.SETTINGS_SUPPORTED, Reason.SATURATION_UNKNOWN, problem),)
     supported = true(Type.SETTINGS_SUPPORTED, Reason.POD_ACCEPTED, "every setting has its effect")
     return state_unless_new(supported, request.owner.status)

@@ -14,7 +14,7 @@ from modelplane.api.rejected import Rejected
 from modelplane.compose.composition import Desired
 from modelplane.compose.facts import GatewayRequest
 from modelplane.compose.readiness import condition_of, exists, is_true
-from modelplane.gateway.hosts import find_address
+from modelplane.gateway.hosts import find_service_address
 
 PREFIX: Final = "envoy-"
 """Prefix of the keys of these children, and of no other."""
@@ -56,4 +56,4 @@ def address(request: GatewayRequest) -> str | Rejected:
                 else f"waiting for {_READY[key]}"
             )
             return Rejected(detail=f"{title}: {said}" if said else title)
-    return find_address(observed[SERVICE], tls=request.owner.spec.tls is not None)
+    return find_service_address(observed[SERVICE], tls=request.owner.spec.tls is not None)

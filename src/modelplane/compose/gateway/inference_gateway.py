@@ -178,7 +178,7 @@ def _front(request: GatewayRequest) -> _Front:
     is_ours = found is None or stack_gateway.is_ours(found) or stack_gateway.KEY in request.observed
     if row is None or not is_ours:
         return _existing(row, request, found)
-    return _installed(row, request, endpoint_backends.find_address(found) if found else "")
+    return _installed(row, request, _address(found))
 
 
 def _by_controllers(request: GatewayRequest) -> bool:
@@ -189,9 +189,14 @@ def _existing(row: Implementation | None, request: GatewayRequest, found: Object
     """Return the Gateway that Modelplane has not made."""
     if found is None and _by_controllers(request):
         return _Front(_NAMED, ignored=f"there is no {_NAMED}: create it")
-    address = endpoint_backends.find_address(found) if found else ""
+    address = _address(found)
     why = f"{_NAMED} exists and is not Modelplane's: delete it to install {row.title}" if row else ""
     return _Front(_NAMED, address=address, waiting="" if address else _NO_ADDRESS, ignored=why)
+
+
+def _address(gateway: Object | None) -> str:
+    """Return the address for the status; empty until the Gateway has one."""
+    return (endpoint_backends.find_gateway_address(gateway) if gateway else None) or ""
 
 
 def _found(request: GatewayRequest) -> tuple[Object | None, str]:

@@ -50,7 +50,7 @@ def has(container: Container, *names: str) -> bool:
 
 def source(container: Container) -> str | None:
     """Return what an engine loads, wherever its command line names it; None if it names nothing."""
-    return model(container) or _positional(container)
+    return model(container) or find_argument(container, "vllm", "serve")
 
 
 def model(container: Container) -> str | None:
@@ -69,15 +69,16 @@ def served_model(container: Container) -> str | None:
 
     vLLM and SGLang take the first name of ``--served-model-name``, else the model itself, and refuse others.
     """
-    named = flag(container, "--served-model-name", "--alias") or model(container) or _positional(container)
+    named = flag(container, "--served-model-name", "--alias") or source(container)
     return named if named and _NAME.fullmatch(named) else None
 
 
-def _positional(container: Container) -> str | None:
-    """Return the model of ``vllm serve MODEL``."""
+def find_argument(container: Container, *program: str) -> str | None:
+    """Return the argument after a program, as in ``vllm serve MODEL``; None if a flag follows, or nothing."""
     words = list(_words(container))
-    for program, command, value in zip(words, words[1:], words[2:], strict=False):
-        if (posixpath.basename(program), command) == ("vllm", "serve"):
+    for place in range(len(words) - len(program)):
+        if begins_with(words[place:], program):
+            value = words[place + len(program)]
             return None if value.startswith("-") else value
     return None
 

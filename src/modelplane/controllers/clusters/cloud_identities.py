@@ -83,22 +83,21 @@ class Identities(Runnable):
         self._known: dict[Credential, _Exchanged] = {}
         self._turn = asyncio.Semaphore(_EXCHANGES_AT_A_TIME)
 
-    def token(self, cluster: str, credential: Credential | None) -> Token | str:
-        """Return the token of a cluster, or why there is none.
-
-        Without a credential the cluster no longer uses one.
-        """
-        for other in [identity for identity in self._known if identity != credential]:
-            self._known[other].clusters.discard(cluster)
-            if not self._known[other].clusters:
-                del self._known[other]
-        if credential is None:
-            return ""
+    def use(self, cluster: str, credential: Credential) -> Token | str:
+        """Let a cluster use a credential, and no other; return its token, or why there is none."""
+        self.release(cluster, keep=credential)
         exchanged = self._known.setdefault(credential, _Exchanged(set()))
         exchanged.clusters.add(cluster)
         if exchanged.token is not None and self._clock() < exchanged.token.expires:
             return exchanged.token
         return exchanged.problem or f"the credential in {credential.where} is being exchanged for a token"
+
+    def release(self, cluster: str, *, keep: Credential | None = None) -> None:
+        """End a cluster's use of every credential but one; forget those that no cluster uses."""
+        for other in [credential for credential in self._known if credential != keep]:
+            self._known[other].clusters.discard(cluster)
+            if not self._known[other].clusters:
+                del self._known[other]
 
     async def run(self) -> None:
         """Exchange each credential when it is due, until cancelled."""
@@ -109,7 +108,7 @@ class Identities(Runnable):
     async def look(self) -> None:
         """Exchange the credentials that are due."""
         now = self._clock()
-        due = [each for each, exchanged in self._known.items() if now >= exchanged.due]
+        due = [credential for credential, exchanged in self._known.items() if now >= exchanged.due]
         await asyncio.gather(*(self._exchange(credential) for credential in due))
 
     async def _exchange(self, credential: Credential) -> None:

@@ -2,140 +2,28 @@
 
 Each cluster has its own client and its own watches, so a slow or unreachable cluster delays no other. If
 something about a cluster is unknown, the answer is its cause, never an empty result.
-
-What capacity is observed from has one watch for each kind: nodes, devices, claims and taint rules, from the
-first time that a composition requires it. Copies have facts only (``compose.capacity_facts``), and a change
-that leaves the facts as they are, such as the heartbeat of a node, is no change. Changes are gathered for a
-second, because pods come and go together.
-
-A cluster need not have the kinds of ``OPTIONAL``, and an earlier registration did not grant to read them. A
-server that lacks or forbids one is asked again after minutes, not all the time.
 """
 
 import asyncio
-import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from http import HTTPStatus
-from typing import Any, Final
+from typing import Any
 
 from modelplane.api import labels
 from modelplane.compose.cluster import cluster_namespace
-from modelplane.compose.cluster.capacity_facts import project
 from modelplane.compose.cluster.cluster_kubeconfig import replacement
 from modelplane.compose.composition import Requirement, Unknown
 from modelplane.controllers.children.ownership import ChildIndex
-from modelplane.controllers.clusters.copies_health import Health
+from modelplane.controllers.clusters.capacity_watches import KINDS, CapacityWatches
+from modelplane.controllers.clusters.watch_health import WatchHealth, silence_of
 from modelplane.controllers.clusters.watches import LOADING, Changed, Watches, child_kinds, is_scoped
 from modelplane.controllers.fleet_resources import resource_for
-from modelplane.controllers.runnable import cancel_all
-from modelplane.kube import errors, resources
+from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import NAMESPACES, Object, Resource
 from modelplane.telemetry import traces
-
-_log = logging.getLogger(__name__)
-
-OPTIONAL: Final = (resources.DEVICE_TAINT_RULES,)
-KINDS: Final = (resources.NODES, resources.RESOURCE_SLICES, resources.RESOURCE_CLAIMS, *OPTIONAL)
-
-_GATHERED_S: Final = 1.0
-_PATIENCE_S: Final = 15.0
-"""Silence of a watch after which its objects count as unknown."""
-_ASKED_AGAIN_S: Final = 300.0
-"""Delay before another attempt to read a kind that the server lacks or forbids."""
-
-
-class CapacityWatches:
-    """Copies of the objects of one cluster that capacity is observed from."""
-
-    def __init__(self, client: Client, on_change: Callable[[Object], None]) -> None:
-        """``on_change`` is called with one of the objects that changed."""
-        self._client = client
-        self._on_change = on_change
-        self._informers: dict[Resource, Informer] = {}
-        self._tasks: list[asyncio.Task[None]] = []
-        self._timers: dict[Resource, asyncio.TimerHandle] = {}
-        self._absent: dict[Resource, tuple[Object, ...] | Unknown] = {}
-        """The answer for each optional kind that the server lacks (none) or forbids (the cause)."""
-
-    def find(self, resource: Resource) -> tuple[Object, ...] | Unknown:
-        """Return the objects of a kind, or the cause if they are unknown; begin to watch it if need be."""
-        informer = self._informers.get(resource)
-        if informer is None:
-            informer = self._begin(resource)
-        if resource in self._absent:
-            return self._absent[resource]
-        silent = informer.problem and self._now() - informer.problem_since > _PATIENCE_S
-        if silent or not informer.synced:
-            return Unknown(informer.problem or "they are still being read", loading=not informer.problem)
-        return tuple(informer)
-
-    async def close(self) -> None:
-        """Stop every watch."""
-        for timer in self._timers.values():
-            timer.cancel()
-        await cancel_all(self._tasks)
-
-    def _begin(self, resource: Resource) -> Informer:
-        informer = self._informers[resource] = Informer(
-            self._client,
-            resource,
-            labels=labels.POOL if resource == resources.NODES else "",
-            project=project,
-            on_change=lambda _item: self._tell(resource, _GATHERED_S),
-            on_answer=lambda informer: self._answered(resource, informer),
-        )
-        before_list = partial(self._until_served, resource) if resource in OPTIONAL else None
-        running = informer.run(before_list)
-        self._tasks.append(asyncio.create_task(running, name=f"capacity: {resource.plural}"))
-        return informer
-
-    async def _until_served(self, resource: Resource) -> bool:
-        """Wait until the server has an optional kind and lets it be read."""
-        while (absent := await self._absence(resource)) is not None:
-            if self._absent.get(resource) != absent:
-                self._absent[resource] = absent
-                self._tell(resource, 0.0)
-            await asyncio.sleep(_ASKED_AGAIN_S)
-        if self._absent.pop(resource, None) is not None:
-            self._tell(resource, _GATHERED_S)
-        return True
-
-    async def _absence(self, resource: Resource) -> tuple[Object, ...] | Unknown | None:
-        """Return the answer for a kind that the server lacks or forbids; None if it can be read."""
-        try:
-            if not await self._client.is_served(resource):
-                return ()
-            await self._client.list(resource, metadata_only=True)
-        except errors.Forbidden as error:
-            _log.debug("cannot list %s: %s", resource.plural, error)
-            return Unknown(str(error), forbidden=True)
-        except errors.ApiError as error:
-            if error.code != HTTPStatus.NOT_FOUND:
-                raise
-            return ()
-        return None
-
-    def _answered(self, resource: Resource, informer: Informer) -> None:
-        self._tell(resource, _PATIENCE_S + _GATHERED_S if informer.synced and informer.problem else 0.0)
-
-    def _tell(self, resource: Resource, after_s: float) -> None:
-        """Report a change after a time, unless one is to be reported before."""
-        due = self._now() + after_s
-        timer = self._timers.get(resource)
-        if timer is not None and not timer.cancelled() and self._now() < timer.when() <= due:
-            return
-        if timer is not None:
-            timer.cancel()
-        changed = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": ""}}
-        self._timers[resource] = asyncio.get_running_loop().call_at(due, self._on_change, changed)
-
-    @staticmethod
-    def _now() -> float:
-        return asyncio.get_running_loop().time()
 
 
 class Connection:
@@ -168,7 +56,7 @@ class Connection:
             on_looked=self._tell,
             routes=routes,
         )
-        self._health = Health(self._watches, self._tell)
+        self._health = WatchHealth(self._watches, self._tell)
         self._capacity = CapacityWatches(client, partial(on_change, name))
 
     async def open(self) -> None:
@@ -194,17 +82,17 @@ class Connection:
         await self.client.close()
 
     @property
-    def problem(self) -> str:
-        """The cause if the copies of the cluster are unreliable; empty otherwise."""
+    def problem(self) -> str | None:
+        """The cause if the copies of the cluster are unreliable; None if they are reliable."""
         problem = self._health.problem
         if problem != errors.UNAUTHORIZED:
             return problem
         return f"{problem}: {replacement(self._credential)}"
 
     @property
-    def lost(self) -> str:
-        """The cause if the cluster has not answered for minutes; empty otherwise."""
-        return self._health.lost
+    def loss(self) -> str | None:
+        """The cause if the cluster has not answered for minutes; None if it has."""
+        return self._health.loss
 
     @property
     def loading(self) -> bool:
@@ -231,8 +119,8 @@ class Connection:
 
     def find(self, requirement: Requirement) -> tuple[Object, ...] | Unknown:
         """Return the objects that a requirement names, or the cause if they are unknown."""
-        if self.problem:
-            return Unknown(self.problem, loading=self.loading, since=self._health.unreachable_since())
+        if problem := self.problem:
+            return Unknown(problem, loading=problem == LOADING, since=self._health.unreachable_since or "")
         resource = resource_for(requirement.api_version, requirement.kind)
         if resource in KINDS:
             return self._capacity.find(resource)
@@ -245,7 +133,7 @@ class Connection:
         for informer in copies:
             if not informer.synced:
                 return Unknown(informer.problem or LOADING, loading=not informer.problem)
-            if problem := self._health.silence_of(informer):
+            if problem := silence_of(informer):
                 return Unknown(problem)
         return tuple(item for informer in copies for item in informer if requirement.matches(item))
 

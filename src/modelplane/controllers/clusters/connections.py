@@ -12,7 +12,7 @@ from modelplane.compose.composition import Requirement, Unknown
 from modelplane.compose.guards import recorded
 from modelplane.controllers import fleet_resources
 from modelplane.controllers.clusters.cluster_connection import Connection
-from modelplane.controllers.clusters.copies_health import LOST_S
+from modelplane.controllers.clusters.watch_health import LOST_S
 from modelplane.controllers.clusters.watches import Changed
 from modelplane.kube import errors, kubeconfig_secret, timestamps
 from modelplane.kube.client import Client
@@ -113,7 +113,7 @@ class Clusters:
         self._accesses: dict[str, Access] = {}
         self._problems: dict[str, str] = {}
         self._without: dict[str, float] = {}
-        """Time at which each cluster was first found without a connection, on the event loop's clock."""
+        """Time at which the wait for each cluster without a connection started, on the event loop's clock."""
         self._expiring: dict[str, str | None] = {}
         self._installers: dict[str, str | None] = {}
         self._turn = asyncio.Semaphore(_OPENED_AT_A_TIME)
@@ -131,19 +131,22 @@ class Clusters:
         """Return the connections to the clusters that an owner's status records."""
         return tuple(self._connections[name] for name in recorded(owner) if name in self._connections)
 
-    def problem(self, name: str) -> str:
-        """Return the cause if a cluster cannot be observed; empty otherwise."""
+    def problem(self, name: str) -> str | None:
+        """Return the cause if a cluster cannot be observed; None if it can."""
         connection = self._connections.get(name)
         if connection is None:
-            return self._problems.get(name, f'there is no InferenceCluster "{name}"')
+            return self._explain_absence(name)
         return connection.problem
 
-    def kubeconfig_problem(self, name: str) -> str:
-        """Return why a cluster's kubeconfig cannot be used; empty if it can.
+    def _explain_absence(self, name: str) -> str:
+        return self._problems.get(name, f'there is no InferenceCluster "{name}"')
+
+    def kubeconfig_problem(self, name: str) -> str | None:
+        """Return why a cluster's kubeconfig cannot be used; None if it can.
 
         A connection may still be there, by an earlier kubeconfig.
         """
-        return self._problems.get(name, "")
+        return self._problems.get(name)
 
     def access(self, name: str) -> Access | None:
         """Return the kubeconfig that a cluster's connection uses; None if there is no connection."""
@@ -158,22 +161,26 @@ class Clusters:
             return Credential("", installer=installer) if installer else None
         return Credential(timestamps.format_at(lifetime.expires), self._expiring.get(name) or "", installer)
 
-    def lost(self, name: str) -> str | None:
-        """Return the cause if a cluster has been silent, or without a connection, for minutes; else None.
+    def start_waiting(self, name: str) -> None:
+        """Start the minutes after which a cluster without a connection is lost, unless they have started.
 
-        Nothing is remembered of an earlier process: the minutes begin again with each.
+        Nothing is remembered of an earlier process: the minutes start again with each.
         """
-        connection = self._connections.get(name)
-        if connection is not None:
-            return connection.lost or None
+        if name not in self._connections:
+            self._without.setdefault(name, asyncio.get_running_loop().time())
+
+    def find_loss(self, name: str) -> str | None:
+        """Return the cause if a cluster has been silent, or waited for, for minutes; else None."""
+        if connection := self._connections.get(name):
+            return connection.loss
         now = asyncio.get_running_loop().time()
-        return self.problem(name) if now - self._without.setdefault(name, now) > LOST_S else None
+        return self.problem(name) if now - self._without.get(name, now) > LOST_S else None
 
     def find(self, requirement: Requirement) -> tuple[Object, ...] | Unknown:
         """Return the objects that a requirement names on its cluster, or the cause if they are unknown."""
         connection = self._connections.get(requirement.cluster)
         if connection is None:
-            return Unknown(self.problem(requirement.cluster))
+            return Unknown(self._explain_absence(requirement.cluster))
         return connection.find(requirement)
 
     def connect(

@@ -159,7 +159,7 @@ class Kubeconfigs(Runnable):
         reference = self._reference(cluster) if cluster is not None else None
         self._index(name, reference.secrets if isinstance(reference, KubeconfigReference) else frozenset())
         if cluster is None or reference is None:
-            self.identities.token(name, None)
+            self.identities.release(name)
             self._clusters.disconnect(name)
             return
         if isinstance(reference, Rejected):
@@ -182,7 +182,7 @@ class Kubeconfigs(Runnable):
         """Return the token of the identity to use with a kubeconfig, if it names one."""
         identity = reference.identity
         if identity is None:
-            self.identities.token(name, None)
+            self.identities.release(name)
             return Supplied()
         what = f"{_CLOUDS[identity.type]} credential"
         if identity.namespace != SYSTEM_NAMESPACE:
@@ -197,7 +197,7 @@ class Kubeconfigs(Runnable):
             cluster = self._named(reference) if identity.type in FOR_ONE_CLUSTER else ""
         except ValueError as error:
             return Supplied(problem=str(error))
-        token = self.identities.token(name, Credential(identity.type, content, str(identity), cluster))
+        token = self.identities.use(name, Credential(identity.type, content, str(identity), cluster))
         return Supplied(token.text) if isinstance(token, Token) else Supplied(problem=token)
 
     def _named(self, reference: KubeconfigReference) -> str:

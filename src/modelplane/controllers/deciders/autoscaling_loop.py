@@ -146,7 +146,7 @@ class Autoscaling(Runnable):
             self._scaled[_uid(item)] = Scaled(state=State(inert=Inert.OTHER_WRITER, problem=problem))
         elif deployment is None or "deletionTimestamp" in deployment["metadata"]:
             self._scaled[_uid(item)] = Scaled()
-        elif why := standby.idle(deployment):
+        elif why := standby.explain_idle(deployment):
             self._scaled[_uid(item)] = Scaled(state=self._scaled[_uid(item)].state)
             self._scaled[_uid(item)].inert(Inert.STANDBY, why, desired=0, ready=0)
         else:

@@ -35,8 +35,8 @@ from modelplane.gateway.usage.spent_budgets import (
     has_budgets,
     has_tier_budgets,
     list_blocked,
-    measure_service_use,
     refuse_spent,
+    sum_service_use,
 )
 from modelplane.kube import errors
 from modelplane.kube.informer import Informer
@@ -80,7 +80,7 @@ class Tiers:
         """Compare what was used with the budgets."""
         services = {_name(item): item for item in self.with_budgets}
         former, before = self._use, self._closed
-        self._use = await asyncio.to_thread(measure_service_use, ledger, tariff, now, services.keys())
+        self._use = await asyncio.to_thread(sum_service_use, ledger, tariff, now, services.keys())
         self._closed = {name: self._spent(item, before.get(name)) for name, item in services.items()}
         changed = [
             services[name]

@@ -204,7 +204,7 @@ def _provider_config(item: Object) -> str:
 def _report(owner: Object, observation: Observation, composition: Composition, now: datetime) -> Answer:
     """Return an answer without children: the owner's status, events for its changes, and the time to live."""
     before = pace.conditions_of(owner)
-    is_ready = status.ready(composition, observation.children, before).holds
+    is_ready = status.derive_ready(composition, observation.children, before).holds
     row = COMPOSERS[str(owner["kind"])]
     written = {name: value for name, value in composition.status.items() if name not in row.only_controllers}
     conditions = [*_explained(composition.conditions, observation)]
@@ -229,7 +229,7 @@ def _report(owner: Object, observation: Observation, composition: Composition, n
             Statement(condition.type, condition.status, condition.reason, condition.message)
             for condition in conditions
         ),
-        events=tuple(map(_event, status.transitions(conditions, before))),
+        events=tuple(map(_event, status.list_transitions(conditions, before))),
         ready=is_ready,
     )
 

@@ -214,8 +214,8 @@ class RequiredResources:
 
     def gateway_address(self) -> str:
         """Return the address of the Gateway that routes are attached to; empty while it has none."""
-        found = (endpoint_backends.find_address(item) for item in self._given.get(FRONT, ()))
-        return next(found, "")
+        found = (endpoint_backends.find_gateway_address(item) for item in self._given.get(FRONT, ()))
+        return next(found, None) or ""
 
     def required(
         self, requirements: Iterable[Requirement], observation: Observation

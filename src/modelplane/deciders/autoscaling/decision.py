@@ -17,58 +17,22 @@ from modelplane.deciders.autoscaling.evidence import BURST_S, MEAN_S, Evidence, 
 
 TOLERANCE = 0.1
 """Part by which the load may differ from the target before the number changes."""
+
+
 _WINDOW_S = MEAN_S / 2
 """First tokens are late if they were so in two windows, one after the other."""
+
+
 REMEMBER_S = 3600.0
 """Seconds for which a load that made first tokens late is not tried again with as few replicas."""
+
+
 LOWER_EVERY_S = 15.0
 """Seconds between two steps down; one step is a tenth of the replicas, at least one."""
 
 
-class Inert(StrEnum):
-    """Reason for which an autoscaler changes nothing."""
-
-    NO_METRICS = "NoMetrics"
-    OTHER_WRITER = "OtherWriter"
-    NOT_WRITTEN = "ReconcileError"
-    INVALID_SCHEDULE = "InvalidSettings"
-    TOO_MANY_SERVICES = "LimitExceeded"
-    STANDBY = "NotNeeded"
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """Counts of the gateway at a time (RFC 3339)."""
-
-    time: str
-    in_flight: int
-    held: int
-    tokens_per_second: int
-    first_token_ms: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """The last decision on a deployment."""
-
-    inert: Inert | None = None
-    """Reason for which nothing is decided; None while decisions are made."""
-    problem: str = ""
-    """The same as a sentence."""
-    reading: bool = False
-    """True before the first look at the gateway's counts: nothing is known of them, good or bad."""
-    desired: int = 0
-    ready: int = 0
-    decision: str = ""
-    """Reason of the last change."""
-    open_schedules: tuple[str, ...] = ()
-    """Schedules whose window is open."""
-    changed: str = ""
-    """Time of the last change (RFC 3339)."""
-    limited: bool | None = None
-    """True if the load needs more replicas than ``maxReplicas``; None if nothing has told yet."""
-    cold_start_s: int | None = None
-    counts: Counts | None = None
+_MOST_FACTOR, _MOST_STEP = 2, 4
+"""Growth in a minute: to twice the number or by four replicas, whichever is more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +51,31 @@ class Settings:
     """Seconds in which no more replicas were needed, before a step down."""
     idle_s: float = 900.0
     """Seconds without a request, before the last replica is given up."""
+
+
+class Outcome(StrEnum):
+    """Outcome of a decision."""
+
+    STEADY = "Steady"
+    """The number is as the load needs it."""
+    UP = "ScaledUp"
+    DOWN = "ScaledDown"
+    WAITING = "Waiting"
+    """Fewer replicas would do, and the window is not over."""
+    BOUNDS = "Bounds"
+    """The number was outside the bounds."""
+    NO_METRICS = "NoMetrics"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The number of replicas to ask for, and why."""
+
+    replicas: int
+    outcome: Outcome
+    message: str
+    limited: bool | None = None
+    """True if more replicas were needed in the last minute than the bounds allow; None if this is unknown."""
 
 
 class _By(Enum):
@@ -118,24 +107,46 @@ class Demand(NamedTuple):
         if self.by is _By.MINIMUM:
             return f"minReplicas is {self.replicas}"
         if self.by is not _By.FIRST_TOKENS:
-            return f"{_load(self.by, evidence)} needs {number_of(self.replicas, 'replica')}"
+            return f"{_name_load(self.by, evidence)} needs {number_of(self.replicas, 'replica')}"
         goal = round((settings.first_token_s or 0) * 1000)
         return f"more than 5 in 100 streams of a minute waited longer than {goal} ms for their first token"
 
 
-def measure_demand(settings: Settings, evidence: Evidence, replicas: int) -> tuple[Evidence, Demand]:
+def decide(
+    settings: Settings, evidence: Evidence, sample: Sample | None, replicas: int, ready: int | None = None
+) -> tuple[Evidence, Decision]:
+    """Return the number of replicas to ask for while ``replicas`` are asked for, and the new evidence.
+
+    ``ready`` of them serve; None if this is unknown, which is as if some were starting.
+    """
+    if sample is None:
+        message = "the gateway's counts cannot be read, so nothing changes"
+        return evidence, Decision(replicas, Outcome.NO_METRICS, message)
+    evidence = evidence.add_sample(sample, replicas, ready)
+    evidence, needed = derive_demand(settings, evidence, replicas)
+    bounded = needed.limit(settings.least, settings.most)
+    evidence = evidence.add_recommendation(bounded.replicas, settings.down_s)
+    if needed.replicas > settings.most:
+        evidence = replace(evidence, exceeded=evidence.now)
+    decision = replace(_step(settings, evidence, replicas, bounded), limited=evidence.is_limited())
+    if decision.replicas < replicas:
+        evidence = replace(evidence, lowered=evidence.now)
+    return evidence, decision
+
+
+def derive_demand(settings: Settings, evidence: Evidence, replicas: int) -> tuple[Evidence, Demand]:
     """Return how many replicas the targets need, without bounds, and what is learned from it."""
-    needed = _of_load(settings, evidence, replicas)
+    needed = _demand_of_load(settings, evidence, replicas)
     if settings.first_token_s is None:
         return evidence, needed
     if _is_late(evidence, settings.first_token_s):
         evidence = replace(evidence, overloaded=(evidence.now, evidence.load(MEAN_S) / max(replicas, 1)))
         if needed.replicas <= replicas:
             return evidence, Demand(replicas + 1, _By.FIRST_TOKENS)
-    return evidence, needed._replace(replicas=max(needed.replicas, min(replicas, _kept(evidence))))
+    return evidence, needed._replace(replicas=max(needed.replicas, min(replicas, _fewest_on_time(evidence))))
 
 
-def _of_load(settings: Settings, evidence: Evidence, replicas: int) -> Demand:
+def _demand_of_load(settings: Settings, evidence: Evidence, replicas: int) -> Demand:
     """Return the most replicas that load and tokens need, with the figure that decides."""
     demands = []
     if settings.requests is not None:
@@ -169,80 +180,13 @@ def _is_late(evidence: Evidence, goal_s: float) -> bool:
     return all(is_missed(window, goal_s) for window in windows)
 
 
-def _kept(evidence: Evidence) -> int:
+def _fewest_on_time(evidence: Evidence) -> int:
     """Return the least replicas that have less load each than those whose first tokens were late."""
     at, load = evidence.overloaded or (-math.inf, 0.0)
     if evidence.now - at > REMEMBER_S or load <= 0:
         return 0
     # The same load with the same number must not be a fraction below it.
     return math.floor(evidence.load(MEAN_S) / load + 1e-6) + 1
-
-
-def _load(by: _By, evidence: Evidence) -> str:
-    """Return the figure that decides, as the subject of a sentence."""
-    if by is _By.REQUEST:
-        return "a request"
-    if by is _By.TOKENS:
-        return f"a load of {format_number(evidence.measure_tokens_per_second())} tokens/s on average"
-    requests = format_number(evidence.load(BURST_S if by is _By.BURST else MEAN_S))
-    load = f"a load of {requests} request" if requests == "1" else f"a load of {requests} requests"
-    return f"{load} in the last {format_number(BURST_S)} s" if by is _By.BURST else f"{load} on average"
-
-
-def format_number(number: float) -> str:
-    """Return a number as a message has it."""
-    return f"{number:.1f}".removesuffix(".0")
-
-
-_MOST_FACTOR, _MOST_STEP = 2, 4
-"""Growth in a minute: to twice the number or by four replicas, whichever is more."""
-
-
-class Outcome(StrEnum):
-    """Outcome of a decision."""
-
-    STEADY = "Steady"
-    """The number is as the load needs it."""
-    UP = "ScaledUp"
-    DOWN = "ScaledDown"
-    WAITING = "Waiting"
-    """Fewer replicas would do, and the window is not over."""
-    BOUNDS = "Bounds"
-    """The number was outside the bounds."""
-    NO_METRICS = "NoMetrics"
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """The number of replicas to ask for, and why."""
-
-    replicas: int
-    outcome: Outcome
-    message: str
-    limited: bool | None = None
-    """True if more replicas were needed in the last minute than the bounds allow; None if this is unknown."""
-
-
-def decide(
-    settings: Settings, evidence: Evidence, sample: Sample | None, replicas: int, ready: int | None = None
-) -> tuple[Evidence, Decision]:
-    """Return the number of replicas to ask for while ``replicas`` are asked for, and the new evidence.
-
-    ``ready`` of them serve; None if this is unknown, which is as if some were starting.
-    """
-    if sample is None:
-        message = "the gateway's counts cannot be read, so nothing changes"
-        return evidence, Decision(replicas, Outcome.NO_METRICS, message)
-    evidence = evidence.add_sample(sample, replicas, ready)
-    evidence, needed = measure_demand(settings, evidence, replicas)
-    bounded = needed.limit(settings.least, settings.most)
-    evidence = evidence.add_recommendation(bounded.replicas, settings.down_s)
-    if needed.replicas > settings.most:
-        evidence = replace(evidence, exceeded=evidence.now)
-    decision = replace(_step(settings, evidence, replicas, bounded), limited=evidence.is_limited())
-    if decision.replicas < replicas:
-        evidence = replace(evidence, lowered=evidence.now)
-    return evidence, decision
 
 
 def _step(settings: Settings, evidence: Evidence, replicas: int, needed: Demand) -> Decision:
@@ -294,3 +238,65 @@ def _to_zero(settings: Settings, evidence: Evidence) -> Decision:
         message = f"no request now, and not yet for {format_number(settings.idle_s)} s"
         return Decision(1, Outcome.WAITING, message)
     return Decision(0, Outcome.DOWN, f"from 1 to 0: no request for {format_number(settings.idle_s)} s")
+
+
+def _name_load(by: _By, evidence: Evidence) -> str:
+    """Return the figure that decides, as the subject of a sentence."""
+    if by is _By.REQUEST:
+        return "a request"
+    if by is _By.TOKENS:
+        return f"a load of {format_number(evidence.measure_tokens_per_second())} tokens/s on average"
+    requests = format_number(evidence.load(BURST_S if by is _By.BURST else MEAN_S))
+    load = f"a load of {requests} request" if requests == "1" else f"a load of {requests} requests"
+    return f"{load} in the last {format_number(BURST_S)} s" if by is _By.BURST else f"{load} on average"
+
+
+def format_number(number: float) -> str:
+    """Return a number as a message has it."""
+    return f"{number:.1f}".removesuffix(".0")
+
+
+class Inert(StrEnum):
+    """Reason for which an autoscaler changes nothing."""
+
+    NO_METRICS = "NoMetrics"
+    OTHER_WRITER = "OtherWriter"
+    NOT_WRITTEN = "ReconcileError"
+    INVALID_SCHEDULE = "InvalidSettings"
+    TOO_MANY_SERVICES = "LimitExceeded"
+    STANDBY = "NotNeeded"
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Counts of the gateway at a time (RFC 3339)."""
+
+    time: str
+    in_flight: int
+    held: int
+    tokens_per_second: int
+    first_token_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The last decision on a deployment."""
+
+    inert: Inert | None = None
+    """Reason for which nothing is decided; None while decisions are made."""
+    problem: str = ""
+    """The same as a sentence."""
+    reading: bool = False
+    """True before the first look at the gateway's counts: nothing is known of them, good or bad."""
+    desired: int = 0
+    ready: int = 0
+    decision: str = ""
+    """Reason of the last change."""
+    open_schedules: tuple[str, ...] = ()
+    """Schedules whose window is open."""
+    changed: str = ""
+    """Time of the last change (RFC 3339)."""
+    limited: bool | None = None
+    """True if the load needs more replicas than ``maxReplicas``; None if nothing has told yet."""
+    cold_start_s: int | None = None
+    counts: Counts | None = None

@@ -113,7 +113,7 @@ def select_listeners(files: Mapping[str, str], *, has_new_module: bool) -> dict[
     return selected
 
 
-def find_transition(new: Mapping[str, str], old: Mapping[str, str]) -> dict[str, str]:
+def plan_transition(new: Mapping[str, str], old: Mapping[str, str]) -> dict[str, str]:
     """Return the files to replace ``old`` by on the way to ``new``.
 
     A route may only name clusters that exist, and Envoy may read the clusters first: one that the old

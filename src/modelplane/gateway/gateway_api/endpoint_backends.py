@@ -28,10 +28,10 @@ FRONT_PORT: Final = 80
 Manifest = dict[str, Any]
 
 
-def find_address(gateway: Mapping[str, Any]) -> str:
-    """Return the address of a Gateway for clients, who use port 80; empty while it has none."""
+def find_gateway_address(gateway: Mapping[str, Any]) -> str | None:
+    """Return the address of a Gateway for clients, who use port 80; None while it has none."""
     addresses = get_list(gateway, "status", "addresses")
-    return format_authority(str(addresses[0]["value"])) if addresses else ""
+    return format_authority(str(addresses[0]["value"])) if addresses else None
 
 
 def build_backend(endpoint: ModelEndpoint, target: Target) -> dict[str, Manifest] | Rejected:

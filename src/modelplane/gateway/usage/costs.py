@@ -43,17 +43,17 @@ class Tariff:
         self._prices = tuple(map(_Priced, pricing.prices)) if pricing else ()
         self._candidates = lru_cache(maxsize=65_536)(self._find)
 
-    def measure_cost(self, row: Row, tokens: Tokens) -> int | None:
+    def compute_cost(self, row: Row, tokens: Tokens) -> int | None:
         """Return the cost in units; None without a price.
 
         Of several prices that may be for it, because something about it is unknown, it is the highest.
         """
         candidates = self._candidates(row.service, row.host, row.model)
-        return max((candidate.measure_cost(tokens) for candidate in candidates), default=None)
+        return max((candidate.compute_cost(tokens) for candidate in candidates), default=None)
 
-    def measure_cost_of_record(self, record: UsageRecord) -> int | None:
+    def compute_cost_of_record(self, record: UsageRecord) -> int | None:
         """Return the cost of a request in units; None without a price."""
-        return self.measure_cost(*read_row(record))
+        return self.compute_cost(*read_row(record))
 
     def _find(self, service: str, host: str, model: str) -> tuple["_Priced", ...]:
         return tuple(_until_certain(self._prices, service, host, model))
@@ -71,7 +71,7 @@ class _Priced:
             money.parse_amount(price.completion_per_million),
         )
 
-    def measure_cost(self, tokens: Tokens) -> int:
+    def compute_cost(self, tokens: Tokens) -> int:
         return tokens.prompt * self._prompt + tokens.completion * self._completion
 
     def is_match(self, service: str, host: str, model: str) -> bool | None:

@@ -82,7 +82,7 @@ class Spending:
         )
 
 
-def measure_spending(ledger: Ledger, tariff: Tariff, now: dt.datetime) -> Spending:
+def sum_spending(ledger: Ledger, tariff: Tariff, now: dt.datetime) -> Spending:
     """Return what is used in the day and the month of ``now``."""
     day, month = format_day(now), format_month(now)
     keys: dict[str, dict[str, Used]] = {}
@@ -91,7 +91,7 @@ def measure_spending(ledger: Ledger, tariff: Tariff, now: dt.datetime) -> Spendi
         by_key, by_namespace = defaultdict[str, Used](Used), defaultdict[str, Used](Used)
         for row, tokens in ledger.get_rows(period).items():
             if row.key:
-                cost = tariff.measure_cost(row, tokens)
+                cost = tariff.compute_cost(row, tokens)
                 by_key[row.key].add(tokens.total, cost)
                 by_namespace[row.namespace].add(tokens.total, cost)
         keys[period], namespaces[period] = by_key, by_namespace
@@ -146,7 +146,7 @@ def budget_table(
     parts: Mapping[str, KeyPart], ledger: Ledger, tariff: Tariff, now: dt.datetime
 ) -> BudgetTable:
     """Return the state of all budgets."""
-    used = measure_spending(ledger, tariff, now)
+    used = sum_spending(ledger, tariff, now)
     keys: dict[str, tuple[State, ...]] = {}
     namespaces: dict[str, tuple[State, ...]] = {}
     for namespace, part in parts.items():
@@ -251,7 +251,7 @@ class ServiceUse:
         return TierBudgets(states, self.currency)
 
 
-def measure_service_use(
+def sum_service_use(
     ledger: Ledger, tariff: Tariff, now: dt.datetime, services: Collection[str]
 ) -> ServiceUse:
     """Return what the endpoints of some services, as NAMESPACE/NAME, have used."""
@@ -260,5 +260,5 @@ def measure_service_use(
     for period in (day, month):
         for row, tokens in ledger.get_rows(period).items():
             if row.service in services or row.service.endswith("/"):
-                used[row.service, row.backend][period].add(tokens.total, tariff.measure_cost(row, tokens))
+                used[row.service, row.backend][period].add(tokens.total, tariff.compute_cost(row, tokens))
     return ServiceUse(day, month, tariff.currency, used)

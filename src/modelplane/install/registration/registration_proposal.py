@@ -165,7 +165,7 @@ def find_kept(existing: Mapping[str, Any], proposed: Object, choices: Choices) -
 
 
 def propose(choices: Choices, observed: Observed, catalogue: Catalogue) -> Proposal:
-    """Return how to register a cluster, as far as what was seen of it tells."""
+    """Propose the objects that register a cluster, from what was observed."""
     return Proposal(
         choices,
         observed,

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from modelplane.local.home import Home
-from modelplane.local.kubernetes.ports import Ports
+from modelplane.local.ports import Ports
 from modelplane.local.settings import Settings
 
 AUTHORITY = "ca"

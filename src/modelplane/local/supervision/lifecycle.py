@@ -16,9 +16,8 @@ from pathlib import Path
 
 from modelplane.host import file_system
 from modelplane.host.errors import LocalError
-from modelplane.local import settings
+from modelplane.local import ports, settings
 from modelplane.local.home import Home
-from modelplane.local.kubernetes import ports
 from modelplane.local.supervision import locks, process_records
 from modelplane.local.supervision.process_records import Record, State
 from modelplane.local.supervision.processes import LEADER, STANDBY, build_supervisor_argv, build_table

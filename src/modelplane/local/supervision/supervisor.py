@@ -18,8 +18,8 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from modelplane.local import ports
 from modelplane.local.home import Home
-from modelplane.local.kubernetes import ports
 from modelplane.local.supervision import locks, process_records, spawn
 from modelplane.local.supervision.process_records import Record, State
 from modelplane.local.supervision.processes import LEADER, STANDBY, Process

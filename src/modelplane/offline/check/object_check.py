@@ -124,7 +124,7 @@ def _unknown(kind: Kind, path: Path, whole: Schema, value: Any) -> tuple[Finding
     fields = sorted(structural.find_schema(whole, path[:-1]).get("properties", {}))
     near = find_nearest(str(path[-1]), fields)
     home = _home(whole, path, value)
-    steps = structural.measure_distance(path[:-1], home[:-1])
+    steps = structural.count_steps(path[:-1], home[:-1])
     beside = not structural.is_in_line(path[:-1], home[:-1])
     if beside and (steps > _NEAR or not _is_there(value, home[:-1])):
         home = ()

@@ -242,11 +242,8 @@ def find_homes(schema: Schema, path: Path) -> list[Path]:
     homes: dict[tuple[int, bool], list[Path]] = {}
     for place in _places(schema, ()):
         if place[-1] == name:
-            steps = measure_distance(parent, place[:-1])
-            inside = (
-                len(place) > len(path)
-                and measure_distance((), place[:-1]) == measure_distance((), parent) + steps
-            )
+            steps = count_steps(parent, place[:-1])
+            inside = len(place) > len(path) and count_steps((), place[:-1]) == count_steps((), parent) + steps
             homes.setdefault((steps, not inside), []).append(place)
     return homes[min(homes)] if homes else []
 
@@ -261,7 +258,7 @@ def _places(schema: Schema, path: Path) -> Iterator[Path]:
         yield from _places(schema["items"], (*path, 0))
 
 
-def measure_distance(one: Path, other: Path) -> int:
+def count_steps(one: Path, other: Path) -> int:
     """Return the number of steps from one object to the other."""
     return sum(_apart(one, other))
 

@@ -302,7 +302,7 @@ def _unplaced(deployment: Object, namespace: str) -> str:
     name = deployment["metadata"]["name"]
     if deployment["spec"].get("replicas") == 0:
         return "it asks for 0 replicas"
-    if why := standby.idle(deployment):
+    if why := standby.explain_idle(deployment):
         return why.replace("the ModelDeployment", "it", 1)
     condition = condition_of(deployment, str(ModelDeploymentCondition.REPLICAS_SCHEDULED))
     hint = f"`modelplane explain md/{name} -n {namespace}` says why"
@@ -347,12 +347,12 @@ def _with_status(files: Files, service: Object) -> Object:
     composition = _composed(files, decode_as(ModelService, service))
     if isinstance(composition, Blocked):
         return service
-    composed_conditions = (*composition.conditions, owner_status.ready(composition, {}, ()))
+    composed_conditions = (*composition.conditions, owner_status.derive_ready(composition, {}, ()))
     return {
         **service,
         "status": {
             **composition.status,
-            "conditions": owner_status.with_times(composed_conditions, (), 0, NEVER),
+            "conditions": owner_status.encode_conditions(composed_conditions, (), 0, NEVER),
         },
     }
 

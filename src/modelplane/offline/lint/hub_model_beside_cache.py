@@ -2,11 +2,10 @@
 
 import re
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import Final
 
 from modelplane.api.model_deployment import ModelDeployment
-from modelplane.compose.replica.engine_flags import source, written_words
+from modelplane.compose.replica.engine_flags import find_argument, source
 from modelplane.offline.files.diagnostics import quote
 from modelplane.offline.lint.advice import Advice, find_settings, walk_members
 
@@ -21,9 +20,8 @@ def check(deployment: ModelDeployment) -> Iterator[Advice]:
         return
     for path, _, member in walk_members(deployment):
         container = member.template.spec.engine
-        words = (word for written in written_words(container) for word in written.words)
         # The entry point of an image can be the program before "serve".
-        named = source(container) or next((after for word, after in pairwise(words) if word == "serve"), None)
+        named = source(container) or find_argument(container, "serve")
         if named and _HUB_ID.fullmatch(named):
             message = (
                 f"the engine downloads {quote(named)} and does not read ModelCache "

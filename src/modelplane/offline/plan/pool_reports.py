@@ -99,5 +99,5 @@ def report_pools(files: Files, clusters: Collection[str] | None = None) -> tuple
             spot=used.spot,
             why=used.why,
         )
-        for used in scheduler.measure_usage(take_snapshot(files), clusters)
+        for used in scheduler.sum_usage(take_snapshot(files), clusters)
     )

@@ -243,9 +243,9 @@ def _rendered(
     if isinstance(composition, Blocked):
         composition = Composition()
     before = owner.get("status", {}).get("conditions", ())
-    ready = status_of.ready(composition, observed, before)
+    ready = status_of.derive_ready(composition, observed, before)
     generation = owner["metadata"].get("generation", 0)
-    conditions = status_of.with_times((*composition.conditions, ready), before, generation, NEVER)
+    conditions = status_of.encode_conditions((*composition.conditions, ready), before, generation, NEVER)
     status = owner.get("status", {})
     if not doubt:
         status = convert_to_plain(

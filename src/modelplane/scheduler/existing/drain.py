@@ -19,14 +19,14 @@ from modelplane.scheduler.existing.retention import Kept, Leaving, RetentionDeci
 from modelplane.scheduler.types import Cluster, Fleet, Replica
 
 
-def describe_drain(cluster: Cluster, replica: Replica) -> str:
-    """Return the draining place that a replica is in, as part of a sentence; empty if it is in none."""
+def describe_drain(cluster: Cluster, replica: Replica) -> str | None:
+    """Return the draining place that a replica is in, as part of a sentence; None if it is in none."""
     name = f'InferenceCluster "{cluster.name}"'
     if cluster.cordon is Cordon.DRAINING:
         return name
     pools = {member.pool for engine in replica.engines for member in engine.members}
     closed = (pool for pool in cluster.pools if pool.name in pools and pool.cordon is Cordon.DRAINING)
-    return next((f"pool {pool.name} of {name}" for pool in closed), "")
+    return next((f"pool {pool.name} of {name}" for pool in closed), None)
 
 
 def list_moving(
@@ -90,7 +90,7 @@ def drain(state: CycleState, decisions: Sequence[RetentionDecision], fleet: Flee
 
 
 def _decided(
-    state: CycleState, decision: Kept, places: Mapping[str, str], waits: Mapping[str, str]
+    state: CycleState, decision: Kept, places: Mapping[str, str | None], waits: Mapping[str, str]
 ) -> Kept | Leaving:
     name = decision.replica.name
     if not places[name]:
@@ -101,15 +101,15 @@ def _decided(
     return mark_leaving(state, decision, Cause.DRAINED, f"{places[name]} is draining")
 
 
-def _full(cluster: Cluster, load: Counter[str]) -> str:
-    """Return why no further replica of a cluster may begin to move; empty if one may."""
+def _full(cluster: Cluster, load: Counter[str]) -> str | None:
+    """Return why no further replica of a cluster may begin to move; None if one may."""
     for moves, most, whose, field in (
         (load[cluster.name], cluster.max_moving, "of the cluster", "maxMoving"),
         (load.total(), cluster.max_moving_in_fleet, "of the fleet", "maxMovingInFleet"),
     ):
         if moves >= most:
             return f"{moves} of at most {most} replicas {whose} are moving (spec.drain.{field})"
-    return ""
+    return None
 
 
 def _order(replica: Replica) -> tuple[str, str, str]:

@@ -28,15 +28,13 @@ from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.departures import Cause, Role
 from modelplane.scheduler.filters.region_rule import check_known_region
 from modelplane.scheduler.filters.taints import list_evicting
-from modelplane.scheduler.placement.placer import Pins
+from modelplane.scheduler.placement.pool_choice import Pins
 from modelplane.scheduler.placement.pool_rejections import PoolRejections
 from modelplane.scheduler.types import Cluster, PlacedEngine, Replica
 from modelplane.scheduler.verdict import Reason
 
-STILL_FITS: Final = (
-    "already placed, and its pools still match: clusterSelector and readiness apply to new replicas only"
-)
-PINNED: Final = "already placed, and an edit that it does not fit does not reach it yet"
+STILL_FITS: Final = "kept: still fits (clusterSelector and readiness are checked for new replicas only)"
+PINNED: Final = "kept: an edit that it does not fit does not reach it yet"
 _OF_REQUESTS: Final = (Reason.NO_MATCHING_DEVICE, Reason.TOO_FEW_DEVICES, Reason.DEVICES_COMPETE)
 
 
@@ -165,7 +163,7 @@ def _refit(
     if is_pinned:
         return Kept(replica, replica.engines, PINNED, role=Role.PINNED)
     if all(engine.name in pins for engine in state.deployment.engines):
-        resolved = state.placer.resolve(cluster, pins)
+        resolved = state.chooser.resolve(cluster, pins)
         if isinstance(resolved, PoolRejections):
             return _misfit(replica, resolved, cluster)
         if not state.ledger.is_growing(cluster, resolved, replica.engines):
@@ -183,7 +181,9 @@ def _misfit(replica: Replica, rejections: PoolRejections, cluster: Cluster) -> L
 
 def _regrown(state: CycleState, replica: Replica, cluster: Cluster, pins: Pins) -> Kept | Leaving:
     """Keep a replica that needs more than it holds, if its pools and its quota have that for it."""
-    placed = state.placer.place(cluster, state.ledger.list_capacities(cluster, without=replica.engines), pins)
+    placed = state.chooser.place(
+        cluster, state.ledger.list_capacities(cluster, without=replica.engines), pins
+    )
     if isinstance(placed, PoolRejections):
         return _misfit(replica, placed, cluster)
     rejected = state.quotas.check(cluster, placed, replica.engines)

@@ -13,7 +13,7 @@ from modelplane.scheduler.departures import Cause, Role
 from modelplane.scheduler.existing import failover
 from modelplane.scheduler.existing.failover import choose_victims
 from modelplane.scheduler.existing.retention import Gone, Kept, Leaving, RetentionDecision, mark_leaving
-from modelplane.scheduler.placement.fill import New
+from modelplane.scheduler.placement.cluster_choice import New
 from modelplane.scheduler.types import Demand, Replica, Surge
 
 

@@ -81,7 +81,7 @@ def _choose(
     return search.outcome if chosen is None else chosen
 
 
-def measure_demand(
+def derive_pod_demand(
     claims: Sequence[ResolvedRequest], entries: Sequence[Device], selection: Selection, budget: SearchBudget
 ) -> PodDemand:
     """Return the devices that a pod with these claims takes from a node with these devices.

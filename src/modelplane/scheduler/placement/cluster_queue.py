@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 from modelplane.api.rejected import Rejected
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.placement.cost import Cost, count_least_stranded, rank_cluster
-from modelplane.scheduler.placement.placer import Offer
+from modelplane.scheduler.placement.pool_choice import Offer
 from modelplane.scheduler.placement.pool_rejections import Excluded, PoolRejections
 from modelplane.scheduler.types import Cluster
 
@@ -114,7 +114,7 @@ class ClusterQueue:
         """Return a truer rank of a cluster, and its offer once the rank is the true one."""
         name = cluster.name
         if name not in self._least:
-            self._least[name] = self._state.placer.find_least_cost(cluster)
+            self._least[name] = self._state.chooser.find_least_cost(cluster)
             rank = self._rank(name, self._least[name])
             if rank != before:
                 return rank, None

@@ -51,7 +51,7 @@ def choose_currency(clusters: Iterable[Cluster], preferred: str) -> str:
     return min(pools, key=lambda currency: (-pools[currency], currency), default="")
 
 
-def measure_cost(pool: Pool, load: Load, currency: str) -> Cost:
+def compute_cost(pool: Pool, load: Load, currency: str) -> Cost:
     """Return the cost of a load on a pool. Without a currency nothing has a price."""
     claimed = [0] * len(pool.devices)
     for demand, pods in load.group.pods:
@@ -59,7 +59,7 @@ def measure_cost(pool: Pool, load: Load, currency: str) -> Cost:
             claimed[entry] += need * pods * load.copies
     if pool.accounting is Accounting.DEVICES:
         return _priced(pool, claimed, currency)
-    whole = measure_cost_of_nodes(pool, load.nodes, currency)
+    whole = compute_cost_of_nodes(pool, load.nodes, currency)
     stranded = 0
     for device, taken in zip(pool.devices, claimed, strict=True):
         if device.claim is Claim.DRA:
@@ -77,7 +77,7 @@ def count_least_stranded(smallest_node: int, engines: Iterable[Engine]) -> int:
     return sum(pods * max(smallest_node - devices, 0) for pods, devices in asked if devices)
 
 
-def measure_cost_of_nodes(pool: Pool, nodes: int, currency: str) -> Cost:
+def compute_cost_of_nodes(pool: Pool, nodes: int, currency: str) -> Cost:
     """Return the price of whole nodes."""
     if not nodes or not currency:
         return NOTHING

@@ -1,4 +1,4 @@
-"""Filling: the new replicas of a placement, one demand after the other, on what the ones before leave."""
+"""New replicas of a placement: one demand (revision) after the other, on what the ones before leave."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.diagnose import find_block
 from modelplane.scheduler.diagnosis import Block
 from modelplane.scheduler.existing.retention import Kept
-from modelplane.scheduler.placement.fill import Filled, Indices, New, fill
+from modelplane.scheduler.placement.cluster_choice import Filled, Indices, New, choose_clusters
 from modelplane.scheduler.types import Demand
 
 
@@ -63,7 +63,7 @@ class Filling:
         if find_block(state)[0] is Block.NONE:
             occupied = [(kept.replica.cluster, kept.engines) for kept in staying]
             occupied += [(new.cluster, new.engines) for new, _ in self.placed]
-            filled = fill(state, count, self._indices, occupied)
+            filled = choose_clusters(state, count, self._indices, occupied)
         self.placed += [(new, at) for new in filled.placed]
         return Short(state, filled) if len(filled.placed) < count else None
 

@@ -16,9 +16,9 @@ from modelplane.scheduler import verdict
 from modelplane.scheduler.capacity import Group, Load
 from modelplane.scheduler.filters.cordon import refuse_pool
 from modelplane.scheduler.filters.device_requests import Served, serve_requests
+from modelplane.scheduler.placement.capacity_type import CapacityType
 from modelplane.scheduler.placement.device_selection import Selection
-from modelplane.scheduler.placement.market import Market
-from modelplane.scheduler.placement.spot import check_market
+from modelplane.scheduler.placement.spot import check_capacity_type
 from modelplane.scheduler.search.identity_map import IdentityMap, number_by_value
 from modelplane.scheduler.search.search_budget import SearchBudget
 from modelplane.scheduler.types import Deployment, Device, Engine, Member, Pool, ResolvedRequest
@@ -53,10 +53,10 @@ class OptionFinder:
     """Finds the options of a deployment's engines; remembers those of pools that are alike."""
 
     def __init__(
-        self, deployment: Deployment, selection: Selection, budget: SearchBudget, market: Market
+        self, deployment: Deployment, selection: Selection, budget: SearchBudget, capacity_type: CapacityType
     ) -> None:
         self._deployment = deployment
-        self._market = market
+        self._capacity_type = capacity_type
         self._engines = deployment.engines
         self._largest = max(
             (sum(member.pods for member in engine.members) for engine in deployment.engines if engine.gang),
@@ -137,7 +137,9 @@ class OptionFinder:
         """Refuse a pool that is cordoned or draining, or that the new replica may not use."""
         if shut := next((refuse_pool(pools[pool]) for pool in option.pools if pools[pool].cordon), None):
             return shut
-        refusals = (check_market(self._deployment, self._market, pools[pool]) for pool in option.pools)
+        refusals = (
+            check_capacity_type(self._deployment, self._capacity_type, pools[pool]) for pool in option.pools
+        )
         return next(filter(None, refusals), None)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 
 from modelplane.api.fields.deployment.placement_settings import PlacementPolicy
 from modelplane.api.rejected import Rejected
-from modelplane.scheduler.placement.market import Market
+from modelplane.scheduler.placement.capacity_type import CapacityType
 from modelplane.scheduler.types import Cluster, Deployment, PlacedEngine, Pool, Replica
 from modelplane.scheduler.verdict import Reason
 
@@ -24,21 +24,23 @@ def find_spot_pools(cluster: Cluster, engines: Iterable[PlacedEngine]) -> tuple[
 
 def plan_steps(
     deployment: Deployment, count: int, on_demand: int
-) -> Iterator[tuple[int, tuple[Market, ...]]]:
+) -> Iterator[tuple[int, tuple[CapacityType, ...]]]:
     """Yield how many new replicas go to which pools, those that are tried first coming first.
 
     `on_demand` of the replicas that stay are on pools that are not spot.
     """
     spot = deployment.spot
     if spot is None:
-        yield count, (Market.ON_DEMAND,)
+        yield count, (CapacityType.ON_DEMAND,)
         return
     base = min(count, max(spot.base_on_demand - on_demand, 0))
     if base:
-        yield base, (Market.ON_DEMAND,)
+        yield base, (CapacityType.ON_DEMAND,)
     if count > base:
-        is_first = deployment.market is Market.ANY and deployment.policy is not PlacementPolicy.CHEAPEST
-        yield count - base, (Market.SPOT, Market.ANY) if is_first else (deployment.market,)
+        is_first = (
+            deployment.capacity_type is CapacityType.ANY and deployment.policy is not PlacementPolicy.CHEAPEST
+        )
+        yield count - base, (CapacityType.SPOT, CapacityType.ANY) if is_first else (deployment.capacity_type,)
 
 
 def find_spared(
@@ -58,13 +60,13 @@ def find_spared(
     return frozenset(name for *_, name in held[: deployment.spot.base_on_demand])
 
 
-def check_market(deployment: Deployment, market: Market, pool: Pool) -> Rejected | None:
+def check_capacity_type(deployment: Deployment, capacity_type: CapacityType, pool: Pool) -> Rejected | None:
     """Return why a pool is not one of those that a new replica may use; None if it is."""
-    if pool.spot and market is Market.ON_DEMAND:
+    if pool.spot and capacity_type is CapacityType.ON_DEMAND:
         if deployment.spot is None:
             return Rejected(Reason.NOT_ON_SPOT, "placement does not allow", "the pool is spot")
         kept = deployment.spot.base_on_demand
         return Rejected(Reason.NOT_ON_SPOT, f"baseOnDemand {kept} leaves out", "the pool is spot")
-    if not pool.spot and market is Market.SPOT:
+    if not pool.spot and capacity_type is CapacityType.SPOT:
         return Rejected(Reason.NOT_ON_DEMAND, detail="the pool is not spot")
     return Rejected(Reason.SPOT_BLOCKED, detail=pool.blocked) if pool.blocked else None

@@ -15,7 +15,7 @@ from modelplane.api.fields.deployment.placement_settings import PlacementPolicy
 from modelplane.scheduler.capacity import FreeCapacity, estimate_steps
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.filters import admit
-from modelplane.scheduler.placement.placer import Offer, Way
+from modelplane.scheduler.placement.pool_choice import Offer, Way
 from modelplane.scheduler.search.fit import Amounts, take_options
 from modelplane.scheduler.search.search_budget import SearchBudget
 from modelplane.scheduler.types import Cluster
@@ -57,7 +57,7 @@ def find_rearrangement(
         if count == len(placed) and cost[:2] >= before:
             return None
         return [
-            (search.cluster, state.placer.build_offer(search.cluster, way.options))
+            (search.cluster, state.chooser.build_offer(search.cluster, way.options))
             for search, number in zip(searches, numbers, strict=True)
             for way in search.find_cheapest(number) or ()
         ]
@@ -67,7 +67,7 @@ def find_rearrangement(
 def _search(state: CycleState, cluster: Cluster, placed: Sequence[Place]) -> "_Search":
     engines = [engine for there, offer in placed if there.name == cluster.name for engine in offer.engines]
     capacities = state.ledger.list_capacities(cluster, without=engines)
-    return _Search(cluster, capacities, state.placer.list_ways(cluster), state.budget)
+    return _Search(cluster, capacities, state.chooser.list_ways(cluster), state.budget)
 
 
 def _least(searches: Sequence["_Search"], count: int) -> _Sums:

@@ -6,7 +6,11 @@ from modelplane.api.fields.pods.containers import Container
 from modelplane.api.fields.pods.engines import Connector, Phase
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.schema.decode import decode_as
-from modelplane.compose.replica.backends.prefill_decode import CONNECTORS, arguments, refusal
+from modelplane.compose.replica.backends.prefill_decode import (
+    CONNECTORS,
+    check_arguments,
+    list_arguments,
+)
 from modelplane.offline.lint import engine_advice
 from modelplane.offline.lint.engine_commands import parse_commands
 from support.replicas import engine, manifest, member
@@ -61,8 +65,8 @@ def test_the_parser_of_the_engine_accepts_what_is_added(connector, phase):
 )
 def test_arguments(connector, args, added):
     container = Container(name="engine", image="i", args=args)
-    assert arguments(replica(connector), Phase.PREFILL, container) == added
-    assert arguments(replica(connector), None, container) == ()
+    assert list_arguments(replica(connector), Phase.PREFILL, container) == added
+    assert list_arguments(replica(connector), None, container) == ()
 
 
 SCRIPT = {"command": ["sh", "-c", "exec vllm serve m"]}
@@ -121,5 +125,5 @@ SCRIPT = {"command": ["sh", "-c", "exec vllm serve m"]}
 )
 def test_refusals(connector, container, message):
     of = replica(connector, **container)
-    found = refusal(of, of.spec.engines[0])
+    found = check_arguments(of, of.spec.engines[0])
     assert (found.message if found else None) == message

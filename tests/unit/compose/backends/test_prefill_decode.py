@@ -4,7 +4,7 @@ import pytest
 
 from modelplane.api.rejected import Rejected
 from modelplane.compose.replica.backends.picker_workload import configuration
-from modelplane.compose.replica.backends.prefill_decode import engine_port
+from modelplane.compose.replica.backends.prefill_decode import choose_engine_port
 from support.goldens import GOLDENS
 from support.rejections import message_of
 from support.replicas import engine, gang, member, replica
@@ -13,7 +13,7 @@ CASE = "model_replica/prefill-decode"
 
 
 def _port(shape: dict[str, Any], phase: str | None) -> int | Rejected:
-    return engine_port(replica({**shape, **({"phase": phase} if phase else {})}).spec.engines[0])
+    return choose_engine_port(replica({**shape, **({"phase": phase} if phase else {})}).spec.engines[0])
 
 
 @pytest.mark.parametrize(

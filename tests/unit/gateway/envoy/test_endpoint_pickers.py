@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.gateway.envoy.envoy_files import find_transition, render_files
+from modelplane.gateway.envoy.envoy_files import plan_transition, render_files
 from modelplane.gateway.envoy.envoy_names import CLUSTERS, LISTENERS, WITH_MODULE
 from modelplane.gateway.route_table import Backend, EndpointPicker, Front, Listener, Route, Table
 
@@ -108,5 +108,5 @@ def test_the_gateway_of_the_fleet_asks_no_picker() -> None:
 def test_the_cluster_of_a_picker_stays_until_no_route_names_it() -> None:
     # Envoy asks no picker where its cluster is missing.
     former, new = render_files(table()), render_files(table(picks=False))
-    assert "cluster-a/ml/p/picker" in resources(find_transition(new, former), CLUSTERS)
-    assert "cluster-a/ml/p/picker" not in resources(find_transition(new, new), CLUSTERS)
+    assert "cluster-a/ml/p/picker" in resources(plan_transition(new, former), CLUSTERS)
+    assert "cluster-a/ml/p/picker" not in resources(plan_transition(new, new), CLUSTERS)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.gateway.envoy.envoy_files import find_transition, render_files
+from modelplane.gateway.envoy.envoy_files import plan_transition, render_files
 from modelplane.gateway.envoy.envoy_names import CLUSTERS, LISTENERS, WITH_MODULE, WITH_NEW_MODULE
 from modelplane.gateway.envoy.envoy_routes import name_routes_file
 from modelplane.gateway.envoy.module_filters import KEYS, MODELS
@@ -87,12 +87,12 @@ def test_listeners_share_nothing() -> None:
 
 def test_a_cluster_stays_until_no_route_names_it() -> None:
     old, new = render_files(table(A)), render_files(table(B))
-    first = find_transition(new, old)
+    first = plan_transition(new, old)
     assert _clusters(first) == ["front-door/ml/b", "front-door/ml/a"]
     assert {path: first[path] for path in first if path != CLUSTERS} == {
         path: content for path, content in new.items() if path != CLUSTERS
     }
-    assert find_transition(new, first) == new
+    assert plan_transition(new, first) == new
 
 
 @pytest.mark.parametrize(
@@ -106,9 +106,9 @@ def test_a_cluster_of_a_tier_stays_until_no_route_names_it(
     before: tuple[Backend, ...], after: tuple[Backend, ...], staying: set[str]
 ) -> None:
     old, new = render_files(table(*before)), render_files(table(*after))
-    first = find_transition(new, old)
+    first = plan_transition(new, old)
     assert set(_clusters(first)) == {*_clusters(new), *staying}
-    assert find_transition(new, first) == new
+    assert plan_transition(new, first) == new
 
 
 def test_routes_share_a_backend_in_different_tiers() -> None:
@@ -123,7 +123,7 @@ def test_routes_share_a_backend_in_different_tiers() -> None:
 def test_clusters_do_not_pile_up_while_routes_keep_changing() -> None:
     current = render_files(table(A))
     for weight in range(2, 6):
-        current = find_transition(render_files(table(replace(B, weight=weight), OUTSIDE)), current)
+        current = plan_transition(render_files(table(replace(B, weight=weight), OUTSIDE)), current)
     assert _clusters(current) == ["front-door/ml/b", "front-door/ml/outside"]
 
 
@@ -137,7 +137,7 @@ def test_clusters_do_not_pile_up_while_routes_keep_changing() -> None:
     ],
 )
 def test_what_cannot_be_read_holds_nothing_back(old: dict[str, str]) -> None:
-    assert find_transition(render_files(table(A)), old) == render_files(table(A))
+    assert plan_transition(render_files(table(A)), old) == render_files(table(A))
 
 
 def _resources(written: dict[str, str], path: str) -> list[dict[str, Any]]:

@@ -66,7 +66,7 @@ class DrainSettings(Model):
     """Limits of the replicas that a drain of the cluster, or of its pools, moves at a time."""
 
     max_moving: Annotated[
-        int, about("Most replicas of the cluster that move at a time.", ge=1, le=MOST_MOVING)
+        int, about("Maximum number of replicas of the cluster that move at a time.", ge=1, le=MOST_MOVING)
     ] = 2
     max_moving_in_fleet: Annotated[
         int,

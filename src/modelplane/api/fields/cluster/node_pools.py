@@ -145,8 +145,8 @@ BOUNDS_RULE = Rule(
 
 POOL_NAME_TEXT = f"Name of the pool. Nodes carry it as the label {labels.POOL}"
 NODE_COUNT_TEXT = "Number of nodes; when autoscaled, the initial number."
-FEWEST_TEXT = "Fewest nodes when autoscaled."
-MOST_TEXT = "Most nodes when autoscaled."
+FEWEST_TEXT = "Minimum number of nodes when autoscaled."
+MOST_TEXT = "Maximum number of nodes when autoscaled."
 """On the fields of every kind of pool."""
 
 ZoneName = Annotated[str, about("Name of a zone.", min_length=1, max_length=63)]

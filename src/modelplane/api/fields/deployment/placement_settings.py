@@ -108,7 +108,7 @@ class PlacementSettings(Model):
         Annotated[
             str,
             about(
-                "Most that all replicas may cost an hour. A replica that would cost more, or whose price is "
+                "Maximum cost of all replicas in an hour. A replica that would cost more, or whose price is "
                 'not known, is not placed. Such as "12.50".',
                 max_length=MAX_AMOUNT,
                 pattern=AMOUNT,

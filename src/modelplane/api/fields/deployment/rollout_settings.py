@@ -144,15 +144,15 @@ class RolloutSettings(Model):
     max_unavailable: Annotated[
         Count,
         about(
-            "Most replicas that may be unavailable during an update, as a number or a percentage of "
-            "replicas, rounded down. Replicas that do not serve for another reason count. A replica that "
-            "does not serve is updated at once."
+            "Maximum number of replicas that can be unavailable during an update, as a number or a "
+            "percentage of replicas, rounded down. Replicas that do not serve for another reason "
+            "count. A replica that does not serve is updated at once."
         ),
     ] = 1
     max_surge: Annotated[
         Count,
         about(
-            "Most replicas that are placed in addition during an update, as a number or a percentage of "
+            "Maximum number of additional replicas during an update, as a number or a percentage of "
             "replicas, rounded up. They have the new template, stand in for those that restart, and are "
             "removed at the end."
         ),

@@ -52,7 +52,7 @@ class EmptyDir(Model):
         Annotated[
             str,
             about(
-                "Most bytes of its files, such as 16Gi. Absent: what the node has.",
+                "Maximum size of its files, such as 16Gi. Absent: what the node has.",
                 min_length=1,
                 max_length=32,
                 pattern=QUANTITY,
@@ -106,7 +106,7 @@ class Resources(Model):
         Mapping[str, _Amount], about("What its node must have free.", max_length=3, rules=(_RESOURCES,))
     ] = {}
     limits: Annotated[
-        Mapping[str, _Amount], about("The most that it gets.", max_length=3, rules=(_RESOURCES,))
+        Mapping[str, _Amount], about("Maximum amounts that it gets.", max_length=3, rules=(_RESOURCES,))
     ] = {}
 
 

@@ -156,7 +156,7 @@ def _spread(workload: Workload, member: PlacedMember) -> list[dict[str, Any]]:
 def _metadata(workload: Workload, member: PlacedMember) -> dict[str, Any]:
     own = {labels.WORKLOAD: workload.name}
     if member.role is not Role.WORKER:
-        own |= {labels.SERVING: workload.replica.metadata.name, **prefill_decode.pod_labels(workload)}
+        own |= {labels.SERVING: workload.replica.metadata.name, **prefill_decode.build_pod_labels(workload)}
         if workload.form > Form.V0_8:
             own |= engine_labels(member.template.spec.engine)
     if member.role is Role.LEADER:
@@ -184,7 +184,7 @@ def _spec(workload: Workload, member: PlacedMember, claim: Object | None) -> dic
         "volumes": [],
     }
     # The routing sidecar stops last because it starts first.
-    sidecar = None if member.role is Role.WORKER else prefill_decode.sidecar(workload)
+    sidecar = None if member.role is Role.WORKER else prefill_decode.build_sidecar(workload)
     theirs = [_beside(workload, container) for container in member.template.spec.init_containers]
     if init := [*([sidecar] if sidecar else []), *theirs]:
         spec["initContainers"] = init
@@ -276,7 +276,10 @@ def _args(workload: Workload, member: PlacedMember) -> list[str]:
     None is added if the author has set the flag, and with a command only those of a connector.
     """
     container = member.template.spec.engine
-    args = [*container.args, *prefill_decode.arguments(workload.replica, workload.phase, container)]
+    args = [
+        *container.args,
+        *prefill_decode.list_arguments(workload.replica, workload.phase, container),
+    ]
     if container.command or member.role is Role.WORKER:
         return args
     if workload.replica.spec.model_cache_ref is not None and model(container) is None:
@@ -290,7 +293,7 @@ def _env(workload: Workload, member: PlacedMember) -> list[dict[str, Any]]:
     """Return the author's variables after ours, so that they can refer to ours; each name once."""
     engine = member.template.spec.engine
     ours = engine_variables.own(workload.replica, engine, member.role)
-    ours += prefill_decode.environment(workload)
+    ours += prefill_decode.build_environment(workload)
     return _last_of_each([*ours, *(_variable(workload, variable) for variable in engine.env)])
 
 

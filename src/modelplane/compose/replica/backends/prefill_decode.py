@@ -83,37 +83,37 @@ CONNECTORS: Final[Mapping[Connector, ConnectorRow]] = {
 }
 
 
-def chosen(replica: ModelReplica) -> Connector | None:
-    """Return the connector that the author chose."""
+def get_connector(replica: ModelReplica) -> Connector | None:
+    """Return the connector that the author chose; None if the author chose none."""
     return replica.spec.serving.connector if replica.spec.serving else None
 
 
-def row(replica: ModelReplica) -> ConnectorRow:
+def get_row(replica: ModelReplica) -> ConnectorRow:
     """Return the connector of a replica in mode PrefillDecode; NIXL where none is chosen."""
-    return CONNECTORS[chosen(replica) or Connector.NIXL]
+    return CONNECTORS[get_connector(replica) or Connector.NIXL]
 
 
-def arguments(replica: ModelReplica, phase: Phase | None, container: Container) -> tuple[str, ...]:
+def list_arguments(replica: ModelReplica, phase: Phase | None, container: Container) -> tuple[str, ...]:
     """Return the arguments that a container lacks; none unless a connector is chosen."""
-    if phase is None or chosen(replica) is None:
+    if phase is None or get_connector(replica) is None:
         return ()
-    wanted = row(replica).prefill if phase is Phase.PREFILL else row(replica).decode
+    wanted = get_row(replica).prefill if phase is Phase.PREFILL else get_row(replica).decode
     return tuple(text for text in wanted if flag(container, text.partition("=")[0]) is None)
 
 
-def refusal(replica: ModelReplica, engine: PlacedEngine) -> Rejected | None:
+def check_arguments(replica: ModelReplica, engine: PlacedEngine) -> Rejected | None:
     """Return why the arguments cannot be added to an engine; None if they can."""
     for member in engine.members:
         container = member.template.spec.engine
-        lacks = arguments(replica, engine.phase, container)
+        lacks = list_arguments(replica, engine.phase, container)
         if lacks and has_script(container):
             return Rejected(
                 Reason.UNSUPPORTED_TOPOLOGY,
-                f'engine "{engine.name}": connector {chosen(replica)}',
+                f'engine "{engine.name}": connector {get_connector(replica)}',
                 f"needs {' '.join(lacks)}, which cannot be added to a script",
                 "write it there",
             )
-        setting = row(replica).port_setting
+        setting = get_row(replica).port_setting
         variables = {variable.name: variable.value or "" for variable in container.env}
         given = flag(container, setting) if setting.startswith("-") else variables.get(setting)
         if given not in (None, _BOOTSTRAP_PORT):
@@ -134,7 +134,7 @@ _UNTIL_0_8 = ("ghcr.io/llm-d/llm-d-router-disagg-sidecar:v0.9.0", "--vllm-port")
 _MOST = 65535
 
 
-def engine_port(engine: PlacedEngine) -> int | Rejected:
+def choose_engine_port(engine: PlacedEngine) -> int | Rejected:
     """Return the port on which an engine listens, or why it cannot serve on the given port."""
     if engine.phase is not Phase.DECODE:
         return ENGINE_PORT
@@ -160,21 +160,21 @@ def engine_port(engine: PlacedEngine) -> int | Rejected:
     return int(given)
 
 
-def pod_labels(workload: Workload) -> dict[str, str]:
+def build_pod_labels(workload: Workload) -> dict[str, str]:
     """Return the labels by which the endpoint picker distinguishes the phases."""
     if workload.phase is None:
         return {}
     return {labels.LLM_D_ROLE: workload.phase.lower(), labels.LLM_D_SERVING: "true"}
 
 
-def environment(workload: Workload) -> list[dict[str, Any]]:
+def build_environment(workload: Workload) -> list[dict[str, Any]]:
     """Return the variables with a pod's KV cache address. Every pod of a gang holds a part of the cache."""
     if workload.phase is None:
         return []
-    return [dict(variable) for variable in row(workload.replica).variables]
+    return [dict(variable) for variable in get_row(workload.replica).variables]
 
 
-def sidecar(workload: Workload) -> dict[str, Any] | None:
+def build_sidecar(workload: Workload) -> dict[str, Any] | None:
     """Return the routing sidecar of a decode pod.
 
     As a restartable init container it starts before the engine and stops after it, so that the last responses
@@ -189,7 +189,7 @@ def sidecar(workload: Workload) -> dict[str, Any] | None:
         "restartPolicy": "Always",
         "args": [
             "--secure-proxy=false",
-            f"--kv-connector={row(workload.replica).sidecar}",
+            f"--kv-connector={get_row(workload.replica).sidecar}",
             f"{port}={workload.port}",
         ],
         "ports": [{"name": "http", "containerPort": ENGINE_PORT, "protocol": "TCP"}],

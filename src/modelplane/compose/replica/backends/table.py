@@ -17,7 +17,7 @@ from modelplane.api.rejected import Rejected
 from modelplane.compose.replica.backends import prefill_decode
 from modelplane.compose.replica.backends.backend import GANG, STANDALONE, Backend, is_gang
 from modelplane.compose.replica.backends.kserve import KSERVE
-from modelplane.compose.replica.backends.prefill_decode import engine_port
+from modelplane.compose.replica.backends.prefill_decode import choose_engine_port
 from modelplane.compose.replica.backends.workload import Marks, Workload, picks
 from modelplane.compose.workload_kinds import (
     INFERENCE_POOL,
@@ -125,7 +125,7 @@ def plan(
         return Rejected(Reason.WAITING_FOR_CLUSTER, detail=detail)
     workloads = []
     for engine in replica.spec.engines:
-        port = prefill_decode.refusal(replica, engine) or engine_port(engine)
+        port = prefill_decode.check_arguments(replica, engine) or choose_engine_port(engine)
         if isinstance(port, Rejected):
             return port
         name = backend_of(replica, engine).name(replica, engine)

@@ -1,4 +1,4 @@
-"""Placing every engine of a replica on the pools of one cluster.
+"""Choice of the node pools of one cluster for every engine of a replica.
 
 Where some choice of pools fits, one is found: with a policy, that of the least cost; otherwise the first in
 published order, an engine in one pool before one that is in two.
@@ -17,10 +17,10 @@ from modelplane.api.fields.deployment.placement_settings import PlacementPolicy
 from modelplane.scheduler.capacity import FreeCapacity
 from modelplane.scheduler.capacity_ledger import Ledger
 from modelplane.scheduler.placement import pool_rejections
-from modelplane.scheduler.placement.cost import Cost, measure_cost, rank_choice, sum_costs
+from modelplane.scheduler.placement.capacity_type import CapacityType
+from modelplane.scheduler.placement.cost import Cost, compute_cost, rank_choice, sum_costs
 from modelplane.scheduler.placement.device_selection import Selection
 from modelplane.scheduler.placement.engine_options import EngineOptions, Option, OptionFinder
-from modelplane.scheduler.placement.market import Market
 from modelplane.scheduler.placement.pool_rejections import PoolRejections
 from modelplane.scheduler.search.engine_search import EngineSearch
 from modelplane.scheduler.search.fit import Amounts, find_best_fit, find_first_fit
@@ -63,10 +63,10 @@ class _Kind(msgspec.Struct, frozen=True):
     least: Cost | None
 
 
-class Placer:
-    """Places replicas of one deployment. `currency` is that in which prices are compared.
+class PoolChooser:
+    """Chooses pools for replicas of one deployment. `currency` is that in which prices are compared.
 
-    New ones use pools of the `market` only; without one, those that the deployment allows.
+    New ones use pools of the `capacity_type` only; without one, those that the deployment allows.
     """
 
     def __init__(
@@ -75,13 +75,13 @@ class Placer:
         selection: Selection,
         budget: SearchBudget,
         currency: str = "",
-        market: Market | None = None,
+        capacity_type: CapacityType | None = None,
     ) -> None:
         self._engines = deployment.engines
         self._policy = deployment.policy
         self._currency = currency
-        self.market = market or deployment.market
-        self._finder = OptionFinder(deployment, selection, budget, self.market)
+        self.capacity_type = capacity_type or deployment.capacity_type
+        self._finder = OptionFinder(deployment, selection, budget, self.capacity_type)
         self.selection = selection
         self._budget = budget
         # What of a pool decides on the cost of an option.
@@ -186,9 +186,9 @@ class Placer:
     def _cost(self, cluster: Cluster, option: Option) -> Cost:
         if len(option.loads) == 1:
             ((pool, load),) = option.loads
-            return measure_cost(cluster.pools[pool], load, self._currency)
+            return compute_cost(cluster.pools[pool], load, self._currency)
         return sum_costs(
-            measure_cost(cluster.pools[pool], load, self._currency) for pool, load in option.loads
+            compute_cost(cluster.pools[pool], load, self._currency) for pool, load in option.loads
         )
 
     def _options(self, cluster: Cluster, pins: Pins | None) -> Sequence[Sequence[Option]] | PoolRejections:

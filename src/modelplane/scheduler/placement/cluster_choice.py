@@ -1,6 +1,7 @@
-"""Placement of missing replicas, one at a time, each on the cluster that is first by the policy.
+"""Choice of a cluster for each missing replica, one at a time: the cluster that is first by the policy.
 
-By price, they are then placed together where that is cheaper.
+By price, they are then placed together where that is cheaper. Where each engine goes within a cluster is
+chosen in ``pool_choice``.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,10 +13,10 @@ from msgspec.structs import replace
 from modelplane.api import money
 from modelplane.api.rejected import Rejected
 from modelplane.scheduler.cycle_state import CycleState
+from modelplane.scheduler.placement.capacity_type import CapacityType
 from modelplane.scheduler.placement.cluster_queue import ClusterQueue
 from modelplane.scheduler.placement.cost import Cost
-from modelplane.scheduler.placement.market import Market
-from modelplane.scheduler.placement.placer import Offer
+from modelplane.scheduler.placement.pool_choice import Offer
 from modelplane.scheduler.placement.pool_rejections import Excluded
 from modelplane.scheduler.placement.spot import find_spot_pools, plan_steps
 from modelplane.scheduler.search import rearrangement
@@ -66,7 +67,7 @@ class Spending:
         self.spent = 0
         if self._most is not None:
             self.spent = sum(
-                state.ledger.measure_cost(state.clusters[cluster], engines, self._currency).price
+                state.ledger.compute_cost(state.clusters[cluster], engines, self._currency).price
                 for cluster, engines in staying
             )
 
@@ -109,11 +110,13 @@ class Filled(msgspec.Struct, frozen=True):
 
     placed: tuple[New, ...] = ()
     excluded: tuple[Excluded, ...] = ()
-    market: Market = Market.ON_DEMAND
+    capacity_type: CapacityType = CapacityType.ON_DEMAND
 
 
-def fill(state: CycleState, shortfall: int, indices: Indices, staying: Sequence[Occupied]) -> Filled:
-    """Place up to `shortfall` replicas. `staying` count towards the spread and the cost."""
+def choose_clusters(
+    state: CycleState, shortfall: int, indices: Indices, staying: Sequence[Occupied]
+) -> Filled:
+    """Choose clusters for up to `shortfall` new replicas. `staying` count towards the spread and the cost."""
     if shortfall <= 0:
         return Filled()
     occupied = [cluster for cluster, _ in staying]
@@ -124,18 +127,18 @@ def fill(state: CycleState, shortfall: int, indices: Indices, staying: Sequence[
     spending = Spending(state, staying)
     placed: list[New] = []
     missing: list[Filled] = []
-    for count, markets in plan_steps(state.deployment, shortfall, on_demand):
+    for count, capacity_types in plan_steps(state.deployment, shortfall, on_demand):
         left = count
         excluded: tuple[Excluded, ...] = ()
-        for market in markets:
-            places, excluded = _step(state.limit_to(market), left, occupied, spending)
+        for capacity_type in capacity_types:
+            places, excluded = _step(state.limit_to(capacity_type), left, occupied, spending)
             placed += [New(place.name, indices.take(place.name), offer.engines) for place, offer in places]
             occupied += [place.name for place, _ in places]
             left -= len(places)
             if not left:
                 break
         if left:
-            missing.append(Filled((), excluded, markets[-1]))
+            missing.append(Filled((), excluded, capacity_types[-1]))
     return replace(missing[0] if missing else Filled(), placed=tuple(placed))
 
 

@@ -1,4 +1,4 @@
-"""Health of a cluster's copies: reliable or not, and the cause."""
+"""Health of a cluster's watches: why the watched objects cannot be relied on, and since when."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from modelplane.controllers.clusters.watches import LOADING, Watches
 from modelplane.kube import timestamps
 from modelplane.kube.informer import Informer
 
-_PATIENCE_S = 15.0
+PATIENCE_S = 15.0
 """Silence of a cluster after which its objects count as unknown."""
 
 LOST_S = 300.0
@@ -17,8 +17,8 @@ Far longer than an API server needs to restart or to be upgraded: abandoned obje
 """
 
 
-class Health:
-    """Health of a cluster, from its watches."""
+class WatchHealth:
+    """Health of the watches on one cluster."""
 
     def __init__(self, watches: Watches, tell: Callable[[], None]) -> None:
         """``tell`` is called when a copy has been silent for too long."""
@@ -31,7 +31,7 @@ class Health:
         if review := self._reviews.pop(informer, None):
             review.cancel()
         if informer.problem:
-            self._reviews[informer] = asyncio.get_running_loop().call_later(_PATIENCE_S, self._tell)
+            self._reviews[informer] = asyncio.get_running_loop().call_later(PATIENCE_S, self._tell)
 
     def close(self) -> None:
         """Cancel every scheduled report."""
@@ -39,8 +39,8 @@ class Health:
             review.cancel()
 
     @property
-    def problem(self) -> str:
-        """The cause if the copies of the cluster are unreliable; empty otherwise.
+    def problem(self) -> str | None:
+        """The cause if the watched objects of the cluster are unreliable; None if they are reliable.
 
         A problem with a kind that not every replica needs does not count.
         """
@@ -51,29 +51,25 @@ class Health:
             return self._watches.looking
         if any(not informer.synced and not informer.problem for informer in self._watches.awaited):
             return LOADING
-        return self._silence(_PATIENCE_S)
+        return self._silence(PATIENCE_S)
 
     @property
-    def lost(self) -> str:
-        """The cause if the cluster has not answered for minutes; empty otherwise."""
+    def loss(self) -> str | None:
+        """The cause if the cluster has not answered for minutes; None if it has."""
         return self._silence(LOST_S)
 
-    def unreachable_since(self) -> str:
-        """Return the time at which the cluster stopped answering; empty if unknown."""
+    @property
+    def unreachable_since(self) -> str | None:
+        """Time at which the cluster stopped answering; None if it answers."""
         began = [informer.problem_since for informer in self._watches.vital if informer.problem]
-        return timestamps.format_ago(asyncio.get_running_loop().time() - min(began)) if began else ""
+        return timestamps.format_ago(asyncio.get_running_loop().time() - min(began)) if began else None
 
-    @staticmethod
-    def silence_of(informer: Informer) -> str | None:
-        """Return the cause if a copy is unreliable; None otherwise."""
-        return _silent(informer, _PATIENCE_S)
-
-    def _silence(self, patience_s: float) -> str:
-        problems = (_silent(informer, patience_s) for informer in self._watches.vital)
-        return next(filter(None, problems), "")
+    def _silence(self, patience_s: float) -> str | None:
+        silences = (silence_of(informer, patience_s) for informer in self._watches.vital)
+        return next(filter(None, silences), None)
 
 
-def _silent(informer: Informer, patience_s: float) -> str | None:
-    """Return the cause if a copy has not been updated for so long; None otherwise."""
+def silence_of(informer: Informer, patience_s: float = PATIENCE_S) -> str | None:
+    """Return the cause if a copy has not been updated for so long; None if it has."""
     now = asyncio.get_running_loop().time()
     return informer.problem if informer.problem and now - informer.problem_since > patience_s else None

@@ -1,4 +1,4 @@
-"""Markets: spot and on-demand pools, and what a deployment says of them."""
+"""Capacity types: which of spot and on-demand pools a deployment allows for new replicas."""
 
 from enum import StrEnum
 
@@ -7,7 +7,7 @@ import msgspec
 from modelplane.api.fields.deployment.placement_settings import SpotFallback
 
 
-class Market(StrEnum):
+class CapacityType(StrEnum):
     """Pools of which a new replica may use some."""
 
     ANY = "any"
@@ -22,6 +22,6 @@ class Spot(msgspec.Struct, frozen=True):
     fallback: SpotFallback = SpotFallback.ON_DEMAND
 
     @property
-    def market(self) -> Market:
+    def capacity_type(self) -> CapacityType:
         """The pools of the replicas that need not be on demand."""
-        return Market.SPOT if self.fallback is SpotFallback.NONE else Market.ANY
+        return CapacityType.SPOT if self.fallback is SpotFallback.NONE else CapacityType.ANY
