@@ -35,7 +35,7 @@ from modelplane.scheduler import (
     Pool,
     schedule,
 )
-from modelplane.scheduler.capacity import DeviceCapacity, Group, Load, PodDemand
+from modelplane.scheduler.free_capacity import DeviceCapacity, Group, Load, PodDemand
 
 UNIT = 10**9
 TINY = 1e-9

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"os"
+	"os/signal"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
@@ -20,22 +21,34 @@ const (
 	worthBytes = 16 << 20
 	// startBytes is what the heap of a control plane counts for more than it is, while it starts.
 	startBytes = 128 << 20
+	// startIsOver is the signal that the start has ended. Programs that do not know it ignore it.
+	startIsOver = syscall.SIGWINCH
 )
 
 // giveBackMemory returns to the operating system what a server does not use: a start needs much more code
-// and heap than what follows. Only a quiet server collects its garbage for that, so that none is slower
-// while it is busy.
+// and heap than what follows. Only a server that is quiet, or whose start is over, collects its garbage for
+// that, so that none is slower while it is busy.
 //
-// What may be allocated before the next collection is a share of the heap. Until the server is quiet the heap
-// is larger by bytes that nobody writes, which take no memory, so a start has fewer collections.
+// What may be allocated before the next collection is a share of the heap. Until then the heap is larger by
+// bytes that nobody writes, which take no memory, so a start has fewer collections.
 func giveBackMemory(bytes int) {
+	over := make(chan os.Signal, 1)
+	signal.Notify(over, startIsOver)
 	ballast := make([]byte, bytes)
 	allocated := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	var last, collected uint64
-	for range time.Tick(lookEvery) {
+	look := time.NewTicker(lookEvery)
+	for {
+		started := false
+		select {
+		case <-over:
+			started = true
+			look.Reset(lookEvery)
+		case <-look.C:
+		}
 		metrics.Read(allocated)
 		now := allocated[0].Value.Uint64()
-		if now-last < quietBytes && now-collected > worthBytes {
+		if started || now-last < quietBytes && now-collected > worthBytes {
 			ballast = nil
 			debug.FreeOSMemory()
 			collected = now

@@ -45,7 +45,7 @@ async def agent(control_plane: Any, client: Client) -> AsyncIterator[Agent]:
         await until(lambda: _no_volume(client))
         started.end()
         pods.stop_all(control_plane.home.agent, 2)
-        assert not any(volumes.find_claim_folders(started.directory).glob("*"))
+        assert not any(volumes.get_claim_folders(started.directory).glob("*"))
 
 
 async def _no_volume(client: Client) -> bool:
@@ -97,7 +97,7 @@ async def test_a_claim_is_bound_without_a_pod_and_leaves_nothing(agent: Agent) -
     assert volume["spec"]["accessModes"] == ["ReadWriteMany"]
     assert volume["spec"]["capacity"] == {"storage": "1Gi"}
     assert volume["spec"]["storageClassName"] == "modelplane-local", "it is the default"
-    assert folder(volume).parent == volumes.find_claim_folders(agent.directory)
+    assert folder(volume).parent == volumes.get_claim_folders(agent.directory)
     await agent.client.delete(CLAIMS, "plain", "default")
     await until(lambda: _absent(agent.client, volume["metadata"]["name"]))
 

@@ -19,9 +19,9 @@ from modelplane.api.kinds import KINDS
 from modelplane.api.schema.crd import crd
 from modelplane.compose.readiness import condition_of
 from modelplane.controllers import finalizer, fleet_resources
+from modelplane.controllers.child_writer import delete
 from modelplane.controllers.children import ownership
 from modelplane.controllers.clusters import connections, watch_health
-from modelplane.controllers.writer import delete
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object

@@ -124,7 +124,7 @@ def until_said(fleet: Fleet, name: str, **expected: tuple[str, str]) -> dict[str
 
 
 def folders(fleet: Fleet) -> list[Path]:
-    return sorted(volumes.find_claim_folders(AgentDirectory(fleet.home.agent)).glob("*"))
+    return sorted(volumes.get_claim_folders(AgentDirectory(fleet.home.agent)).glob("*"))
 
 
 def gone(fleet: Fleet, name: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.controllers.gateway import issuing
+from modelplane.controllers.gateway import certificate_issuing
 from modelplane.gateway.envoy import certificate_files as envoy_mutual_tls
 from modelplane.gateway.envoy.envoy_files import render_files
 from modelplane.gateway.envoy.envoy_names import ENVOY, LISTENERS, WITH_MODULE
@@ -30,11 +30,11 @@ NAME = build_server_name(UID)
 
 
 def _authority() -> Pair:
-    return issuing.authority(datetime.now(UTC))
+    return certificate_issuing.authority(datetime.now(UTC))
 
 
 def _pair(authority: Pair, name: str, *, serves: bool) -> Pair:
-    return issuing.issued(authority, name, serves=serves, now=datetime.now(UTC))
+    return certificate_issuing.issued(authority, name, serves=serves, now=datetime.now(UTC))
 
 
 def _requiring(chain: dict[str, Any], server: Pair, authorities: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.kubelet.runtime.other_processes import Process
-from modelplane.kubelet.runtime.shim import TIMESTAMP_WIDTH, find_identity
+from modelplane.kubelet.runtime.shim import TIMESTAMP_WIDTH, read_identity
 from modelplane.kubelet.volumes import provisioning, volumes
 from modelplane.local.kubernetes import cluster_objects
 from support import ordinary_user
@@ -192,13 +192,13 @@ async def test_what_secrets_hold_is_its_owners_alone_and_goes_before_the_pod(age
     # That of the API server is etcd's, which is as private.
     found_in = holding(agent.home.root, b"hush")
     ours = [path for path in found_in if not path.is_relative_to(agent.home.etcd)]
-    assert ours == [volumes.find_folder(directory).write_files("s") / "token"]
+    assert ours == [volumes.get_folder(directory).write_files("s") / "token"]
     private = [stat.S_IMODE(path.stat().st_mode) for path in (ours[0], ours[0].parent, agent.directory.path)]
     assert private == [0o600, 0o700, 0o700]
     await agent.client.delete(resources.PODS, "secretive", "default")
 
     async def cleared() -> bool:
-        return not volumes.find_folder(directory).path.exists()
+        return not volumes.get_folder(directory).path.exists()
 
     await until(cleared)
     held = await agent.client.get(resources.PODS, "secretive", "default")
@@ -290,7 +290,7 @@ async def test_an_agent_that_was_killed_takes_over_a_pod_with_mounts(
     engine = attempt.engine
     assert engine is not None
     await until(lambda: _says(attempt.log, "heavy"))
-    (child,) = [Process(each.pid, find_identity(each.pid)) for each in psutil.Process(engine.pid).children()]
+    (child,) = [Process(each.pid, read_identity(each.pid)) for each in psutil.Process(engine.pid).children()]
     assert " /no-such " in _mounts_of(engine.pid)
     agent.end(signal.SIGKILL)
     await agent.start()

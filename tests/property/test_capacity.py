@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modelplane.scheduler.capacity import DeviceCapacity, Group, Load, PodDemand
+from modelplane.scheduler.free_capacity import DeviceCapacity, Group, Load, PodDemand
 
 
 @dataclass(frozen=True)

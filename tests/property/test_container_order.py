@@ -29,7 +29,7 @@ def started(each: ContainerView) -> ContainerView:
 
 
 def ended(each: ContainerView, code: int, policy: str) -> ContainerView:
-    again = container_worker.must_restart(container_worker.find_restart_policy(policy, each.role), code)
+    again = container_worker.must_restart(container_worker.get_restart_policy(policy, each.role), code)
     state = Terminated(code, 0, "", "", "", "")
     return replace(each, state=state, last=state, started=False, finished=not again)
 

@@ -18,7 +18,7 @@ from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Desired, Request
 from modelplane.compose.deployment import model_deployment
 from modelplane.compose.deployment.deployment_facts import DeploymentFacts
-from modelplane.compose.deployment.rollout_order import limits
+from modelplane.compose.deployment.rollout_limits import limits
 from modelplane.deciders.cluster_health import (
     ClusterSeen,
     Evidence,

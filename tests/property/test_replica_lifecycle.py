@@ -19,7 +19,7 @@ from modelplane.compose.deployment import model_deployment
 from modelplane.compose.deployment.canary import canary, has_revision
 from modelplane.compose.deployment.deployment_facts import DeploymentRequest
 from modelplane.compose.deployment.replica_lifecycle import Share
-from modelplane.compose.deployment.rollout_order import is_surge, limits, revision
+from modelplane.compose.deployment.rollout_limits import is_surge, limits, revision
 from modelplane.compose.readiness import condition_of
 from support.replica_worlds import STARTS, Item, ReplicaWorld, image_of, stays
 from support.seeds import drawn

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import decode_as
-from modelplane.compose.deployment.rollout_order import limits
+from modelplane.compose.deployment.rollout_limits import limits
 from support.rollouts import BAD, BETTER, GOOD, SteppedRollout
 from support.seeds import drawn
 

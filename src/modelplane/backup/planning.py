@@ -39,7 +39,7 @@ def group_entries(entries: Iterable[Entry]) -> tuple[Group, ...]:
     """Return objects in the order in which they are restored. Raises ``Damaged`` if there is none."""
     namespaces: list[Entry] = []
     others: list[Entry] = []
-    for entry in sorted(entries, key=_age):
+    for entry in sorted(entries, key=lambda entry: (entry.created, entry.namespace, entry.name)):
         (namespaces if entry.content.resource == NAMESPACES else others).append(entry)
     built = [Group(tuple(namespaces))]
     last = 0
@@ -66,10 +66,6 @@ def _levels(entries: list[Entry]) -> list[list[Entry]]:
         done |= {entry.uid for entry in group}
         waiting = [entry for entry in waiting if entry.uid not in done]
     return levels
-
-
-def _age(entry: Entry) -> tuple[str, str, str]:
-    return entry.created, entry.namespace, entry.name
 
 
 def _ranks(entries: Iterable[Entry]) -> dict[str, int]:

@@ -119,11 +119,11 @@ def _to_refuse_too(request: Request[DeviceQuota, NoFacts]) -> tuple[Reference, .
 
 def _lack_of_capacity(uses: tuple[scheduler.QuotaUse, ...]) -> str | None:
     """Return which promise exceeds the devices of the fleet; None if the fleet has all."""
-    for each in uses:
-        if each.nominal > each.capacity:
+    for use in uses:
+        if use.nominal > use.capacity:
             return (
-                f"nominalQuota of class {each.class_name} is {each.nominal} {each.device or 'device'}, and "
-                f"the fleet has {each.capacity}: lower it, or add nodes"
+                f"nominalQuota of class {use.class_name} is {use.nominal} {use.device or 'device'}, and "
+                f"the fleet has {use.capacity}: lower it, or add nodes"
             )
     return None
 

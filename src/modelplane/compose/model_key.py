@@ -206,7 +206,7 @@ def _budget_status(found: KeyBudgets | None) -> dict[str, Any]:
 
 def _hashes(request: KeyRequest) -> dict[str, Any]:
     """Return the status of the hashes: the gateway decides by it which of several keys has a hash."""
-    known = {each.sha256: each for each in request.owner.status.hashes}
+    known = {key.sha256: key for key in request.owner.status.hashes}
     found = []
     for sha256 in dict.fromkeys(hashed.sha256 for hashed in request.owner.spec.hashes):
         seen = known.get(sha256)

@@ -21,6 +21,7 @@ from modelplane.compose.conditions import SYNCED
 from modelplane.compose.guards import recorded
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.readiness import condition_of
+from modelplane.controllers.child_writer import delete
 from modelplane.controllers.children import adoption, ownership
 from modelplane.controllers.children.ownership import ChildIndex, identity
 from modelplane.controllers.clusters.cluster_connection import Connection
@@ -29,8 +30,7 @@ from modelplane.controllers.clusters.watch_health import LOST_S
 from modelplane.controllers.condition_events import Decision, Recorder
 from modelplane.controllers.fleet_resources import resource_of
 from modelplane.controllers.helm.release_control import Releases
-from modelplane.controllers.reporter import Reporter
-from modelplane.controllers.writer import delete
+from modelplane.controllers.status_writer import Reporter
 from modelplane.kube import errors, resources, timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer, build_key

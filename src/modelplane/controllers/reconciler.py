@@ -18,13 +18,13 @@ from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose import guards
 from modelplane.compose.composition import Blocked, Composition, Request, Requirement, Unknown
 from modelplane.compose.kinds import COMPOSERS, Composer, Lane
+from modelplane.controllers.child_writer import Writer
 from modelplane.controllers.fact_sources import FactSource, FactSources
 from modelplane.controllers.finalizer import Finalizer
 from modelplane.controllers.gateway.fleet_routes import Composed
 from modelplane.controllers.interests import Interests, OwnerKey
 from modelplane.controllers.local_copies import LocalCopies
-from modelplane.controllers.reporter import Reporter
-from modelplane.controllers.writer import Writer
+from modelplane.controllers.status_writer import Reporter
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.telemetry import traces

@@ -1,4 +1,4 @@
-"""Failover: the state of every cluster from what is seen of it, and the replicas that may be replaced.
+"""Health of clusters, for failover: when one becomes Suspect or Lost, and whose replicas may be replaced.
 
 `step` is pure: the caller gives the time as a number, and keeps the memory. Nothing is stored: a caller that
 starts with an empty memory watches every cluster anew.

@@ -1,4 +1,4 @@
-"""Balancing of a service: the weights of its endpoints, and what the gateway's module orders its backends by.
+"""Balancing of a service: the weights of its endpoints, and how the gateway's module orders its backends.
 
 A service that sets neither a policy nor a limit has no balancing: its route alone decides.
 

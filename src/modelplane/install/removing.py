@@ -83,7 +83,10 @@ class Uninstaller:
         if len(native) < len(existing.definitions):
             self.report("kinds and namespace: kept, because Crossplane uses them")
             return
-        await self._delete_definitions([definition for definition in native if _is_part(definition)])
+        label = {PART_OF: INSTALLATION}.items()
+        await self._delete_definitions(
+            [item for item in native if label <= item["metadata"].get("labels", {}).items()]
+        )
         # Delete the namespace, unless it holds objects of users, such as a cluster's kubeconfig.
         names = [item["metadata"]["name"] for item in existing.objects if item["kind"] == "Namespace"]
         for name in names:
@@ -199,10 +202,6 @@ def _served(kinds: Iterable[Resource], definitions: Iterable[Object]) -> tuple[R
     """Return those of some kinds that an API server has."""
     names = {definition["metadata"]["name"] for definition in definitions}
     return tuple(kind for kind in kinds if f"{kind.plural}.{kind.group}" in names)
-
-
-def _is_part(item: Object) -> bool:
-    return bool(item["metadata"].get("labels", {}).get(PART_OF) == INSTALLATION)
 
 
 def _name(item: Object) -> str:

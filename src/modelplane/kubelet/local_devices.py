@@ -165,14 +165,14 @@ def describe_cpu(share: Share = WHOLE, number: int = 0) -> DiscoveredDevice:
         attributes={
             "type": {"string": "cpu"},
             "model": {"string": _model_name()},
-            "architecture": {"string": find_architecture()},
+            "architecture": {"string": get_architecture()},
             "cores": {"int": max(count_cores() // parts, 1)},
         },
         capacity={"memory": format_mebibytes(measure_memory() // parts)},
     )
 
 
-def find_architecture() -> str:
+def get_architecture() -> str:
     """Return the processor architecture by its name in Go and in Node labels."""
     machine = platform.machine().lower()
     return {"x86_64": "amd64", "aarch64": "arm64"}.get(machine, machine)

@@ -48,7 +48,7 @@ def build_node(settings: NodeSettings) -> Object:
         "metadata": {
             "name": settings.name,
             "labels": {
-                "kubernetes.io/arch": local_devices.find_architecture(),
+                "kubernetes.io/arch": local_devices.get_architecture(),
                 "kubernetes.io/hostname": settings.name,
                 "kubernetes.io/os": "linux",
                 labels.POOL: settings.pool,
@@ -79,7 +79,7 @@ def build_status(settings: NodeSettings, now: str, former: Mapping[str, Any]) ->
         "conditions": conditions,
         "daemonEndpoints": {"kubeletEndpoint": {"Port": settings.port}},
         "nodeInfo": {
-            "architecture": local_devices.find_architecture(),
+            "architecture": local_devices.get_architecture(),
             "bootID": _first_line("/proc/sys/kernel/random/boot_id"),
             "containerRuntimeVersion": f"process://{__version__}",
             "kernelVersion": platform.release(),

@@ -1,4 +1,4 @@
-"""API keys: their form, their hash, their ModelKey, its rotation, and its row in a list."""
+"""API keys as commands make and list them: form, hash, expiry, ModelKey, rotation, and row in a list."""
 
 import datetime as dt
 import hashlib

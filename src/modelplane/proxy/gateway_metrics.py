@@ -253,20 +253,18 @@ def _reading(text: str) -> Reading:
                 _add_bucket(buckets, labels["endpoint"], labels["le"], value)
             else:
                 _add(counts, name, labels, value)
-    return Reading(
-        **counts, first_tokens={name: _each(counts_below) for name, counts_below in buckets.items()}
-    )
+    # Envoy counts in a bucket what is in those before it, too.
+    first_tokens = {
+        endpoint: [max(0, count - before) for before, count in pairwise((0, *below))]
+        for endpoint, below in buckets.items()
+    }
+    return Reading(**counts, first_tokens=first_tokens)
 
 
 def _add_bucket(found: dict[str, list[int]], endpoint: str, bound: str, value: float) -> None:
     """Set the count of a bucket. A bound that is not known is another version's, and goes up."""
     counts = found.setdefault(endpoint, [0] * BUCKETS)
     counts[bisect_left(BOUNDS_S, float(bound))] += max(0, int(value))
-
-
-def _each(below: list[int]) -> list[int]:
-    """Return the counts of each bucket from those that have the buckets before them too."""
-    return [max(0, count - before) for before, count in pairwise((0, *below))]
 
 
 def _counts() -> _Counts:

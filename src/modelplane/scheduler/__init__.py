@@ -22,6 +22,7 @@ from modelplane.scheduler.placement.spot import find_spot_pools
 from modelplane.scheduler.pool_usage import Amount, Usage, list_overcommitted, sum_usage
 from modelplane.scheduler.quota_ledger import QuotaUse, sum_quota_usage
 from modelplane.scheduler.quotas import Limit, Quota, index_by_namespace
+from modelplane.scheduler.rejection_reasons import Reason
 from modelplane.scheduler.schedule import Alternatives, list_alternatives, schedule
 from modelplane.scheduler.types import (
     CacheFootprint,
@@ -47,7 +48,6 @@ from modelplane.scheduler.types import (
     Toleration,
     Usable,
 )
-from modelplane.scheduler.verdict import Reason
 
 __all__ = [
     "Accounting",

@@ -13,8 +13,15 @@ import msgspec
 from msgspec.structs import replace
 
 from modelplane.api.fields.cluster.node_pools import Accounting
-from modelplane.scheduler.capacity import DeviceCapacity, FreeCapacity, Group, Load, NodeCapacity, PodDemand
 from modelplane.scheduler.filters.device_requests import derive_pod_demand
+from modelplane.scheduler.free_capacity import (
+    DeviceCapacity,
+    FreeCapacity,
+    Group,
+    Load,
+    NodeCapacity,
+    PodDemand,
+)
 from modelplane.scheduler.placement.cost import Cost, compute_cost, compute_cost_of_nodes, sum_costs
 from modelplane.scheduler.placement.device_selection import Selection
 from modelplane.scheduler.quotas import DeviceKey

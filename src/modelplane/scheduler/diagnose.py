@@ -9,13 +9,13 @@ from msgspec.structs import replace
 
 from modelplane.api.listing import listing, number_of
 from modelplane.api.rejected import Rejected
-from modelplane.scheduler.capacity import FreeCapacity, NodeCapacity
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.diagnosis import Block, Diagnosis, Exclusion
 from modelplane.scheduler.existing.retention import Kept, Leaving
+from modelplane.scheduler.free_capacity import FreeCapacity, NodeCapacity
 from modelplane.scheduler.placement.cluster_choice import Filled
 from modelplane.scheduler.placement.pool_rejections import Excluded
-from modelplane.scheduler.placement.unmet import Details, find_unmet
+from modelplane.scheduler.placement.unmet_conditions import Details, find_unmet
 from modelplane.scheduler.preemption import Displacement, Turns
 from modelplane.scheduler.remedies import find_remedies
 from modelplane.scheduler.types import Pool

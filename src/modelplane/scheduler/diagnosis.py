@@ -13,8 +13,8 @@ import msgspec
 from modelplane.api.listing import in_order, listing
 from modelplane.api.rejected import Rejected
 from modelplane.cel import ObservedValue
-from modelplane.scheduler.placement.unmet import Unmet
-from modelplane.scheduler.verdict import RANKS, NoDevice, Reason
+from modelplane.scheduler.placement.unmet_conditions import Unmet
+from modelplane.scheduler.rejection_reasons import RANKS, NoDevice, Reason
 
 _PROPOSED: Final = 2
 

@@ -19,9 +19,9 @@ from modelplane.api.rejected import Rejected
 from modelplane.scheduler.capacity_ledger import Ledger
 from modelplane.scheduler.placement.device_selection import Selection
 from modelplane.scheduler.quotas import DeviceKey, Limit, Quota, find_quota
+from modelplane.scheduler.rejection_reasons import Reason
 from modelplane.scheduler.search.search_budget import SearchBudget
 from modelplane.scheduler.types import Cluster, Deployment, Fleet, PlacedEngine, Pool, Replica
-from modelplane.scheduler.verdict import Reason
 
 
 class Reservation(msgspec.Struct, frozen=True):

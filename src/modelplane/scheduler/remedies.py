@@ -16,8 +16,7 @@ from msgspec.structs import replace
 from modelplane.api.model_deployment import TolerationOperator
 from modelplane.api.rejected import Rejected
 from modelplane.cel import ObservedValue, SelectorError
-from modelplane.scheduler import verdict
-from modelplane.scheduler.capacity import FreeCapacity
+from modelplane.scheduler import rejection_reasons
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.diagnosis import Remedy
 from modelplane.scheduler.existing.drain import describe_drain
@@ -25,12 +24,13 @@ from modelplane.scheduler.existing.retention import Leaving, find_pins
 from modelplane.scheduler.filters import admit
 from modelplane.scheduler.filters.region_rule import check_known_region
 from modelplane.scheduler.filters.taints import list_untolerated
+from modelplane.scheduler.free_capacity import FreeCapacity
 from modelplane.scheduler.placement.capacity_type import CapacityType
 from modelplane.scheduler.placement.device_selection import Selection
 from modelplane.scheduler.placement.pool_choice import Pins, PoolChooser
 from modelplane.scheduler.placement.pool_rejections import Excluded, PoolRejections
+from modelplane.scheduler.rejection_reasons import NoDevice, Reason
 from modelplane.scheduler.types import Cluster, Deployment, DeviceRequest, PlacedEngine, Toleration
-from modelplane.scheduler.verdict import NoDevice, Reason
 
 _CAPACITY_REASONS: Final = frozenset(
     (Reason.TOO_FEW_NODES, Reason.NO_FREE_NODES, Reason.NO_FREE_DEVICES, Reason.ENGINES_COMPETE)
@@ -114,7 +114,7 @@ def _more_nodes(
                 break
             nodes = _least(partial(_fits_with, state, cluster, capacities, pins, position), most)
             if nodes:
-                more = verdict.format_nodes(nodes)
+                more = rejection_reasons.format_nodes(nodes)
                 change = f'add {more} to pool {pool.name} of InferenceCluster "{cluster.name}"'
                 most, best = nodes - 1, Remedy(change, (cluster.name,))
     return best
@@ -234,7 +234,7 @@ def _relaxed_to(
     for text in asked:
         if text != read.text:
             edited = _edited(deployment, request, text, read)
-            asked_for = verdict.describe_request(text, read.text)
+            asked_for = rejection_reasons.describe_request(text, read.text)
             what = f'relax {read.name} from {asked_for} to {read.text} in request "{request}"'
             yield _Edit(what, edited, clusters)
 

@@ -1,6 +1,6 @@
 import pytest
 
-from modelplane.scheduler.placement.unmet import conditions, reads
+from modelplane.scheduler.placement.unmet_conditions import conditions, reads
 
 
 @pytest.mark.parametrize(

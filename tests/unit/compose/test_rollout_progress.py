@@ -8,7 +8,7 @@ import pytest
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Desired, Keep
-from modelplane.compose.deployment.rollout_order import Limits, limits
+from modelplane.compose.deployment.rollout_limits import Limits, limits
 from support.rollouts import BAD, BETTER, GOOD, SteppedRollout
 
 

@@ -15,8 +15,8 @@ from modelplane.compose.composition import Desired, NoRow, Request, Requirement
 from modelplane.compose.readiness import exists, is_ready
 from modelplane.compose.workload_kinds import WorkloadKind
 from modelplane.compose.workload_readiness import Copies
+from modelplane.controllers.child_writer import delete
 from modelplane.controllers.clusters.connections import Clusters
-from modelplane.controllers.writer import delete
 from modelplane.crossplane.function import remote
 from modelplane.install import cluster_requirements as registration
 from modelplane.kube import resources

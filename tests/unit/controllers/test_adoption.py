@@ -11,14 +11,14 @@ from modelplane.api import labels
 from modelplane.compose.composition import Composition, Desired
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.readiness import exists
+from modelplane.controllers.child_writer import Writer
 from modelplane.controllers.children import adoption, ownership
 from modelplane.controllers.children.control_plane_children import ControlPlaneChildren
 from modelplane.controllers.children.ownership import ChildIndex
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.finalizer import Finalizer
 from modelplane.controllers.fleet_resources import resource_for
-from modelplane.controllers.reporter import Reporter
-from modelplane.controllers.writer import Writer
+from modelplane.controllers.status_writer import Reporter
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer

@@ -13,12 +13,12 @@ from modelplane.compose.composition import Composition, Desired, NoRow
 from modelplane.compose.readiness import exists, is_ready
 from modelplane.compose.workload_kinds import Place, WorkloadKind
 from modelplane.compose.workload_readiness import InPhase
+from modelplane.controllers.child_writer import Writer
 from modelplane.controllers.children.control_plane_children import ControlPlaneChildren
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.clusters.watches import child_kinds
 from modelplane.controllers.fleet_resources import of_row
-from modelplane.controllers.reporter import Reporter
-from modelplane.controllers.writer import Writer
+from modelplane.controllers.status_writer import Reporter
 from modelplane.install import cluster_requirements, identity_permissions
 from modelplane.kube import resources
 from modelplane.kube.client import Client

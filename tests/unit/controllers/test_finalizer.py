@@ -11,7 +11,7 @@ from modelplane.controllers.children.ownership import ChildIndex
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.finalizer import Finalizer
 from modelplane.controllers.fleet_resources import resource_for
-from modelplane.controllers.reporter import Reporter
+from modelplane.controllers.status_writer import Reporter
 from modelplane.kube import resources, timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from modelplane.compose.composition import Unknown
 from modelplane.compose.serving_stack.cluster_mutual_tls import SECRET
-from modelplane.controllers.gateway import issuing
+from modelplane.controllers.gateway import certificate_issuing
 from modelplane.controllers.gateway.gateway_certificates import (
     AUTHORITY,
     CLIENT,
@@ -27,7 +27,7 @@ BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 class Bench:
     """The Secrets of the system's namespace, and one cluster with the Secret of its gateway."""
 
-    def __init__(self, library: Issuing | None = issuing) -> None:
+    def __init__(self, library: Issuing | None = certificate_issuing) -> None:
         self.secrets: dict[str, dict[str, Any]] = {}
         self.on_cluster: tuple[dict[str, Any], ...] | Unknown = ()
         self.now = BEGIN
@@ -68,7 +68,7 @@ def _secret(name: str, content: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _expires(pair: Pair, name: str = "") -> datetime:
-    validity = issuing.validity(pair, name)
+    validity = certificate_issuing.validity(pair, name)
     assert validity
     return validity.ends
 
@@ -77,9 +77,9 @@ async def test_without_anything_an_authority_and_both_certificates_are_issued() 
     bench = Bench()
     issued = await bench.look()
     assert issued.identity
-    assert _expires(issued.identity.certificate, CLIENT_NAME) == BEGIN + issuing.LIFETIME
-    assert _expires(issued.servers["east"], NAME) == BEGIN + issuing.LIFETIME
-    assert issuing.issued_by(issued.servers["east"].chain, issued.authorities)
+    assert _expires(issued.identity.certificate, CLIENT_NAME) == BEGIN + certificate_issuing.LIFETIME
+    assert _expires(issued.servers["east"], NAME) == BEGIN + certificate_issuing.LIFETIME
+    assert certificate_issuing.issued_by(issued.servers["east"].chain, issued.authorities)
     assert {each["type"] for each in bench.secrets.values()} == {"kubernetes.io/tls"}
 
 
@@ -98,8 +98,8 @@ async def test_both_certificates_are_renewed_in_their_last_third() -> None:
     assert second.authorities == first.authorities
     assert second.identity
     assert first.identity
-    assert _expires(second.identity.certificate) == bench.now + issuing.LIFETIME
-    assert _expires(second.servers["east"]) == bench.now + issuing.LIFETIME
+    assert _expires(second.identity.certificate) == bench.now + certificate_issuing.LIFETIME
+    assert _expires(second.servers["east"]) == bench.now + certificate_issuing.LIFETIME
 
 
 async def test_a_damaged_certificate_is_issued_again() -> None:
@@ -115,20 +115,20 @@ async def test_a_damaged_certificate_is_issued_again() -> None:
 async def test_a_new_authority_is_trusted_by_both_sides_before_it_signs() -> None:
     bench = Bench()
     first = await bench.delivered()
-    bench.brings(issuing.authority(BEGIN))
+    bench.brings(certificate_issuing.authority(BEGIN))
     overlap = await bench.look()
-    new, former = issuing.parts(overlap.authorities)
-    assert former == issuing.parts(first.authorities)[0]
+    new, former = certificate_issuing.parts(overlap.authorities)
+    assert former == certificate_issuing.parts(first.authorities)[0]
     assert overlap.identity
     assert first.identity
     assert overlap.identity.certificate == first.identity.certificate, "the cluster does not trust it yet"
     assert overlap.servers == first.servers, "the fleet's gateway does not trust it yet"
 
     signed = await bench.delivered()
-    assert issuing.issued_by(signed.servers["east"].chain, new)
+    assert certificate_issuing.issued_by(signed.servers["east"].chain, new)
     signed = await bench.delivered()
     assert signed.identity
-    assert issuing.issued_by(signed.identity.certificate.chain, new)
+    assert certificate_issuing.issued_by(signed.identity.certificate.chain, new)
     await bench.delivered()
     assert (await bench.look()).authorities == new, "no certificate of the former authority is left"
 
@@ -136,11 +136,11 @@ async def test_a_new_authority_is_trusted_by_both_sides_before_it_signs() -> Non
 async def test_a_silent_cluster_keeps_the_former_authority_trusted() -> None:
     bench = Bench()
     first = await bench.delivered()
-    bench.brings(issuing.authority(BEGIN))
+    bench.brings(certificate_issuing.authority(BEGIN))
     bench.on_cluster = Unknown("it does not answer")
     for _ in range(3):
         issued = await bench.look()
-    assert issuing.parts(first.authorities)[0] in issuing.parts(issued.authorities)
+    assert certificate_issuing.parts(first.authorities)[0] in certificate_issuing.parts(issued.authorities)
     assert issued.identity
     assert first.identity
     assert issued.identity.certificate == first.identity.certificate
@@ -162,7 +162,7 @@ async def test_an_authority_that_is_none_changes_nothing() -> None:
 
 async def test_an_expired_authority_changes_nothing() -> None:
     bench = Bench()
-    bench.brings(issuing.authority(BEGIN))
+    bench.brings(certificate_issuing.authority(BEGIN))
     first = await bench.delivered()
     bench.now += certificate_authority.LIFETIME
     broken = await bench.look()
@@ -172,7 +172,7 @@ async def test_an_expired_authority_changes_nothing() -> None:
 
 async def test_an_authority_of_the_platform_is_never_written() -> None:
     bench = Bench()
-    brought = issuing.authority(BEGIN)
+    brought = certificate_issuing.authority(BEGIN)
     bench.brings(brought)
     bench.now += timedelta(days=3000)
     await bench.look()

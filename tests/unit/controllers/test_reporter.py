@@ -6,7 +6,7 @@ from modelplane.compose.composition import Composition
 from modelplane.compose.conditions import false, true
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers.fleet_resources import resource_for
-from modelplane.controllers.reporter import Reporter
+from modelplane.controllers.status_writer import Reporter
 from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer

@@ -3,8 +3,8 @@ from typing import Any
 
 from modelplane.compose.composition import Desired
 from modelplane.compose.readiness import exists
+from modelplane.controllers.child_writer import Settled
 from modelplane.controllers.children import ownership
-from modelplane.controllers.writer import Settled
 
 OWNER: dict[str, Any] = {
     "apiVersion": "modelplane.ai/v1alpha1",

@@ -9,12 +9,12 @@ from modelplane.api import labels
 from modelplane.compose.composition import Composition, Desired, Keep
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.readiness import exists
+from modelplane.controllers.child_writer import Writer, delete
 from modelplane.controllers.children import ownership
 from modelplane.controllers.children.control_plane_children import ControlPlaneChildren
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.fleet_resources import resource_for
-from modelplane.controllers.reporter import Reporter
-from modelplane.controllers.writer import Writer, delete
+from modelplane.controllers.status_writer import Reporter
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer

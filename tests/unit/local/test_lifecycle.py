@@ -98,3 +98,48 @@ def test_a_directory_of_somebody_else_does_not_become_a_fleet(home, monkeypatch)
     )
     assert home.root.stat().st_mode & 0o777 == 0o755
     assert locks.find_holder(home.lock("supervisor")) is None
+
+
+_ENDS_ITS_START = """
+import signal, sys
+from pathlib import Path
+from modelplane.local.supervision import locks
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGWINCH})
+locks.take(Path(sys.argv[1]))
+print("started", flush=True)
+print(signal.sigwait({signal.SIGWINCH}) is signal.SIGWINCH, flush=True)
+"""
+
+
+def test_servers_are_told_that_their_start_is_over_and_one_that_does_not_run_is_left_out(home):
+    with subprocess.Popen(
+        [sys.executable, "-c", _ENDS_ITS_START, home.lock("etcd")], stdout=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdout
+        assert server.stdout.readline() == "started\n"
+        lifecycle.end_start(home, ["control-plane", "etcd"])
+        assert server.stdout.readline() == "True\n"
+
+
+_KNOWS_NO_SIGNAL = """
+import sys
+from pathlib import Path
+from modelplane.local.supervision import locks
+locks.take(Path(sys.argv[1]))
+print("started", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_server_that_does_not_know_the_signal_goes_on(home):
+    with subprocess.Popen(
+        [sys.executable, "-c", _KNOWS_NO_SIGNAL, home.lock("etcd")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as server:
+        assert server.stdout
+        assert server.stdout.readline() == "started\n"
+        lifecycle.end_start(home, ["etcd"])
+        server.communicate("")
+    assert server.returncode == 0

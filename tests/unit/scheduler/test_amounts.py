@@ -1,6 +1,6 @@
 import pytest
 
-from modelplane.scheduler.verdict import describe_request
+from modelplane.scheduler.rejection_reasons import describe_request
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelplane.scheduler.capacity import DeviceCapacity, Group, Load, NodeCapacity, PodDemand
+from modelplane.scheduler.free_capacity import DeviceCapacity, Group, Load, NodeCapacity, PodDemand
 
 
 def pod(*need: int) -> Group:

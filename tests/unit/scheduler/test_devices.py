@@ -17,8 +17,8 @@ from modelplane.scheduler import (
     Reason,
     ResolvedRequest,
 )
-from modelplane.scheduler.capacity import PodDemand
 from modelplane.scheduler.filters.device_requests import Served, serve_requests
+from modelplane.scheduler.free_capacity import PodDemand
 from modelplane.scheduler.placement.device_selection import Selection
 from modelplane.scheduler.search.search_budget import SearchBudget
 

@@ -13,7 +13,7 @@ from modelplane.scheduler import (
     Taint,
 )
 from modelplane.scheduler.filters import CLUSTER_FILTERS
-from modelplane.scheduler.verdict import Reason
+from modelplane.scheduler.rejection_reasons import Reason
 
 UNFIT = Cluster(
     "unfit",

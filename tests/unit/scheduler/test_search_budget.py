@@ -26,7 +26,7 @@ from modelplane.scheduler import (
     Role,
     schedule,
 )
-from modelplane.scheduler.capacity import FreeCapacity, Load
+from modelplane.scheduler.free_capacity import FreeCapacity, Load
 from modelplane.scheduler.placement import pool_choice
 from modelplane.scheduler.placement.cost import Cost, compute_cost
 from modelplane.scheduler.placement.engine_options import Option

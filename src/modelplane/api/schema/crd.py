@@ -146,7 +146,8 @@ class _Writer:
         """
         if len(members) == 1:
             return self.value(members[0])
-        if {type(_bare(member)) for member in members} == {inspect.IntType, inspect.StrType}:
+        bare = (member.type if isinstance(member, inspect.Metadata) else member for member in members)
+        if {type(member) for member in bare} == {inspect.IntType, inspect.StrType}:
             forms = [self.value(member) for member in members]
             limits = {key: form[key] for form in forms for key in _LIMITS if key in form}
             kinds = [{"type": form["type"]} for form in forms]
@@ -158,10 +159,6 @@ class _Writer:
 
 _LIMITS = ("minimum", "maximum", "pattern")
 """Limits that a value of one type ignores if they are those of the other."""
-
-
-def _bare(type_: inspect.Type) -> inspect.Type:
-    return type_.type if isinstance(type_, inspect.Metadata) else type_
 
 
 _RULES = "x-kubernetes-validations"

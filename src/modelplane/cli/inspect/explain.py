@@ -31,12 +31,8 @@ if TYPE_CHECKING:
     from modelplane.offline.plan.fleet_of_files import Files
 
 
-def _forms() -> list[str]:
-    return list_forms(_explained())
-
-
 @click.command(epilog=format_example("modelplane explain md/gemma -n ml-team"))
-@click.argument("name", cls=ListedArgument, values=_forms)
+@click.argument("name", cls=ListedArgument, values=lambda: list_forms(_explained()))
 @add_fleet_option("Objects of a fleet, as `kubectl get -o yaml` prints them, instead of the control plane.")
 @add_namespace_option
 @add_target_options

@@ -173,6 +173,7 @@ async def _until_ready(place: Home, console: Console, timeout_s: float) -> None:
             step("Waiting for what was served before")
             for namespace, name in await served.wait_until_answering(client, before, _LOADING_S):
                 console.print(f"  {name} does not answer yet: kubectl describe md -n {namespace} says why")
+    lifecycle.end_start(place, first)
 
 
 async def _install(

@@ -24,11 +24,10 @@ def _json() -> logging.Formatter:
     return JsonFormatter()
 
 
-def _text() -> logging.Formatter:
-    return logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
-
-
-FORMATS: Mapping[str, Callable[[], logging.Formatter]] = {"text": _text, "json": _json}
+FORMATS: Mapping[str, Callable[[], logging.Formatter]] = {
+    "text": lambda: logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"),
+    "json": _json,
+}
 """Log formats: plain text, or one JSON object a line."""
 
 

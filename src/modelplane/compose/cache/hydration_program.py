@@ -56,7 +56,7 @@ h11==0.16.0 \
 """
 """Requirements of the program for the hub, for Python 3.13 on Linux, x86_64 and aarch64.
 
-To make it anew, resolve both platforms with
+To update them, resolve both platforms with
 ``pip install --dry-run --ignore-installed --report - --only-binary=:all: --python-version 3.13``.
 """
 

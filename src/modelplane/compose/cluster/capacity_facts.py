@@ -84,7 +84,7 @@ def _found(item: Object) -> Iterator[NodeNotice]:
     annotations = get_map(metadata.get("annotations"))
     taints = {str(get_map(taint).get("key", "")) for taint in get_list(spec.get("taints"))}
     conditions = {
-        str(get_map(each).get("type", "")): get_map(each) for each in get_list(status.get("conditions"))
+        str(get_map(entry).get("type", "")): get_map(entry) for entry in get_list(status.get("conditions"))
     }
     for sign in SIGNS:
         deadline = ""

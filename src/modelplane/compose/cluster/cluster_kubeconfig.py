@@ -84,13 +84,13 @@ def _listed(source: Source, provisioned: Object | None) -> KubeconfigReference |
     """Return the Secret that a cluster of a cloud lists in its status."""
     kubeconfig: Object | None = None
     identity: IdentityReference | None = None
-    for each in get_list(provisioned, "status", "secrets"):
-        namespace = each.get("namespace") or SYSTEM_NAMESPACE
-        if each["type"] == SecretType.KUBECONFIG:
-            kubeconfig = each
+    for secret in get_list(provisioned, "status", "secrets"):
+        namespace = secret.get("namespace") or SYSTEM_NAMESPACE
+        if secret["type"] == SecretType.KUBECONFIG:
+            kubeconfig = secret
         else:
-            type_ = _IDENTITIES[SecretType(each["type"])]
-            identity = IdentityReference(type_, each["name"], each["key"], namespace)
+            type_ = _IDENTITIES[SecretType(secret["type"])]
+            identity = IdentityReference(type_, secret["name"], secret["key"], namespace)
     if kubeconfig is None:
         return Rejected(subject=f"a cluster of source {source}", detail="has no kubeconfig yet")
     namespace = kubeconfig.get("namespace") or SYSTEM_NAMESPACE

@@ -102,7 +102,7 @@ def report(request: ClusterRequest, pools: Sequence[Mapping[str, Any]]) -> Repor
         found, known = observed[pool.name], before.get(pool.name)
         usable = known if isinstance(found, Blocked) else capacity_status.published(pool, found, known, now)
         result.append(msgspec.structs.replace(pool, usable=usable))
-    clear = {name for name, each in observed.items() if isinstance(each, Observation)}
+    clear = {name for name, observation in observed.items() if isinstance(observation, Observation)}
     due = [
         pool.usable.rises_at.timestamp()
         for pool in result
@@ -161,7 +161,7 @@ def _reports(replicas: Iterable[ModelReplica]) -> dict[tuple[str, str], tuple[st
 def _condition(
     request: ClusterRequest, pools: Sequence[GPUPool], observed: Mapping[str, Observation | Blocked]
 ) -> Condition:
-    unclear = {each.cause: pool for pool in pools if isinstance(each := observed[pool.name], Blocked)}
+    unclear = {blocked.cause: pool for pool in pools if isinstance(blocked := observed[pool.name], Blocked)}
     if not unclear:
         summaries = [capacity_status.summary(pool, pool.usable) for pool in pools if pool.usable]
         message = in_order(summaries, _SHOWN, "; ")
@@ -199,8 +199,8 @@ def _describe_drift(observed: Mapping[str, Observation | Blocked]) -> str | None
     """Return how devices differ from their classes; None if they do not."""
     found = [
         f'pool "{name}": {text}'
-        for name, each in observed.items()
-        if isinstance(each, Observation)
-        for text in each.drift
+        for name, observation in observed.items()
+        if isinstance(observation, Observation)
+        for text in observation.drift
     ]
     return f"{in_order(found, _SHOWN, '; ')}. Correct the InferenceClass, or the nodes" if found else None

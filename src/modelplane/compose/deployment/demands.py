@@ -26,7 +26,7 @@ from modelplane.compose.deployment.canary import Canary, has_revision
 from modelplane.compose.deployment.deployment_facts import DeploymentRequest
 from modelplane.compose.deployment.replica_lifecycle import Phase
 from modelplane.compose.deployment.revisions import revision_name, template_of
-from modelplane.compose.deployment.rollout_order import limits, list_replicas, revision, serves
+from modelplane.compose.deployment.rollout_limits import limits, list_replicas, revision, serves
 
 CACHES: Final = "caches-of-namespace"
 

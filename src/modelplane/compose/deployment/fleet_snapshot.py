@@ -25,7 +25,7 @@ from modelplane.api.schema.decode import InvalidObject, convert, decode_as
 from modelplane.compose.cluster import capacity_status
 from modelplane.compose.cluster.reachability import reported, reported_by
 from modelplane.compose.conditions import READY, SYNCED
-from modelplane.compose.deployment.rollout_order import is_surge, is_updating
+from modelplane.compose.deployment.rollout_limits import is_surge, is_updating
 from modelplane.compose.memo import per_version
 from modelplane.compose.readiness import condition_of, holds
 from modelplane.compose.replica import pod_policy
@@ -133,10 +133,10 @@ def _not_ready(source: InferenceCluster) -> str:
     # Crossplane writes its Ready condition without a message.
     own = (InferenceClusterCondition.CLUSTER_READY, InferenceClusterCondition.BACKEND_READY)
     causes = (
-        each.message
+        stated.message
         for type_ in own
-        for each in source.status.conditions
-        if each.type == type_ and each.status == "False"
+        for stated in source.status.conditions
+        if stated.type == type_ and stated.status == "False"
     )
     return next(filter(None, causes), "it is not ready yet")
 

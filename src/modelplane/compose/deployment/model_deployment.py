@@ -41,12 +41,12 @@ from modelplane.compose.deployment import (
 from modelplane.compose.deployment.canary import Canary, canary, has_revision
 from modelplane.compose.deployment.demands import explain_blocked, list_demands, stable_requirements
 from modelplane.compose.deployment.deployment_facts import DeploymentRequest
+from modelplane.compose.deployment.placed_replicas import Placed, build_replicas, list_policy, list_slots
 from modelplane.compose.deployment.replica_lifecycle import Action, Phase, Plans, SlotPlan, plan_slots
 from modelplane.compose.deployment.revisions import revisions
-from modelplane.compose.deployment.rollout_order import has_template, is_surge, list_replicas
+from modelplane.compose.deployment.rollout_limits import has_template, is_surge, list_replicas
 from modelplane.compose.deployment.rollout_progress import progress
 from modelplane.compose.deployment.standby import standby
-from modelplane.compose.deployment.wanted_replicas import Wanted, list_policy, list_slots, wanted_replicas
 from modelplane.compose.readiness import when_condition
 from modelplane.compose.replica import engine_variables
 
@@ -113,7 +113,7 @@ def situation(request: DeploymentRequest) -> tuple[scheduler.Fleet, scheduler.De
         others,
         fleet_snapshot.evicted_before(request.now),
     )
-    return there, replace(wanted, priority=scheduler_quotas.find_priority(deployment, bound))
+    return there, replace(wanted, priority=scheduler_quotas.derive_priority(deployment, bound))
 
 
 def placed(request: DeploymentRequest, placement: scheduler.Placement) -> Composition:
@@ -121,8 +121,8 @@ def placed(request: DeploymentRequest, placement: scheduler.Placement) -> Compos
     deployment = request.owner
     _, cache_conditions = _cache(request)
     trial = canary(request)
-    wanted = wanted_replicas(request, placement, trial)
-    slots = tuple(list_slots(request, placement, wanted, trial))
+    placed = build_replicas(request, placement, trial)
+    slots = tuple(list_slots(request, placement, placed, trial))
     plans = {plan.key: plan for plan in plan_slots(slots, list_policy(request, trial))}
     blocked = explain_blocked(request, trial, placement)
     reached = progress(request, placement, plans, trial, blocked)
@@ -131,7 +131,7 @@ def placed(request: DeploymentRequest, placement: scheduler.Placement) -> Compos
     staying = [assignment for assignment in placement.assignments if not assignment.leaving]
     displaced = {(displace.namespace, displace.deployment_name) for displace in placement.displaces}
     return Composition(
-        children=(*_children(request, wanted, plans), *revisions(deployment, request.observed)),
+        children=(*_children(request, placed, plans), *revisions(deployment, request.observed)),
         status={
             "replicas": placement_status.counts(
                 staying, ready, sum(plan.is_updated for plan in plans.values())
@@ -262,12 +262,12 @@ def _invalid(request: DeploymentRequest, problem: str) -> Composition:
     )
 
 
-def _children(request: DeploymentRequest, wanted: Wanted, plans: Plans) -> Iterator[Desired | Keep]:
+def _children(request: DeploymentRequest, placed: Placed, plans: Plans) -> Iterator[Desired | Keep]:
     """Yield what a plan makes of each replica; one that is to be deleted is left out."""
     for key, plan in plans.items():
         child = request.observed.get(key)
         if plan.action in (Action.CREATE, Action.WRITE):
-            yield Desired(key, _written(wanted[key], child, plan), when_condition(READY))
+            yield Desired(key, _written(placed[key], child, plan), when_condition(READY))
         elif child is None or plan.action is Action.DELETE:
             continue
         elif plan.action is Action.KEEP:

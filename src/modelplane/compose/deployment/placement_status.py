@@ -11,9 +11,9 @@ from modelplane.api.listing import listing
 from modelplane.compose.conditions import READY, Condition, false, state_unless_new, true
 from modelplane.compose.deployment import fleet_snapshot, scheduler_quotas
 from modelplane.compose.deployment.deployment_facts import DeploymentRequest
+from modelplane.compose.deployment.placed_replicas import replica_key
 from modelplane.compose.deployment.replica_lifecycle import Plans, Slot
-from modelplane.compose.deployment.rollout_order import is_draining
-from modelplane.compose.deployment.wanted_replicas import replica_key
+from modelplane.compose.deployment.rollout_limits import is_draining
 from modelplane.compose.readiness import condition_of, holds
 
 
@@ -105,7 +105,9 @@ def ready_replicas(
     silent = fleet_snapshot.unreachable(
         request.found("clusters"), request.observed.values(), {placed.cluster for placed in staying}
     )
-    known = [replica for each, replica in zip(staying, observed, strict=True) if each.cluster not in silent]
+    known = [
+        replica for placed, replica in zip(staying, observed, strict=True) if placed.cluster not in silent
+    ]
     ready = sum(
         replica is not None and holds(replica, READY) and not is_draining(replica) for replica in known
     )

@@ -23,7 +23,7 @@ from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.composition import Requirement
 from modelplane.compose.conditions import Condition, false
 from modelplane.compose.deployment.deployment_facts import DeploymentRequest
-from modelplane.compose.deployment.rollout_order import serves
+from modelplane.compose.deployment.rollout_limits import serves
 from modelplane.compose.memo import readable
 from modelplane.compose.readiness import condition_of, holds, is_true
 
@@ -112,7 +112,7 @@ def watched(
     """Return the objects whose changes concern a standby: all that its decision follows from."""
     deployments = {settings.name, *(preference.name for preference in before)}
     deployments |= {above.name for preference in before if (above := preference.deployment.spec.standby_for)}
-    autoscalers = {each.metadata.name for each, _ in _autoscalers(request, settings.name)}
+    autoscalers = {autoscaler.metadata.name for autoscaler, _ in _autoscalers(request, settings.name)}
     return tuple(
         Requirement("", API_VERSION, kind, request.owner.metadata.namespace, name)
         for kind, names in (

@@ -13,7 +13,7 @@ from modelplane.api.fields.pods.engines import Serving
 from modelplane.api.meta import LocalReference, Object
 from modelplane.api.model_deployment import ModelDeployment, ReplicaSpec
 from modelplane.compose.composition import Desired, Keep, keep_all
-from modelplane.compose.deployment.rollout_order import revision
+from modelplane.compose.deployment.rollout_limits import revision
 from modelplane.compose.readiness import exists
 from modelplane.compose.workload_kinds import CONTROLLER_REVISION
 

@@ -24,9 +24,9 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.deployment.canary import Canary, is_paused, timestamp
 from modelplane.compose.deployment.deployment_facts import DeploymentRequest
+from modelplane.compose.deployment.placed_replicas import replica_key
 from modelplane.compose.deployment.replica_lifecycle import Plans
-from modelplane.compose.deployment.rollout_order import is_updating, revision, serves
-from modelplane.compose.deployment.wanted_replicas import replica_key
+from modelplane.compose.deployment.rollout_limits import is_updating, revision, serves
 from modelplane.compose.readiness import condition_of
 
 _TYPE = ModelDeploymentCondition.PROGRESSING

@@ -77,8 +77,8 @@ def describe_quota(source: DeviceQuota) -> scheduler.Quota:
             for class_ in spec.classes
         ),
         priority_classes=allowed,
-        priorities={name: each.value for name, each in known.items()},
-        preempting=frozenset(name for name, each in known.items() if each.preempts),
+        priorities={name: priority.value for name, priority in known.items()},
+        preempting=frozenset(name for name, priority in known.items() if priority.preempts),
         preempts=spec.preemption.within_cohort is PreemptionPolicy.LOWER_PRIORITY,
     )
 
@@ -121,7 +121,7 @@ def further(find: Callable[[Requirement], tuple[Object, ...] | Unknown]) -> tupl
     return _DEPLOYMENTS, _CACHES
 
 
-def find_priority(source: ModelDeployment, known: Mapping[str, scheduler.Quota]) -> scheduler.Priority:
+def derive_priority(source: ModelDeployment, known: Mapping[str, scheduler.Quota]) -> scheduler.Priority:
     """Return the priority of a deployment, or why its PriorityClass does not count.
 
     `known` has the quota of each namespace.
@@ -203,7 +203,7 @@ def _described(
     source, plain = read
     name = source.replica_template().model_cache_name
     cache = footprints.get((source.metadata.namespace, name), _UNKNOWN) if name else None
-    return replace(plain, cache=cache, priority=find_priority(source, known))
+    return replace(plain, cache=cache, priority=derive_priority(source, known))
 
 
 _UNKNOWN: Final = scheduler.CacheFootprint(known=False)

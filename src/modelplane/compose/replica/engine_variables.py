@@ -103,9 +103,9 @@ def undefined(pod: PodSpec, role: Role, phase: Phase | None) -> Iterator[Undefin
 
 
 def _undefined(container: CommonContainer, defined: set[str]) -> Iterator[tuple[Path, str]]:
-    for number, each in enumerate(container.env):
-        yield from _in_word(each.value or "", ("env", number, "value"), defined)
-        defined.add(each.name)
+    for number, variable in enumerate(container.env):
+        yield from _in_word(variable.value or "", ("env", number, "value"), defined)
+        defined.add(variable.name)
     words = [*container.command, *container.args]
     of_shell = script(words)
     for number, word in enumerate(words):

@@ -173,7 +173,7 @@ _REMEDY: Final = "The replica stays. Repair the {devices}, or taint {them} and d
 
 def device_status(pods: Iterable[Object]) -> dict[str, Any]:
     """Return the part of a replica's status that lists unhealthy devices; empty if there are none."""
-    found = [each for each, health in _reported(pods) if health is Health.UNHEALTHY]
+    found = [affected for affected, health in _reported(pods) if health is Health.UNHEALTHY]
     return (
         {"unhealthyDevices": [msgspec.to_builtins(device) for device in found[:MAX_UNHEALTHY]]}
         if found
@@ -197,7 +197,7 @@ def device_conditions(pods: Iterable[Object]) -> tuple[Condition, ...]:
     reported = list(_reported(pods))
     if not reported:
         return ()
-    unhealthy = [each for each, health in reported if health is Health.UNHEALTHY]
+    unhealthy = [affected for affected, health in reported if health is Health.UNHEALTHY]
     if not unhealthy:
         return (true(Type.DEVICES_HEALTHY, Reason.NONE_UNHEALTHY, "no driver reports an unhealthy device"),)
     return (false(Type.DEVICES_HEALTHY, Reason.DEVICE_UNHEALTHY, _message(unhealthy)),)

@@ -174,7 +174,7 @@ def _eviction(request: ReplicaRequest, *, serves: bool) -> ReplicaEviction | Non
         for pod in request.found(pods_of(engine.name))
         if not has_ended(pod)
     }
-    found = next((each for name, each in notices.items() if name in nodes), None)
+    found = next((notice for name, notice in notices.items() if name in nodes), None)
     return found or (None if serves else request.owner.status.eviction)
 
 

@@ -110,15 +110,12 @@ class CapacityWatches:
 
     def _tell(self, resource: Resource, after_s: float) -> None:
         """Report a change after a time, unless one is to be reported before."""
-        due = self._now() + after_s
+        loop = asyncio.get_running_loop()
+        due = loop.time() + after_s
         timer = self._timers.get(resource)
-        if timer is not None and not timer.cancelled() and self._now() < timer.when() <= due:
+        if timer is not None and not timer.cancelled() and loop.time() < timer.when() <= due:
             return
         if timer is not None:
             timer.cancel()
         changed = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": ""}}
-        self._timers[resource] = asyncio.get_running_loop().call_at(due, self._on_change, changed)
-
-    @staticmethod
-    def _now() -> float:
-        return asyncio.get_running_loop().time()
+        self._timers[resource] = loop.call_at(due, self._on_change, changed)

@@ -18,8 +18,8 @@ from modelplane.compose.deployment import standby
 from modelplane.compose.memo import readable
 from modelplane.compose.service.selecting_services import TooMany
 from modelplane.controllers.condition_events import Recorder
+from modelplane.controllers.deciders.autoscaler_memory import CONTEST, Scaled
 from modelplane.controllers.deciders.deployment_load import DeploymentLoad, Indexes
-from modelplane.controllers.deciders.scaled import CONTEST, Scaled
 from modelplane.controllers.fleet_resources import MODEL_DEPLOYMENTS
 from modelplane.controllers.interests import OwnerKey
 from modelplane.controllers.runnable import Runnable
@@ -103,7 +103,10 @@ class Autoscaling(Runnable):
 
     async def look(self, proxy: Proxy) -> None:
         """Read the counts and decide once for each autoscaler."""
-        items = sorted(self._informers[_KIND], key=_age)
+        items = sorted(
+            self._informers[_KIND],
+            key=lambda item: (item["metadata"].get("creationTimestamp", ""), item["metadata"]["name"]),
+        )
         self._scaled = {uid: self._scaled[uid] for uid in map(_uid, items) if uid in self._scaled}
         if not items:
             self._before, self._indexes = None, {}
@@ -236,7 +239,3 @@ def _counts(sample: Sample, evidence: Evidence) -> Counts:
 
 def _uid(item: Object) -> str:
     return str(item["metadata"]["uid"])
-
-
-def _age(item: Object) -> tuple[str, str]:
-    return item["metadata"].get("creationTimestamp", ""), item["metadata"]["name"]

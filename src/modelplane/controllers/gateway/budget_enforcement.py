@@ -39,7 +39,7 @@ from modelplane.gateway.usage.spent_budgets import (
     sum_service_use,
 )
 from modelplane.kube import errors
-from modelplane.kube.informer import Informer
+from modelplane.kube.informer import Informer, build_key
 from modelplane.kube.resources import Object
 from modelplane.proxy.interface import Proxy
 from modelplane.proxy.ledgers import get_now
@@ -78,7 +78,7 @@ class Tiers:
 
     async def compare(self, ledger: Ledger, tariff: Tariff, now: dt.datetime) -> None:
         """Compare what was used with the budgets."""
-        services = {_name(item): item for item in self.with_budgets}
+        services = {str(build_key(item)): item for item in self.with_budgets}
         former, before = self._use, self._closed
         self._use = await asyncio.to_thread(sum_service_use, ledger, tariff, now, services.keys())
         self._closed = {name: self._spent(item, before.get(name)) for name, item in services.items()}
@@ -95,10 +95,6 @@ class Tiers:
             return frozenset(self.state(decode_as(ModelService, item), "").spent)
         except InvalidObject:
             return before or frozenset()  # its routes stay
-
-
-def _name(item: Object) -> str:
-    return f"{item['metadata']['namespace']}/{item['metadata']['name']}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ _CHAIN, _KEY, _AUTHORITIES = "tls.crt", "tls.key", "ca.crt"
 
 
 class Issuing(Protocol):
-    """The functions of ``modelplane.controllers.gateway.issuing``, which needs a package of its own."""
+    """The functions of ``modelplane.controllers.gateway.certificate_issuing``, which needs a package."""
 
     def authority(self, now: datetime) -> Pair:
         """Return a new certificate authority."""
@@ -58,10 +58,10 @@ class Issuing(Protocol):
 def import_issuing() -> Issuing | None:
     """Return the functions that issue certificates; None without their package."""
     try:
-        from modelplane.controllers.gateway import issuing  # noqa: PLC0415  the package may be missing
+        from modelplane.controllers.gateway import certificate_issuing  # noqa: PLC0415  the package may be missing
     except ImportError:
         return None
-    return issuing
+    return certificate_issuing
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,7 +117,7 @@ def decided(
     placeholders = (
         (placeholder.key, Child(placeholder.manifest)) for placeholder in composition.placeholders
     )
-    desired = [*composed, *placeholders, *((key, Child(each)) for key, each in companions)]
+    desired = [*composed, *placeholders, *((key, Child(companion)) for key, companion in companions)]
     children = {}
     for key, child in desired:
         name = name_composed(owner["metadata"]["name"], key)
@@ -179,7 +179,7 @@ def _still_needed(children: Mapping[str, Child], observation: Observation) -> li
     These are the namespaces of remaining children on clusters, and the connection to a cluster whose
     InferenceCluster does not describe it.
     """
-    used = {_provider_config(each.manifest) for key, each in children.items() if not key.startswith(PREFIX)}
+    used = {_provider_config(child.manifest) for key, child in children.items() if not key.startswith(PREFIX)}
     is_connected = PROVIDER_CONFIG in children
     return [
         key
@@ -252,15 +252,15 @@ def _explained(conditions: Iterable[Condition], observation: Observation) -> Ite
     An unreadable child is always reported, if necessary in a condition that is true.
     """
     listed = list(conditions)
-    first = next((number for number, each in enumerate(listed) if not each.holds), None)
+    first = next((number for number, stated in enumerate(listed) if not stated.holds), None)
     causes = [cause for _, cause in sorted(observation.unreadable.items())]
     unreachable = any(condition.reason == ModelReplicaReason.CLUSTER_UNREACHABLE for condition in listed)
     # For an unreachable cluster, the condition already has the common cause.
     if first is not None and not unreachable:
         causes += [f'cannot write "{key}": {cause}' for key, cause in observation.problems.items()]
-    for number, each in enumerate(listed):
-        if number == (first or 0) and causes and causes[0] not in each.message:
-            message = "; ".join(part for part in (each.message, causes[0]) if part)
-            yield Condition(each.type, each.holds, each.reason, message)
+    for number, stated in enumerate(listed):
+        if number == (first or 0) and causes and causes[0] not in stated.message:
+            message = "; ".join(part for part in (stated.message, causes[0]) if part)
+            yield Condition(stated.type, stated.holds, stated.reason, message)
         else:
-            yield each
+            yield stated

@@ -22,7 +22,7 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Desired, Keep
 from modelplane.compose.conditions import READY, SYNCED, Condition
-from modelplane.compose.deployment.rollout_order import is_draining, same_spec
+from modelplane.compose.deployment.rollout_limits import is_draining, same_spec
 from modelplane.compose.kinds import COMPOSERS, Lane, Pace
 from modelplane.compose.readiness import condition_of, is_true
 
@@ -250,7 +250,7 @@ def _unrest(key: str, composed: Mapping[str, Object], now: datetime) -> float:
 
     Crossplane's bucket refills meanwhile.
     """
-    others = [each for name, each in composed.items() if name != key and each["kind"] == _REPLICA]
+    others = [child for name, child in composed.items() if name != key and child["kind"] == _REPLICA]
     times = [str(said.get("lastTransitionTime", "")) for other in others for said in conditions_of(other)]
     return _rest(len(others) + 1) - max(0.0, _age(max(times), now)) if times else 0.0
 

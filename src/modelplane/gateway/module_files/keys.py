@@ -1,7 +1,8 @@
 """API keys as the gateway module reads them: the content of ``keys.json``.
 
 A value of ModelKeys and grants: the same objects give the same content, in any order. The contract is in
-``gateway-module/README.md``.
+``gateway-module/README.md``. The module compares the end of a key's life with the time of each request
+(``gateway-module/src/front.rs``).
 """
 
 import datetime as dt

@@ -121,7 +121,7 @@ def _model(settings: Mapping[str, Value], environment: Mapping[str, str]) -> Loc
     if "model" in settings:
         return from_file(str(settings["model"]))
     if "hf_repo" in settings:
-        models = Path(environment.get(MODELS_VARIABLE) or find_models_folder())
+        models = Path(environment.get(MODELS_VARIABLE) or get_models_folder())
         return from_repo(str(settings["hf_repo"]), str(settings.get("hf_file", "")), models)
     raise UserError('no model is named: give "--model FILE" or "--hf-repo OWNER/NAME"')
 
@@ -308,7 +308,7 @@ def from_repo(repo: str, file: str, models: Path) -> LocalModel:
     return LocalModel(_cached(name, file, quantization or "Q4_K_M"), repo)
 
 
-def find_models_folder() -> Path:
+def get_models_folder() -> Path:
     """Return the folder of models made from installed packages; all fleets of this user share it."""
     import platformdirs  # noqa: PLC0415 - only where it is asked for
 

@@ -29,7 +29,7 @@ from modelplane.kubelet.pod_events import Reason
 from modelplane.kubelet.pods import probes
 from modelplane.kubelet.pods.probes import Answer
 from modelplane.kubelet.pods.reporting import ContainerReport, ContainerStatus
-from modelplane.kubelet.pods.termination import Termination, find_grace_s, start_countdown
+from modelplane.kubelet.pods.termination import Termination, get_grace_s, start_countdown
 from modelplane.kubelet.pods.views import BACK_OFF, ContainerView, PodView, Role, Running, Waiting
 from modelplane.kubelet.records import Attempt, Exit, PodRecord
 from modelplane.kubelet.runtime.container_cli import ContainerRuntimeError
@@ -111,7 +111,7 @@ class ContainerWorker:
 
     async def _note_end(self, attempt: Attempt, ended: Exit) -> bool:
         """Report the end of an attempt; return True if another one follows."""
-        policy = find_restart_policy(self._report.pod["spec"].get("restartPolicy", "Always"), self.view.role)
+        policy = get_restart_policy(self._report.pod["spec"].get("restartPolicy", "Always"), self.view.role)
         again = self._is_outdated(attempt) or must_restart(policy, ended.code)
         await self._status.report_end(attempt, ended, finished=not again)
         return again
@@ -177,7 +177,7 @@ class ContainerWorker:
         self._report.record_event(
             Reason.KILLING, f'the image of container "{self._name}" changed: restarting it'
         )
-        await self._termination.end(attempt, start_countdown(find_grace_s(self._report.pod)))
+        await self._termination.end(attempt, start_countdown(get_grace_s(self._report.pod)))
 
     async def _back_off(self, delay_s: float, ended: Exit) -> None:
         left_s = delay_s - max(time.time() - timestamps.parse(ended.finished_at).timestamp(), 0.0)
@@ -283,7 +283,7 @@ class Prober:
         )
         pod = self._report.pod["metadata"]["name"]
         _log.warning('pod "%s": the %s probe failed (%s): restarting', pod, kind, verdict.problem)
-        most_s = float(find_grace_s(self._report.pod) if asked.grace_s is None else asked.grace_s)
+        most_s = float(get_grace_s(self._report.pod) if asked.grace_s is None else asked.grace_s)
         await self._termination.end(attempt, start_countdown(most_s))
 
     def _observe(self, asked: probes.Probe, attempt: Attempt) -> AsyncIterator[Answer]:
@@ -313,7 +313,7 @@ def may_end(view: PodView, name: str) -> bool:
     return container.role is not Role.SIDECAR or not any(later.runs for later in after)
 
 
-def find_restart_policy(pod_policy: str, role: Role) -> str:
+def get_restart_policy(pod_policy: str, role: Role) -> str:
     """Return the restart policy of a container of a pod."""
     if role is Role.SIDECAR:
         return "Always"

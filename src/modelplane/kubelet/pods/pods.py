@@ -31,7 +31,7 @@ from modelplane.kubelet.pods.container_worker import (
     wait_at_most,
 )
 from modelplane.kubelet.pods.reporting import ContainerReport, Report
-from modelplane.kubelet.pods.termination import Deadline, find_grace_s, start_countdown
+from modelplane.kubelet.pods.termination import Deadline, get_grace_s, start_countdown
 from modelplane.kubelet.pods.views import PodView
 from modelplane.kubelet.records import AgentDirectory, PodDirectory, PodRecord
 from modelplane.kubelet.runtime import garbage_collection, host_processes, pod_network
@@ -130,7 +130,7 @@ class PodWorker:
             await self._report.wait_until(lambda view: view.over)
             for task in living:
                 task.cancel()
-        await self._end(start_countdown(find_grace_s(self.pod)))
+        await self._end(start_countdown(get_grace_s(self.pod)))
 
     async def _end(self, left_s: Callable[[], float]) -> None:
         """End the containers that run."""
@@ -168,7 +168,7 @@ class PodWorker:
 
     async def _clear_volumes(self) -> None:
         """Remove the pod's volumes: no Secret outlives its pod on disk."""
-        pod_volumes = volumes.find_folder(self._machine.directory.get_pod(self.record.uid))
+        pod_volumes = volumes.get_folder(self._machine.directory.get_pod(self.record.uid))
         # Failures are retried and reported with the rest of the pod's directory.
         with contextlib.suppress(OSError):
             await asyncio.to_thread(file_system.remove_folder, pod_volumes.path)

@@ -151,7 +151,7 @@ class ContainerStatus:
     async def report_running(self, attempt: Attempt) -> None:
         """Report that an attempt runs."""
         runtime = self._runtimes.find(attempt)
-        container_id = runtime.find_container_id(attempt)
+        container_id = runtime.get_container_id(attempt)
         # A container that was ready when the previous agent ended stays ready until a probe fails.
         started, ready = pod_status.read_flags(self._report.whole.pod, container_id)
         self._report.set(
@@ -161,7 +161,7 @@ class ContainerStatus:
             restarts=attempt.number,
             container_id=container_id,
             image=attempt.image,
-            image_id=runtime.find_image_id(attempt),
+            image_id=runtime.get_image_id(attempt),
             started=started,
             ready=ready,
             finished=False,
@@ -176,7 +176,7 @@ class ContainerStatus:
             restarts=attempt.number,
             container_id=terminated.container_id,
             image=attempt.image,
-            image_id=self._runtimes.find(attempt).find_image_id(attempt),
+            image_id=self._runtimes.find(attempt).get_image_id(attempt),
             started=False,
             # An init container that has done its work counts as ready.
             ready=self._report.view.role is Role.INIT and ended.code == 0,
@@ -208,6 +208,6 @@ class ContainerStatus:
             message=message,
             started_at=timestamps.to_seconds(attempt.started_at) if attempt.started_at else finished_at,
             finished_at=finished_at,
-            container_id=runtime.find_container_id(attempt),
+            container_id=runtime.get_container_id(attempt),
             cause=ended.reason,
         )

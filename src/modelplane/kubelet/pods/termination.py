@@ -54,7 +54,7 @@ class Termination:
         if "sleep" in hook:
             await asyncio.sleep(float(hook["sleep"]["seconds"]))
         elif {"httpGet", "tcpSocket", "exec"} & hook.keys():
-            spec, most_s = self._report.spec, float(find_grace_s(self._report.pod))
+            spec, most_s = self._report.spec, float(get_grace_s(self._report.pod))
             answer = await self._runtimes.find(attempt).ask(attempt, hook, spec, most_s)
             if not answer.ok:
                 name = self._report.pod["metadata"]["name"]
@@ -97,12 +97,12 @@ class Deadline:
         if self._deadline[0] != stamp:
             # The API server truncates it to seconds.
             by_clock = timestamps.parse(stamp).timestamp() + 1.0 - time.time()
-            most_s = find_grace_s(self._report.pod) + 1.0
+            most_s = get_grace_s(self._report.pod) + 1.0
             self._deadline = (stamp, now + max(min(by_clock, most_s), _LEAST_GRACE_S - (now - began)))
         return self._deadline[1] - now
 
 
-def find_grace_s(pod: Mapping[str, Any]) -> int:
+def get_grace_s(pod: Mapping[str, Any]) -> int:
     """Return how many seconds a pod may take to end."""
     metadata, spec = pod["metadata"], pod["spec"]
     grace = metadata.get("deletionGracePeriodSeconds", spec.get("terminationGracePeriodSeconds"))

@@ -36,7 +36,7 @@ class Sources:
     config_maps: Mapping[str, Object] = field(default_factory=dict)
 
 
-def find_references(container: Mapping[str, Any]) -> References:
+def list_references(container: Mapping[str, Any]) -> References:
     """Return the names of the objects to fetch for a container."""
     sources = [entry.get("valueFrom", {}) for entry in container.get("env", ())]
     bulk = container.get("envFrom", ())

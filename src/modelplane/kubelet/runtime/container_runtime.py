@@ -326,11 +326,11 @@ class PodContainers:
             return None  # the output is the container runtime's message
         return log_files.limit_message(b"".join(parts).rstrip(b"\n"))
 
-    def find_container_id(self, attempt: Attempt) -> str:
+    def get_container_id(self, attempt: Attempt) -> str:
         """Return the container's id, with the scheme of its container runtime."""
         return f"{self.runtime.kind.scheme}://{self._id(attempt)}"
 
-    def find_image_id(self, attempt: Attempt) -> str:
+    def get_image_id(self, attempt: Attempt) -> str:
         """Return the digest of the image; empty if unknown."""
         started = attempt.started
         return started.image_id if started else ""

@@ -73,11 +73,11 @@ class HostProcesses:
         """Read the end of that file."""
         return log_files.read_end(attempt.log)
 
-    def find_container_id(self, attempt: Attempt) -> str:
+    def get_container_id(self, attempt: Attempt) -> str:
         """Return a name that no container runtime gives."""
         return "/".join(("process:/", self.record.uid, *filter(None, [self.name]), str(attempt.number)))
 
-    def find_image_id(self, attempt: Attempt) -> str:
+    def get_image_id(self, attempt: Attempt) -> str:
         """Return the engine that stands in for the image."""
         engine = launchers.find_engine(attempt.image)
         return f"process://{engine}" if engine else ""
@@ -128,7 +128,7 @@ def _spawn(attempt: Attempt, work_directory: Path, launch: Launch) -> Process:
             setsigmask=(),
             setsigdef=(signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM),
         )
-        supervisor = Process(pid, shim.find_identity(pid))
+        supervisor = Process(pid, shim.read_identity(pid))
         attempt.release(supervisor, launch.image)
         os.write(opening, shim.GO)
     except (OSError, ValueError) as error:

@@ -137,7 +137,7 @@ async def _launch(machine: Machine, pod: Object, record: PodRecord) -> Launch:
     given = {
         "HOSTNAME": record.name,
         llama_cpp.POD_ADDRESS_VARIABLE: record.address,
-        llama_cpp.MODELS_VARIABLE: str(llama_cpp.find_models_folder()),
+        llama_cpp.MODELS_VARIABLE: str(llama_cpp.get_models_folder()),
         **local_devices.build_environment(machine.devices, allocated),
     }
     trusted = machine.host_commands
@@ -172,7 +172,7 @@ async def find_account(machine: Machine, pod: Object, record: PodRecord, image: 
     launcher = launchers.find_launcher(image)
     if machine.api_server is None or declined or launcher is None or not launcher.reads_api:
         return Account()
-    folder = volumes.find_folder(machine.directory.get_pod(record.uid)).account
+    folder = volumes.get_folder(machine.directory.get_pod(record.uid)).account
     return await service_account.write_account(machine.client, machine.api_server, pod, folder)
 
 
@@ -187,7 +187,7 @@ async def _make_model(words: Iterable[str]) -> None:
     if not any(llama_cpp.is_embedded(word.rpartition("=")[2]) for word in words):
         return
     try:
-        await asyncio.to_thread(llama_cpp.assemble_model, llama_cpp.find_models_folder())
+        await asyncio.to_thread(llama_cpp.assemble_model, llama_cpp.get_models_folder())
     except UserError as error:
         raise CannotStart(Rejected(WaitingReason.CREATE_ERROR, detail=str(error))) from error
 
@@ -199,10 +199,10 @@ async def _walls(
 
     If so, the files of the fleet are hidden from the command, and it can write to its mounts only.
     """
-    own = volumes.find_folder(machine.directory.get_pod(record.uid))
+    own = volumes.get_folder(machine.directory.get_pod(record.uid))
     name = pod["spec"]["containers"][0]["name"]
     if not machine.host_commands:
-        models, home = llama_cpp.find_models_folder(), own.find_home(name)
+        models, home = llama_cpp.get_models_folder(), own.get_home(name)
         for folder in (models, home):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         seen = (
@@ -247,7 +247,7 @@ async def fetch_sources(
     client: Client, pod: Object, container: Mapping[str, Any], namespace: str
 ) -> container_environment.Sources:
     """Return the Secrets and ConfigMaps that a container refers to, as far as they exist."""
-    names = container_environment.find_references(container) | volume_files.find_references(
+    names = container_environment.list_references(container) | volume_files.list_references(
         volumes.list_mounted(container, pod)
     )
     secrets = {name: await client.get(resources.SECRETS, name, namespace) for name in names.secrets}

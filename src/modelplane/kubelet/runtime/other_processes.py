@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from modelplane.kubelet.runtime.shim import find_boot, find_identity
+from modelplane.kubelet.runtime.shim import read_boot, read_identity
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Process:
     @property
     def alive(self) -> bool:
         """Return True if it still runs; one that has ended but is not reaped does not."""
-        return find_identity(self.pid) == self.identity
+        return read_identity(self.pid) == self.identity
 
     def send(self, number: signal.Signals) -> bool:
         """Send a signal; False where it has ended."""
@@ -69,7 +69,7 @@ def reap(pid: int) -> None:
 
 def find_session(leader: Process) -> tuple[int, ...]:
     """Return the pids of a session that a process leads or led, except its own."""
-    if not leader.identity.startswith(f"{find_boot()}/") or find_identity(leader.pid) not in {
+    if not leader.identity.startswith(f"{read_boot()}/") or read_identity(leader.pid) not in {
         "",
         leader.identity,
     }:

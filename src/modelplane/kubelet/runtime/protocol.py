@@ -43,10 +43,10 @@ class Runtime(Protocol):
     async def read_termination_message(self, attempt: Attempt) -> str | None:
         """Return the last lines that an attempt wrote, as short as a termination message must be."""
 
-    def find_container_id(self, attempt: Attempt) -> str:
+    def get_container_id(self, attempt: Attempt) -> str:
         """Return the ``containerID`` of an attempt."""
 
-    def find_image_id(self, attempt: Attempt) -> str:
+    def get_image_id(self, attempt: Attempt) -> str:
         """Return the ``imageID`` of an attempt; empty if unknown."""
 
     async def forget(self, attempt: Attempt) -> None:

@@ -37,21 +37,21 @@ _NOT_FOUND = 127
 _NOT_EXECUTABLE = 126
 
 
-def find_identity(pid: int) -> str:
+def read_identity(pid: int) -> str:
     """Return the identity of a process, which no later process of that pid has; empty if none runs.
 
     It is the boot and the tick at which the process started (proc(5), ``starttime``).
     """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
-        now = find_boot()
+        now = read_boot()
     except OSError:
         return ""
     state, *fields = stat.rpartition(")")[2].split()
     return "" if state in {"Z", "X"} else f"{now}/{fields[18]}"
 
 
-def find_boot() -> str:
+def read_boot() -> str:
     """Return the id of this boot of the machine (random(4), ``boot_id``)."""
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
@@ -145,7 +145,7 @@ def _supervise(directory: Path, work_directory: str, command: list[str]) -> None
     signal.signal(signal.SIGCHLD, lambda *_: None)
     started_at = format_timestamp(time.time_ns())
     write_record(
-        directory / "engine.json", {"pid": engine, "identity": find_identity(engine), "startedAt": started_at}
+        directory / "engine.json", {"pid": engine, "identity": read_identity(engine), "startedAt": started_at}
     )
     # An engine that was killed before it is released has ended like any other.
     with contextlib.suppress(BrokenPipeError):

@@ -36,7 +36,7 @@ class Provisioner:
         self._machine = machine
         self._client = machine.client
         self._node = node
-        self._root = volumes.find_claim_folders(machine.directory)
+        self._root = volumes.get_claim_folders(machine.directory)
         self._changed = asyncio.Event()
         self._claims = Informer(machine.client, _CLAIMS, on_change=self._wake)
         self._volumes = Informer(machine.client, _VOLUMES, on_change=self._wake)

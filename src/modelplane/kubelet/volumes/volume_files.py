@@ -32,7 +32,7 @@ class File:
     mode: int
 
 
-def find_references(volumes: Iterable[Mapping[str, Any]]) -> References:
+def list_references(volumes: Iterable[Mapping[str, Any]]) -> References:
     """Return the names of the objects to fetch for volumes."""
     parts = [part for volume in volumes for part in _parts(volume)]
     return References(

@@ -57,7 +57,7 @@ class PodVolumes:
         """The folder with the files of the pod's service account."""
         return self.path / "account"
 
-    def find_home(self, container: str) -> Path:
+    def get_home(self, container: str) -> Path:
         """Return the home directory of one container."""
         return self.path / "home" / container
 
@@ -66,12 +66,12 @@ class PodVolumes:
         return self.path / "run" / container
 
 
-def find_folder(pod: PodDirectory) -> PodVolumes:
+def get_folder(pod: PodDirectory) -> PodVolumes:
     """Return the folder of a pod's volumes; no container can have its name."""
     return PodVolumes(pod.path / ".volumes")
 
 
-def find_claim_folders(directory: AgentDirectory) -> Path:
+def get_claim_folders(directory: AgentDirectory) -> Path:
     """Return the directory of this machine's PersistentVolumes."""
     return directory.path / "volumes"
 
@@ -81,7 +81,7 @@ def is_in_use(directory: AgentDirectory, volume: str) -> bool:
     return any(
         not attempt.settled and not attempt.holds_network
         for pod in directory.list_pods()
-        if find_folder(pod).claim(volume).is_symlink()
+        if get_folder(pod).claim(volume).is_symlink()
         for attempt in pod.list_attempts()
     )
 
@@ -144,7 +144,7 @@ async def build_mounts(
 async def _prepare(
     machine: Machine, pod: Mapping[str, Any], volume: Mapping[str, Any], record: PodRecord, sources: Sources
 ) -> _Volume:
-    name, pod_volumes = volume["name"], find_folder(machine.directory.get_pod(record.uid))
+    name, pod_volumes = volume["name"], get_folder(machine.directory.get_pod(record.uid))
     if "hostPath" in volume:
         return _host_path(machine, name, volume["hostPath"])
     if "persistentVolumeClaim" in volume:
@@ -257,7 +257,7 @@ async def _claimed(
         remedy = f'use one of the StorageClass "{STORAGE_CLASS}"'
         raise _refuse(what, "is bound to a volume that is not a folder of this machine", remedy)
     path, read_only = Path(spec[kind]["path"]), bool(body.get("readOnly"))
-    if path.parent == find_claim_folders(machine.directory):
+    if path.parent == get_claim_folders(machine.directory):
         return _Volume(_folder(path, pod_volumes), read_only)
     real = _checked(machine, path, name)
     return _find_elsewhere(_Volume(path, read_only, of_machine=True, real=real), what)

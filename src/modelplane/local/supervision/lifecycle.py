@@ -124,6 +124,17 @@ async def wait_until_running(
         await asyncio.sleep(_POLL_S)
 
 
+def end_start(home: Home, names: Iterable[str]) -> None:
+    """Tell servers of the control plane that the start is over: they return the memory that it needed.
+
+    A server that does not know the signal ignores it.
+    """
+    for name in names:
+        if pid := locks.find_holder(home.lock(name)):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGWINCH)
+
+
 def stop(home: Home, timeout_s: float = 90.0) -> tuple[str, ...]:
     """End every process of a home, its pods included; return the names of those that ran."""
     with hold_turn(home):

@@ -84,7 +84,7 @@ def _empty(path: Path) -> Finding:
 
 
 def _reserved_namespace(value: dict[str, Any], kind: Kind) -> Iterator[Finding]:
-    """Reject a tenant's object in a reserved namespace. A stored one stays, so warn of it.
+    """Reject a tenant's object in a reserved namespace. Only warn of a stored one.
 
     The kinds that provision clusters are not tenants' objects.
     """
@@ -153,7 +153,7 @@ def _home(whole: Schema, path: Path, value: Any) -> Path:
 
 
 def _is_there(value: Any, path: Path) -> bool:
-    """Return True if an object has a field: another one beside it is not meant if it has not."""
+    """Return True if an object has a field; if not, a field beside it is probably not meant."""
     for step in path:
         if isinstance(step, int) and isinstance(value, list) and step < len(value):
             value = value[step]
@@ -251,7 +251,7 @@ def _overlap(one: Path, other: Path) -> bool:
 
 
 def _selectors(value: dict[str, Any]) -> Iterator[Finding]:
-    """Compile every device selector, and compare what they may cost together with what is allowed."""
+    """Compile every device selector, and compare their total cost with the maximum."""
     expressions = dict(find_selectors(value, ()))
     if not expressions:
         return

@@ -6,7 +6,7 @@ Every schema that ``modelplane.api.schema.crd`` writes is structural: each field
 The expressions of rules (``x-kubernetes-validations``) and their messages come from the schema. Only the one
 function that Kubernetes adds is defined here.
 
-The compiler gets ``self`` without a type, so a rule that names a field that does not exist fails at
+The compiler receives ``self`` without a type, so a rule that names a field that does not exist fails at
 evaluation. The API server checks types, and rejects such a CRD.
 
 CustomResourceDefinitions leave metadata to the server, so this is the one schema that is not generated.
@@ -191,7 +191,7 @@ class Completed(msgspec.Struct, frozen=True):
     value: Any
     unknown: list[Path] = msgspec.field(default_factory=list)
     empty: list[Path] = msgspec.field(default_factory=list)
-    """Fields without a value, which count as absent."""
+    """Fields without a value, which are treated as absent."""
 
 
 def complete(node: Node, schema: Schema) -> Completed:

@@ -31,9 +31,9 @@ class Routing(Output, frozen=True, kw_only=True):
 
     service: str
     percent: float
-    """Share of the service's requests that the replica gets."""
+    """Share of the service's requests that the replica receives."""
     reason: str
-    """Reason why the replica gets requests, or why not."""
+    """Reason why the replica receives requests, or why not."""
 
 
 class ReplicaExplanation(Report, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
-"""Explanation of a ModelService: its readiness, and the endpoints that get its requests.
+"""Explanation of a ModelService: its readiness, and the endpoints that receive its requests.
 
-The weights are those of the service's composition, which is what its gateway is told. Readiness comes from
+The weights are those of the service's composition, which its gateway uses. Readiness comes from
 the service's status, or from the composition if it has none.
 """
 
@@ -49,9 +49,9 @@ class RoutedEndpoint(Output, frozen=True, kw_only=True):
     entry: int | None
     """Position in ``spec.endpoints`` of the entry that selects it; null if none does."""
     percent: float
-    """Its share of the requests; 0 if it gets none, or only those that tiers before it refuse."""
+    """Share of the requests; 0 if it receives none, or only those that tiers before it refuse."""
     reason: str
-    """Reason why it gets requests, or why not."""
+    """Reason why it receives requests, or why not."""
 
 
 class WithoutEndpoint(Output, frozen=True, kw_only=True):
@@ -178,7 +178,7 @@ def _reason(
     destinations: Destinations | Blocked,
     routed: Collection[str],
 ) -> str:
-    """Return the reason why an endpoint gets requests, or why not."""
+    """Return the reason why an endpoint receives requests, or why not."""
     metadata = item["metadata"]
     endpoint = _readable(item)
     if endpoint is None:
@@ -210,7 +210,7 @@ def _target(endpoint: ModelEndpoint, destinations: Destinations | Blocked) -> Ta
 
 
 def _leaving(metadata: Mapping[str, Any]) -> str | None:
-    """Return the reason why an endpoint gets no new requests any more; None if it stays."""
+    """Return the reason why an endpoint receives no new requests any more; None if it remains in use."""
     if metadata.get("deletionTimestamp"):
         return "it is being deleted"
     if labels.DRAINING in metadata.get("annotations", {}):
@@ -219,7 +219,7 @@ def _leaving(metadata: Mapping[str, Any]) -> str | None:
 
 
 def _unrouted(endpoint: ModelEndpoint, target: Target, routed: Collection[str]) -> str:
-    """Return the reason why a selected endpoint with a valid url gets no requests."""
+    """Return the reason why a selected endpoint with a valid url receives no requests."""
     if rejected := check_reserved(endpoint.metadata.namespace):
         return f"the service has no route: {rejected.message}"
     backend = endpoint_backends.build_backend(endpoint, target)

@@ -1,1 +1,1 @@
-"""Files: what commands read, as objects with positions, and what they print."""
+"""Files: the input of commands, as objects with positions, and their output."""

@@ -228,7 +228,7 @@ _NO_SPACE: Final = re.compile(r"\s*(?:- )*[A-Za-z][\w.-]*(:)[^\s:/]\S*\s*")
 
 
 def _other_blank(_problem: str, lines: list[str], mark: Any) -> _Cause:
-    """Find a line that is indented by a character that looks like a space and is none."""
+    """Find a line that is indented by a character that looks like a space but is not a space."""
     for number in _and_before(lines, mark):
         text = lines[number - 1]
         if blank := _BLANKS.search(text[: len(text) - len(text.lstrip())]):

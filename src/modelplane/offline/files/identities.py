@@ -8,7 +8,7 @@ Controllers know an object's owner by uid, never by name, and files that people 
 - owner of a ModelEndpoint with that label: the ModelReplica of its own name. One without the label is
   external and has no owner.
 
-Values that a server printed stay as they are.
+Values that a server printed do not change.
 
 Secrets and ConfigMaps that pods name are assumed to exist, because the controllers compose no pods without
 them. Their content is not assumed: the copies are empty.
@@ -57,7 +57,7 @@ def _edited(before: Object | None, after: Object) -> Object:
     metadata = {key: value for key, value in before["metadata"].items() if key != "resourceVersion"}
     metadata |= after["metadata"]
     for name in ("labels", "annotations"):
-        # What others wrote there stays when a manifest is applied.
+        # Applying a manifest keeps the keys that others wrote there.
         if merged := {**_mapping(before, name), **_mapping(after, name)}:
             metadata[name] = merged
     return {**kept, **after, "metadata": metadata}

@@ -37,7 +37,7 @@ class Together(Protocol):
     """A rule about several objects."""
 
     def read(self, manifest: "Manifest", decoded: Any) -> None:
-        """Remember what the rule needs of an object of its kinds."""
+        """Remember the parts of an object that the rule compares."""
 
     def find_problems(self, configs: Configs) -> Iterator[Problem]:
         """Yield the problems of the objects read so far."""

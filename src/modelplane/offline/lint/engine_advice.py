@@ -163,7 +163,7 @@ def check_flags(command: EngineCommand) -> Iterator[tuple[Given, str]]:
 
 
 def _problem(command: EngineCommand, release: Release, given: Given) -> str | None:
-    """Return what is wrong with a flag of a release; None if the release accepts it."""
+    """Return the fault of a flag of a release; None if the release accepts it."""
     flag = release.find_flag(given.name)
     engine = f"{command.engine.name} {release.version}"
     exact = command.version == release.version

@@ -134,7 +134,7 @@ def _token(command: Command) -> Iterator[Object]:
 MOUNTED: Final = "/mnt/models"
 """Path of a ModelCache in the pods of engines."""
 LONGEST_NAME: Final = 52
-"""Characters of a name, of which the names of pods still have room for a suffix."""
+"""Maximum length of a name, so that the names of pods have room for a suffix."""
 _MIB: Final = 2**20
 _GIB: Final = 2**30
 
@@ -244,7 +244,7 @@ def _memory_selector(node: Node, needed_bytes: int) -> str:
 
 
 def _amounts(node: Node, needed_bytes: int) -> Iterator[str]:
-    """Yield amounts of at least what is needed, and of no more than the device has."""
+    """Yield amounts between the required one and that of the device."""
     for unit, size in (("Gi", _GIB), ("Mi", _MIB)):
         amount = -(-needed_bytes // size)
         if amount * size <= node.memory:

@@ -10,7 +10,7 @@ _Column = tuple[str, Callable[[HardwareSize], str]]
 
 _GIB: Final = 2**30
 _GPUS_OF_NODES: Final = (4, 8)
-"""The usual numbers, for which pipelines over several nodes are told."""
+"""The usual numbers of nodes, for which pipelines are listed."""
 
 
 def format_gib(size: int) -> str:

@@ -153,7 +153,7 @@ def is_assumed_silent(replica: Object) -> bool:
 
 
 def assume_ready(store: Store, names: Collection[str] | None = None) -> tuple[str, ...]:
-    """Add to each cluster and quota without a status the one that it would publish; return the clusters.
+    """Add the status that a server would publish to each cluster and quota without one; return the clusters.
 
     With `names`, only to those.
     """
@@ -171,7 +171,7 @@ def _without_status(store: Store, type_: type[Model], names: Collection[str] | N
 
 
 def _publish_quotas(store: Store, quotas: Iterable[Object]) -> None:
-    """Add the values of PriorityClasses to the DeviceQuotas that allow them; known ones stay."""
+    """Add the values of PriorityClasses to the DeviceQuotas that allow them; keep known values."""
     for quota in quotas:
         try:
             composition = device_quota.compose(
@@ -251,7 +251,7 @@ def _request(
 
 
 def build_deployment_facts(deployment: ModelDeployment) -> DeploymentFacts:
-    """Return the facts of a deployment: nothing is decided here, and failover is what its status says."""
+    """Return the facts of a deployment: nothing is decided here, and failover is as its status reports."""
     return DeploymentFacts(UNDECIDED, deployment_failover.read_reported(deployment))
 
 

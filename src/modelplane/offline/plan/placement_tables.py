@@ -21,7 +21,7 @@ from modelplane.offline.plan.placements import (
     find_used_pools,
 )
 from modelplane.offline.plan.pool_reports import Amount, Pool
-from modelplane.scheduler.verdict import RANKS
+from modelplane.scheduler.rejection_reasons import RANKS
 
 
 def _mark(pool: str, is_spot: bool) -> str:
@@ -138,7 +138,7 @@ def select_closest(refusals: Sequence[ExclusionReport], most: int) -> Sequence[E
 
 
 def describe_cost(deployment: Deployment) -> str | None:
-    """Return what the replicas cost; None if no pool has a price."""
+    """Return the cost of the replicas; None if no pool has a price."""
     cost = deployment.cost
     if cost is None:
         return None
@@ -194,7 +194,7 @@ def report_deployment(result: Explanation, most: int | None) -> Explained:
 
 
 def tabulate_refusals(title: str, refusals: Sequence[ExclusionReport], most: int | None) -> Table:
-    """Return refusals, those closest to a fit if there are more than so many."""
+    """Return at most so many refusals: those closest to a fit."""
     closest = refusals if most is None else select_closest(refusals, most)
     return REFUSALS.tabulate(title, closest)._replace(left_out=len(refusals) - len(closest))
 

@@ -34,7 +34,7 @@ class State(StrEnum):
     NEW = "new"
     STAYS = "stays"
     DRAINING = "leaves"
-    """It stays until its replacement is ready."""
+    """The replica remains until its replacement is ready."""
     REMOVED = "goes"
 
 
@@ -136,7 +136,7 @@ class Deployment(Output, frozen=True, kw_only=True):
     cost: CostReport | None
     """Cost of all replicas that are there or new; null if no pool of the fleet has a price."""
     rollout: str
-    """Progress of the rollout, and what it waits for; empty without ``spec.rollout``."""
+    """Progress of the rollout, with the reason for a wait; empty without ``spec.rollout``."""
     standby: str
     """Reason for which the replicas run or do not; empty without ``spec.standbyFor``."""
 

@@ -1,4 +1,4 @@
-"""Reports on the capacity of pools: what there is, and what replicas take of it.
+"""Reports on the capacity of pools: the total, and the part that replicas use.
 
 The scheduler compares with the class, and kube-scheduler with the card: such a pod is placed, and stays
 Pending.

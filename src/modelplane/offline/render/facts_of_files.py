@@ -1,4 +1,4 @@
-"""Facts of each kind, as files tell them: nothing runs, so a gateway is what its files say.
+"""Facts of each kind, from files alone: nothing runs, so a gateway is as its files describe it.
 
 The address that a command's option gives becomes that of the InferenceGateway, so that every reader of
 the gateway sees it.

@@ -45,13 +45,13 @@ class RoutedBackend(Output, frozen=True, kw_only=True):
     weight: int
     """Its share of the route's requests, relative to the other backends."""
     prefix: str
-    """Path prefix that replaces the route's; empty if the path stays as the client sent it."""
+    """Path prefix that replaces the route's; empty if the path does not change."""
     overlap: str
-    """Last segment of ``prefix`` that a request's path does not get twice; empty if there is none."""
+    """Last segment of ``prefix`` that is not repeated in a request's path; empty if there is none."""
     tls: bool
     host_header: str
     priority: int = 0
-    """Its tier, 0 the first: it gets requests that those before it refuse."""
+    """Tier, 0 for the first: the endpoint receives requests that earlier tiers refuse."""
 
 
 class GatewayRoute(Output, frozen=True, kw_only=True):
@@ -61,7 +61,7 @@ class GatewayRoute(Output, frozen=True, kw_only=True):
     """Path prefix of the requests."""
     backends: tuple[RoutedBackend, ...]
     unavailable: str
-    """Message of the 503 that clients get while there are no backends."""
+    """Message of the 503 that clients receive while there are no backends."""
 
 
 def redact_route(route: Route, hidden: frozenset[str]) -> GatewayRoute:
@@ -132,10 +132,10 @@ class Rendering(Report, frozen=True, kw_only=True):
     kind: Literal["Rendering"] = "Rendering"
     owner: ObjectName
     doubt: str
-    """Reason why nothing can be decided; then every child, the routes and the status would stay."""
+    """Reason why nothing can be decided; then no child, route or status would change."""
     children: tuple[Child, ...]
     kept: tuple[str, ...]
-    """Keys of observed children that would stay unchanged."""
+    """Keys of observed children that would not change."""
     deleted: tuple[str, ...]
     """Keys of observed children that would be deleted."""
     guards: tuple[str, ...]

@@ -30,8 +30,8 @@ from modelplane.scheduler.filters.region_rule import check_known_region
 from modelplane.scheduler.filters.taints import list_evicting
 from modelplane.scheduler.placement.pool_choice import Pins
 from modelplane.scheduler.placement.pool_rejections import PoolRejections
+from modelplane.scheduler.rejection_reasons import Reason
 from modelplane.scheduler.types import Cluster, PlacedEngine, Replica
-from modelplane.scheduler.verdict import Reason
 
 STILL_FITS: Final = "kept: still fits (clusterSelector and readiness are checked for new replicas only)"
 PINNED: Final = "kept: an edit that it does not fit does not reach it yet"

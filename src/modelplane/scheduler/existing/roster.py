@@ -11,8 +11,8 @@ import msgspec
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.departures import Cause, Role
 from modelplane.scheduler.existing import failover
-from modelplane.scheduler.existing.failover import choose_victims
 from modelplane.scheduler.existing.retention import Gone, Kept, Leaving, RetentionDecision, mark_leaving
+from modelplane.scheduler.existing.scale_down import choose_victims, find_surplus
 from modelplane.scheduler.placement.cluster_choice import New
 from modelplane.scheduler.types import Demand, Replica, Surge
 
@@ -39,7 +39,7 @@ class Roster(msgspec.Struct):
 
     def list_staying(self, state: CycleState, count: int, first: Container[str]) -> list[Kept]:
         """Return the kept ones without those beyond a number, of which those in `first` go before others."""
-        surplus = failover.find_surplus(state, [kept.replica for kept in self.kept], count, first)
+        surplus = find_surplus(state, [kept.replica for kept in self.kept], count, first)
         return [kept for kept in self.kept if kept.replica not in surplus]
 
     def replace_pinned(self, state: CycleState, count: int, demands: Sequence[Demand]) -> None:

@@ -4,8 +4,8 @@ from functools import lru_cache
 
 from modelplane.api.fields.pods.pod_keys import VARIABLE, find_refused
 from modelplane.api.rejected import Rejected
+from modelplane.scheduler.rejection_reasons import Reason
 from modelplane.scheduler.types import Cluster, Deployment
-from modelplane.scheduler.verdict import Reason
 
 _refused = lru_cache(maxsize=1024)(find_refused)
 """Most clusters have the same rules."""

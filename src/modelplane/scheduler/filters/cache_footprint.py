@@ -3,8 +3,8 @@
 from modelplane.api.rejected import Rejected
 from modelplane.scheduler.filters.cluster_selector import find_difference
 from modelplane.scheduler.filters.region_rule import reject_region
+from modelplane.scheduler.rejection_reasons import Reason
 from modelplane.scheduler.types import Cluster, Deployment
-from modelplane.scheduler.verdict import Reason
 
 
 def check_cache_footprint(deployment: Deployment, cluster: Cluster) -> Rejected | None:

@@ -1,8 +1,8 @@
 """Filter by the capabilities that a deployment's engines need on a cluster."""
 
 from modelplane.api.rejected import Rejected
+from modelplane.scheduler.rejection_reasons import Reason
 from modelplane.scheduler.types import Cluster, Deployment
-from modelplane.scheduler.verdict import Reason
 
 
 def check_capabilities(deployment: Deployment, cluster: Cluster) -> Rejected | None:

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import msgspec
 
 from modelplane.api.rejected import Rejected
+from modelplane.scheduler.rejection_reasons import Reason
 from modelplane.scheduler.types import Cluster, Deployment
-from modelplane.scheduler.verdict import Reason
 
 
 class Difference(msgspec.Struct, frozen=True):

@@ -1,8 +1,8 @@
 """Cordoned and draining clusters and pools get no new replica, whatever a deployment tolerates."""
 
 from modelplane.api.rejected import Rejected
+from modelplane.scheduler.rejection_reasons import Reason
 from modelplane.scheduler.types import Cluster, Deployment, Pool
-from modelplane.scheduler.verdict import Reason
 
 
 def check_cordon(_: Deployment, cluster: Cluster) -> Rejected | None:

@@ -14,12 +14,12 @@ from modelplane.api.fields.cluster.devices import Claim
 from modelplane.api.rejected import Rejected
 from modelplane.api.values.quantity import Quantity
 from modelplane.cel import Match, NoMatch
-from modelplane.scheduler.capacity import PodDemand
+from modelplane.scheduler.free_capacity import PodDemand
 from modelplane.scheduler.placement.device_selection import Selection
+from modelplane.scheduler.rejection_reasons import NoDevice, Reason
 from modelplane.scheduler.search.backtracking import Backtracking, number_items
 from modelplane.scheduler.search.search_budget import SearchBudget
 from modelplane.scheduler.types import Device, DeviceRequest, ResolvedRequest
-from modelplane.scheduler.verdict import NoDevice, Reason
 
 # Visiting a state takes about as long as this many steps of SearchBudget.
 _STATE_COST: Final = 8

@@ -1,8 +1,8 @@
 """Filter by readiness: a new replica needs a ready cluster whose gateway has an address."""
 
 from modelplane.api.rejected import Rejected
+from modelplane.scheduler.rejection_reasons import Reason
 from modelplane.scheduler.types import Cluster, Deployment
-from modelplane.scheduler.verdict import Reason
 
 
 def check_readiness(_: Deployment, cluster: Cluster) -> Rejected | None:

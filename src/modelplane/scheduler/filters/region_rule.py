@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from modelplane.api import labels
 from modelplane.api.fields.requests.regions import describe_place, format_regions
 from modelplane.api.rejected import Rejected
+from modelplane.scheduler.rejection_reasons import Reason
 from modelplane.scheduler.types import Cluster, Deployment
-from modelplane.scheduler.verdict import Reason
 
 
 def check_regions(deployment: Deployment, cluster: Cluster) -> Rejected | None:

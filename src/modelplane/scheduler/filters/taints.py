@@ -3,8 +3,8 @@
 from modelplane.api.fields.cluster.drain_settings import CORDONS, TaintEffect
 from modelplane.api.model_deployment import TolerationOperator
 from modelplane.api.rejected import Rejected
+from modelplane.scheduler.rejection_reasons import Reason
 from modelplane.scheduler.types import Cluster, Deployment, Taint, Toleration
-from modelplane.scheduler.verdict import Reason
 
 
 def check_taints(deployment: Deployment, cluster: Cluster) -> Rejected | None:

@@ -19,10 +19,10 @@ from modelplane.scheduler.placement.cost import Cost
 from modelplane.scheduler.placement.pool_choice import Offer
 from modelplane.scheduler.placement.pool_rejections import Excluded
 from modelplane.scheduler.placement.spot import find_spot_pools, plan_steps
+from modelplane.scheduler.rejection_reasons import Reason
 from modelplane.scheduler.search import rearrangement
 from modelplane.scheduler.search.rearrangement import Place
 from modelplane.scheduler.types import PlacedEngine, Replica
-from modelplane.scheduler.verdict import Reason
 
 
 class Indices:
@@ -58,7 +58,7 @@ Occupied: TypeAlias = tuple[str, tuple[PlacedEngine, ...]]
 """The cluster of a replica, and its engines there."""
 
 
-class Spending:
+class CostLimit:
     """The cost of the replicas that stay, and of those that are added. Those that leave do not count."""
 
     def __init__(self, state: CycleState, staying: Iterable[Occupied]) -> None:
@@ -124,14 +124,14 @@ def choose_clusters(
         not find_spot_pools(state.clusters[cluster], engines)
         for cluster, engines in (staying if state.deployment.spot else ())
     )
-    spending = Spending(state, staying)
+    cost_limit = CostLimit(state, staying)
     placed: list[New] = []
     missing: list[Filled] = []
     for count, capacity_types in plan_steps(state.deployment, shortfall, on_demand):
         left = count
         excluded: tuple[Excluded, ...] = ()
         for capacity_type in capacity_types:
-            places, excluded = _step(state.limit_to(capacity_type), left, occupied, spending)
+            places, excluded = _step(state.limit_to(capacity_type), left, occupied, cost_limit)
             placed += [New(place.name, indices.take(place.name), offer.engines) for place, offer in places]
             occupied += [place.name for place, _ in places]
             left -= len(places)
@@ -143,17 +143,17 @@ def choose_clusters(
 
 
 def _step(
-    state: CycleState, count: int, occupied: Sequence[str], spending: Spending
+    state: CycleState, count: int, occupied: Sequence[str], cost_limit: CostLimit
 ) -> tuple[list[Place], tuple[Excluded, ...]]:
     """Place up to so many replicas; if some are missing, also return why each cluster takes none."""
     queue = ClusterQueue(state, occupied)
-    most, before = spending.left, spending.spent
-    places, excluded = _one_by_one(state, queue, spending, count)
+    most, before = cost_limit.left, cost_limit.spent
+    places, excluded = _one_by_one(state, queue, cost_limit, count)
     if rearrangement.may_be_cheaper(state, count):
         better = rearrangement.find_rearrangement(state, places, queue.list_next(_OTHERS), count, most)
         if better is not None and _replace(state, places, better):
             places = better
-            spending.spent = before + sum(offer.cost.price for _, offer in places)
+            cost_limit.spent = before + sum(offer.cost.price for _, offer in places)
             # What only the cost or a quota refuses, the clusters themselves do not.
             offers = ((cluster, state.find_offer(cluster)) for cluster in state.clusters.values())
             refused = ((cluster, offer) for cluster, offer in offers if not isinstance(offer, Offer))
@@ -162,7 +162,7 @@ def _step(
 
 
 def _one_by_one(
-    state: CycleState, queue: ClusterQueue, spending: Spending, shortfall: int
+    state: CycleState, queue: ClusterQueue, cost_limit: CostLimit, shortfall: int
 ) -> tuple[list[Place], tuple[Excluded, ...]]:
     """Give each replica the first cluster by the policy; if one finds none, also return why."""
     places: list[Place] = []
@@ -171,10 +171,10 @@ def _one_by_one(
         if best is None:
             return places, queue.list_excluded()
         cluster, offer = best
-        if rejected := spending.check(offer.cost) or state.quotas.check(cluster, offer.engines):
+        if rejected := cost_limit.check(offer.cost) or state.quotas.check(cluster, offer.engines):
             queue.exclude(rejected)
             continue
-        spending.spent += offer.cost.price
+        cost_limit.spent += offer.cost.price
         _charge(state, [best])
         places.append(best)
         queue.take()

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from modelplane.api.fields.cluster.devices import Claim
 from modelplane.api.fields.cluster.node_pools import Accounting
 from modelplane.api.fields.deployment.placement_settings import PlacementPolicy
-from modelplane.scheduler.capacity import Load
+from modelplane.scheduler.free_capacity import Load
 from modelplane.scheduler.types import Cluster, Engine, Pool
 
 

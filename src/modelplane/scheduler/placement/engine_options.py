@@ -12,17 +12,17 @@ from typing import Final, TypeAlias
 import msgspec
 
 from modelplane.api.rejected import Rejected
-from modelplane.scheduler import verdict
-from modelplane.scheduler.capacity import Group, Load
+from modelplane.scheduler import rejection_reasons
 from modelplane.scheduler.filters.cordon import refuse_pool
 from modelplane.scheduler.filters.device_requests import Served, serve_requests
+from modelplane.scheduler.free_capacity import Group, Load
 from modelplane.scheduler.placement.capacity_type import CapacityType
 from modelplane.scheduler.placement.device_selection import Selection
 from modelplane.scheduler.placement.spot import check_capacity_type
+from modelplane.scheduler.rejection_reasons import Reason
 from modelplane.scheduler.search.identity_map import IdentityMap, number_by_value
 from modelplane.scheduler.search.search_budget import SearchBudget
 from modelplane.scheduler.types import Deployment, Device, Engine, Member, Pool, ResolvedRequest
-from modelplane.scheduler.verdict import Reason
 
 Kinds: TypeAlias = tuple[Hashable, ...]
 """The properties that distinguish the pools of a cluster, without name and free capacity."""
@@ -190,7 +190,7 @@ def _crowded(engine: Engine, pools: Sequence[Pool], option: Option) -> Rejected 
             return Rejected(
                 Reason.TOO_FEW_NODES,
                 engine.name,
-                f"pool {name} has {verdict.format_nodes(have)}, and one gang is on {needed}",
-                remedy=f"make pool {name} {verdict.format_nodes(needed)} large",
+                f"pool {name} has {rejection_reasons.format_nodes(have)}, and one gang is on {needed}",
+                remedy=f"make pool {name} {rejection_reasons.format_nodes(needed)} large",
             )
     return None

@@ -14,8 +14,8 @@ from typing import Final, NamedTuple, TypeAlias
 import msgspec
 
 from modelplane.api.fields.deployment.placement_settings import PlacementPolicy
-from modelplane.scheduler.capacity import FreeCapacity
 from modelplane.scheduler.capacity_ledger import Ledger
+from modelplane.scheduler.free_capacity import FreeCapacity
 from modelplane.scheduler.placement import pool_rejections
 from modelplane.scheduler.placement.capacity_type import CapacityType
 from modelplane.scheduler.placement.cost import Cost, compute_cost, rank_choice, sum_costs

@@ -9,8 +9,8 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from modelplane.api.fields.deployment.placement_settings import PlacementPolicy
 from modelplane.api.rejected import Rejected
 from modelplane.scheduler.placement.capacity_type import CapacityType
+from modelplane.scheduler.rejection_reasons import Reason
 from modelplane.scheduler.types import Cluster, Deployment, PlacedEngine, Pool, Replica
-from modelplane.scheduler.verdict import Reason
 
 
 def find_spot_pools(cluster: Cluster, engines: Iterable[PlacedEngine]) -> tuple[str, ...]:

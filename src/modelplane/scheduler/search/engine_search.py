@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Iterator, Sequence
 
-from modelplane.scheduler.capacity import FreeCapacity, NodeCapacity, estimate_steps
+from modelplane.scheduler.free_capacity import FreeCapacity, NodeCapacity, estimate_steps
 from modelplane.scheduler.placement.engine_options import Option
 from modelplane.scheduler.search.backtracking import Backtracking, number_items
 from modelplane.scheduler.search.search_budget import SearchBudget

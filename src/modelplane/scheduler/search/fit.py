@@ -3,7 +3,7 @@
 import heapq
 from collections.abc import Sequence
 
-from modelplane.scheduler.capacity import FreeCapacity, estimate_steps
+from modelplane.scheduler.free_capacity import FreeCapacity, estimate_steps
 from modelplane.scheduler.placement.engine_options import Option
 from modelplane.scheduler.search.search_budget import SearchBudget
 

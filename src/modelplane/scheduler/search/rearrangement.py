@@ -12,9 +12,9 @@ from typing import Final, TypeAlias
 import msgspec
 
 from modelplane.api.fields.deployment.placement_settings import PlacementPolicy
-from modelplane.scheduler.capacity import FreeCapacity, estimate_steps
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.filters import admit
+from modelplane.scheduler.free_capacity import FreeCapacity, estimate_steps
 from modelplane.scheduler.placement.pool_choice import Offer, Way
 from modelplane.scheduler.search.fit import Amounts, take_options
 from modelplane.scheduler.search.search_budget import SearchBudget

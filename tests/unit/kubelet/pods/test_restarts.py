@@ -29,7 +29,7 @@ def test_the_policy_decides(policy: str, code: int, again: bool) -> None:
     ],
 )
 def test_the_policy_of_a_container_follows_from_its_role(role: Role, pod_policy: str, policy: str) -> None:
-    assert container_worker.find_restart_policy(pod_policy, role) == policy
+    assert container_worker.get_restart_policy(pod_policy, role) == policy
 
 
 def test_the_first_restart_is_immediate_and_later_ones_wait_longer_up_to_five_minutes() -> None:

@@ -122,6 +122,6 @@ def test_what_a_container_refers_to_is_listed_once() -> None:
         ],
         "envFrom": [{"secretRef": {"name": "all"}}],
     }
-    assert container_environment.find_references(container) == References(
+    assert container_environment.list_references(container) == References(
         frozenset({"hub", "all"}), frozenset({"settings"})
     )

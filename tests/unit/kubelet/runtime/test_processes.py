@@ -10,7 +10,7 @@ from modelplane.kubelet.runtime.other_processes import Process
 
 def started(*command: str) -> tuple[subprocess.Popen[bytes], Process]:
     child = subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE)
-    return child, Process(child.pid, shim.find_identity(child.pid))
+    return child, Process(child.pid, shim.read_identity(child.pid))
 
 
 async def test_the_end_of_a_process_is_noticed() -> None:
@@ -41,7 +41,7 @@ def test_what_is_left_of_a_session_is_found_after_its_leader_has_ended() -> None
     source = "import subprocess; print(subprocess.Popen(['sleep', '100'], stdout=-3).pid)"
     child, leader = started(sys.executable, "-c", source)
     printed, _ = child.communicate(timeout=10)
-    orphan = Process(int(printed), shim.find_identity(int(printed)))
+    orphan = Process(int(printed), shim.read_identity(int(printed)))
     assert other_processes.find_session(leader) == (orphan.pid,)
     other_processes.kill_session(leader)
     assert other_processes.wait_until_ended([orphan], 5) == ()

@@ -97,7 +97,7 @@ def test_a_request_to_end_goes_on_to_the_engine(tmp_path: Path) -> None:
 def test_what_an_engine_leaves_behind_ends_with_it(tmp_path: Path) -> None:
     process = run(tmp_path, "sh", "-c", "sleep 100 & echo $!; exit 0")
     process.wait(5)
-    assert shim.find_identity(int(lines(tmp_path)[0])) == ""
+    assert shim.read_identity(int(lines(tmp_path)[0])) == ""
     assert record(tmp_path, "exit.json")["exitCode"] == 0
 
 
@@ -127,6 +127,6 @@ def test_a_time_is_always_equally_wide() -> None:
 
 
 def test_a_process_is_told_from_others() -> None:
-    assert shim.find_identity(os.getpid()) == shim.find_identity(os.getpid())
-    assert shim.find_identity(os.getpid()) != shim.find_identity(1)
-    assert shim.find_identity(2**22 + 1) == ""
+    assert shim.read_identity(os.getpid()) == shim.read_identity(os.getpid())
+    assert shim.read_identity(os.getpid()) != shim.read_identity(1)
+    assert shim.read_identity(2**22 + 1) == ""

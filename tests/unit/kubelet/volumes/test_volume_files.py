@@ -129,4 +129,4 @@ def test_what_has_to_be_fetched() -> None:
         volume(emptyDir={}),
     ]
     wanted = References(frozenset({"hub", "projected"}), frozenset({"settings", "also"}))
-    assert volume_files.find_references(described) == wanted
+    assert volume_files.list_references(described) == wanted

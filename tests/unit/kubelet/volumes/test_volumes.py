@@ -57,7 +57,7 @@ def mounted(
 
 
 def own(folder: Path) -> volumes.PodVolumes:
-    return volumes.find_folder(AgentDirectory(folder / "agent").get_pod("u-1"))
+    return volumes.get_folder(AgentDirectory(folder / "agent").get_pod("u-1"))
 
 
 def _socket(path: Path) -> None:

@@ -1,7 +1,7 @@
 """Aliases of the InferenceGateway that a client can also read as another ModelService.
 
 One rule: the gateway answers 409 for a name that fits two services that the client may use, so a warning
-names both. A client that may use one of them only gets that one.
+names both. A client that may use only one of them receives that one.
 """
 
 from collections import defaultdict

@@ -79,7 +79,7 @@ class EngineAt(msgspec.Struct, frozen=True):
     command: EngineCommand
 
     def warn(self, cached: Repo | None, configs: Configs) -> Iterator[tuple[Path, str]]:
-        """Yield the warnings; ``cached`` is what the deployment's cache holds, if that is known."""
+        """Yield the warnings; ``cached`` is the known content of the deployment's cache."""
         table, given = self.command.engine.table, self.command.flags
         rule = _RULES[table]
         length = given.find(*rule.flags)
@@ -117,7 +117,7 @@ def _tokens(value: str, command: EngineCommand) -> int:
 
 
 def _is_open(container: Container, rule: _Rule, given: Flags) -> bool:
-    """Return True if the engine is told to accept a longer context, or more may be said elsewhere."""
+    """Return True if the engine accepts a longer context, or may find the option elsewhere."""
     names = {variable.name for variable in container.env}
     words = [word for written in written_words(container) for word in written.words]
     allowed = rule.allowed_by and (
@@ -139,7 +139,7 @@ def _model(container: Container, given: Flags, cached: Repo | None) -> Repo:
 
 
 def _longest(config: bytes, table: str, given: Flags) -> int:
-    """Return the longest context of a model with an engine's changes; 0 if it cannot be told."""
+    """Return the longest context of a model with an engine's changes; 0 if it is unknown."""
     from modelplane.sizing import context  # noqa: PLC0415  few configurations are at hand
     from modelplane.sizing.architecture import parse_architecture  # noqa: PLC0415  see above
     from modelplane.user_error import UserError  # noqa: PLC0415  see above

@@ -53,7 +53,7 @@ def test_all_fleets_of_a_user_share_the_embedded_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert llama_cpp.find_models_folder() == tmp_path / "modelplane" / "models"
+    assert llama_cpp.get_models_folder() == tmp_path / "modelplane" / "models"
 
 
 def test_a_cache_that_cannot_be_made_is_named(tmp_path: Path) -> None:

@@ -354,7 +354,7 @@ async def test_a_pod_stays_with_the_engine_that_began_it(bench: Bench) -> None:
         ContainerRuntimes(Choice.NONE),
     )
     runtime = await Runtimes(without, RECORD).choose(bench.directory, sleeping())
-    assert runtime.find_container_id(attempt) == next(
+    assert runtime.get_container_id(attempt) == next(
         f"docker://{process_attempt['Id']}" for process_attempt in bench.engine.containers().values()
     )
 

@@ -17,4 +17,4 @@ from modelplane.kubelet.runtime.host_processes import HostProcesses
 )
 def test_containers_of_a_pod_have_ids_of_their_own(name: str, container_id: str) -> None:
     runtime = HostProcesses(cast("Machine", None), PodRecord("ml-team", "qwen", "uid", "127.77.0.1"), name)
-    assert runtime.find_container_id(Attempt(Path("/agent/pods/uid/engine/3"))) == container_id
+    assert runtime.get_container_id(Attempt(Path("/agent/pods/uid/engine/3"))) == container_id

@@ -18,9 +18,9 @@ from modelplane.api.rejected import Rejected
 from modelplane.cel import NoMatch, source
 from modelplane.scheduler.placement.device_selection import Selection
 from modelplane.scheduler.placement.pool_rejections import Excluded, PoolRejections
+from modelplane.scheduler.rejection_reasons import NoDevice
 from modelplane.scheduler.search.identity_map import IdentityMap
 from modelplane.scheduler.types import Cluster, Device, DeviceRequest, Pool
-from modelplane.scheduler.verdict import NoDevice
 
 _MOST: Final = 16
 _SIGNS: Final = re.compile(r"&&|\|\||[()\[\]{}]|(?<![.\[])\?")

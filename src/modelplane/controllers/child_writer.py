@@ -30,7 +30,7 @@ from modelplane.controllers.clusters.cluster_connection import Connection
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.fleet_resources import resource_of
 from modelplane.controllers.helm.release_control import Releases, place_of
-from modelplane.controllers.reporter import Reporter
+from modelplane.controllers.status_writer import Reporter
 from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer, Key, build_key

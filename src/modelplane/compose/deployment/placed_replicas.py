@@ -27,7 +27,7 @@ from modelplane.compose.deployment.canary import Canary, has_revision
 from modelplane.compose.deployment.demands import stable_template
 from modelplane.compose.deployment.deployment_facts import DeploymentRequest
 from modelplane.compose.deployment.replica_lifecycle import Phase, Policy, Runs, Slot
-from modelplane.compose.deployment.rollout_order import (
+from modelplane.compose.deployment.rollout_limits import (
     is_draining,
     is_surge,
     is_updating,
@@ -39,18 +39,18 @@ from modelplane.compose.deployment.rollout_order import (
 )
 from modelplane.compose.readiness import condition_of
 
-Wanted: TypeAlias = dict[str, ModelReplica]
+Placed: TypeAlias = dict[str, ModelReplica]
 """The replicas that are to exist, by key."""
 
 
-def wanted_replicas(
+def build_replicas(
     request: DeploymentRequest, placement: scheduler.Placement, trial: Canary | None
-) -> Wanted:
+) -> Placed:
     """Return the replicas of a placement that are not leaving; those that are pinned are as observed."""
     current = request.owner.replica_template()
     stable = stable_template(request.owner, trial, request.observed) or current
     taken = {assignment.replica for assignment in placement.assignments if assignment.replica}
-    wanted: Wanted = {}
+    placed: Placed = {}
     for assignment in placement.assignments:
         if assignment.leaving:
             continue
@@ -58,10 +58,10 @@ def wanted_replicas(
         taken.add(name)
         key = replica_key(assignment.cluster, assignment.index)
         if assignment.role is scheduler.ReplicaRole.PINNED:
-            wanted[key] = decode_as(ModelReplica, request.observed[key])
+            placed[key] = decode_as(ModelReplica, request.observed[key])
             continue
-        wanted[key] = _replica(request, stable if assignment.demand else current, assignment, key, name)
-    return wanted
+        placed[key] = _replica(request, stable if assignment.demand else current, assignment, key, name)
+    return placed
 
 
 def replica_key(cluster: str, index: int) -> str:
@@ -79,14 +79,14 @@ def list_policy(request: DeploymentRequest, trial: Canary | None) -> Policy:
 
 
 def list_slots(
-    request: DeploymentRequest, placement: scheduler.Placement, wanted: Wanted, trial: Canary | None
+    request: DeploymentRequest, placement: scheduler.Placement, placed: Placed, trial: Canary | None
 ) -> Iterator[Slot]:
     """Yield a slot for each assignment, and one for each replica that has to go."""
-    names = {replica.metadata.name for replica in wanted.values()}
+    names = {replica.metadata.name for replica in placed.values()}
     for assignment in placement.assignments:
         key = replica_key(assignment.cluster, assignment.index)
         names.add(assignment.replica)
-        yield _slot(request, key, assignment, wanted.get(key), trial)
+        yield _slot(request, key, assignment, placed.get(key), trial)
     for key, child in sorted(list_replicas(request.observed).items()):
         if child["metadata"]["name"] not in names:
             yield Slot(
@@ -188,7 +188,7 @@ def _slot(
     request: DeploymentRequest,
     key: str,
     assignment: scheduler.Assignment,
-    wanted: ModelReplica | None,
+    placed: ModelReplica | None,
     trial: Canary | None,
 ) -> Slot:
     gets = Runs.STABLE if assignment.demand else Runs.NEW
@@ -203,7 +203,7 @@ def _slot(
         gets,
         assignment.cause,
         is_surge=assignment.surge,
-        is_same=wanted is not None and not is_pinned and same_spec(wanted, child),
+        is_same=placed is not None and not is_pinned and same_spec(placed, child),
         serves=serves(child),
         is_updating=is_updating(child),
         is_seen=reported_by(child) is None,

@@ -1,4 +1,4 @@
-"""Rollout of an edit: the limits of ``spec.rollout``, and what is known of a replica."""
+"""Limits of a rollout (``spec.rollout``), and what is known of a replica during one."""
 
 import hashlib
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""Status of an owner, and events for its changes."""
+"""Status writer: the status of an owner with its observedGeneration, and events for its changes."""
 
 from collections.abc import Mapping
 from typing import Any
