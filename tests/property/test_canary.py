@@ -106,6 +106,12 @@ _EDITED_WHILE_ONLY_A_SURGE_REPLICA_SERVES = [
 ]
 """A surge replica that serves stays, and those go that have not reported."""
 
+_EDITED_WHILE_THE_ONLY_REPLICA_IS_BROKEN = [
+    *(("scale", 1), ("break", 0), ("edit", 2), ("report", 4)),
+    *(("break", 7), ("scale", 3), ("report", 8)),
+]
+"""A replica that does not serve is edited at once; those that were leaving are nothing to compare with."""
+
 _MOVES = 3
 _LARGE = CLASS.replace("name: l4", "name: h100").replace("23034Mi", "81559Mi")
 
@@ -151,10 +157,17 @@ def _revisions(run: SteppedRollout) -> dict[str, str]:
 
 
 def _check_new(
-    run: SteppedRollout, known: dict[str, Any], before: dict[str, str], after: dict[str, str]
+    run: SteppedRollout,
+    known: dict[str, Any],
+    before: dict[str, str],
+    after: dict[str, str],
+    *,
+    had_older: bool,
 ) -> None:
-    """Check that replicas are placed with the new revision only as far as the canary lacks them."""
-    had_older = any(each != known["revision"] for each in before.values())
+    """Check that replicas are placed with the new revision only as far as the canary lacks them.
+
+    ``had_older``: a replica of another revision was to stay.
+    """
     if not had_older or known["revision"] == known["stableRevision"]:
         return
     placed = [key for key in after if key not in before and after[key] == known["revision"]]
@@ -178,6 +191,7 @@ def _reconcile(run: SteppedRollout) -> None:
     """Reconcile, and check that no replica of an older revision is updated beyond what a canary needs."""
     before, served = _revisions(run), run.serving()
     surge = {key for key, each in run.replicas().items() if is_surge(each)}
+    staying = [key for key, each in run.replicas().items() if not each["spec"].get("draining")]
     run.reconcile()
     known, after = _canary(run), _revisions(run)
     if known.get("revision") != _current(run) or known["phase"] == "Promoted":
@@ -187,7 +201,8 @@ def _reconcile(run: SteppedRollout) -> None:
     _check_older(run, known, older)
     updated = {key for key in before if before[key] != after.get(key, before[key])}
     there = [key for key in after if after[key] == known["revision"]]
-    _check_new(run, known, before, after)
+    had_older = any(before[key] != known["revision"] for key in staying)
+    _check_new(run, known, before, after, had_older=had_older)
     if known["phase"] == "Running":
         staying = [key for key in there if not run.replicas()[key]["spec"].get("draining")]
         assert not updated or len(staying) <= known["replicas"]
@@ -204,6 +219,7 @@ def _reconcile(run: SteppedRollout) -> None:
 @example(unavailable=2, surge=1, taken=_SCALED_DOWN_AFTER_AN_ABORT)
 @example(unavailable=1, surge=1, taken=_EDITED_WHILE_A_REPLICA_IS_PLACED)
 @example(unavailable=1, surge=2, taken=_EDITED_WHILE_ONLY_A_SURGE_REPLICA_SERVES)
+@example(unavailable=0, surge=2, taken=_EDITED_WHILE_THE_ONLY_REPLICA_IS_BROKEN)
 def test_a_canary_updates_no_more_than_it_needs_and_a_promoted_template_heals(
     unavailable: int, surge: int, taken: Any
 ) -> None:
