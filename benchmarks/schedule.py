@@ -31,8 +31,8 @@ import msgspec
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Request
-from modelplane.compose.deployment import fleet_snapshot as snapshots
 from modelplane.compose.deployment import model_deployment
+from modelplane.compose.deployment import scheduler_input as snapshots
 from modelplane.compose.deployment.deployment_facts import DeploymentFacts
 from modelplane.compose.deployment.scheduler_quotas import read_quota
 from modelplane.scheduler import Fleet, PlacementPolicy, schedule
@@ -220,8 +220,8 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
 
 def snapshot(found: dict[str, tuple[dict[str, Any], ...]]) -> Fleet:
     return Fleet(
-        tuple(map(snapshots.cluster, found["clusters"])),
-        tuple(map(snapshots.replica, found["replicas"])),
+        tuple(map(snapshots.read_cluster, found["clusters"])),
+        tuple(map(snapshots.read_replica, found["replicas"])),
         quotas=tuple(map(read_quota, found["quotas"])),
     )
 
@@ -257,7 +257,7 @@ def main() -> None:
     snapshot_times, schedule_times, placed = [], [], 0
     for turn in range(options.rounds):
         found = objects(turn, options)
-        wanted = snapshots.deployment(decode_as(ModelDeployment, deployment(turn, options)), None)
+        wanted = snapshots.read_deployment(decode_as(ModelDeployment, deployment(turn, options)), None)
         seconds, fleet = timed(lambda found=found: snapshot(found))
         snapshot_times.append(seconds)
         seconds, placement = timed(lambda fleet=fleet, wanted=wanted: schedule(fleet, wanted))

@@ -20,7 +20,7 @@ from modelplane.api.inference_class import InferenceClass
 from modelplane.api.model_deployment import Engine, ModelDeployment
 from modelplane.api.schema.decode import decode_as
 from modelplane.cel import AttributeValue, Version
-from modelplane.compose.replica.engine_flags import source
+from modelplane.compose.replica.engine_command_lines import source
 from modelplane.offline.lint.engine_commands import EngineCommand, Flags, parse_commands
 from modelplane.offline.models.nominal_memory import is_selected
 from modelplane.sizing.architecture import LayerKind, parse_architecture

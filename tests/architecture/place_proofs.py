@@ -18,7 +18,7 @@ from modelplane.cli.main import main
 from modelplane.compose import guards
 from modelplane.compose.clouds.flow import DEFINITION_KEY
 from modelplane.compose.composition import Blocked, Composition, Desired, Request
-from modelplane.compose.deployment import fleet_snapshot
+from modelplane.compose.deployment import scheduler_input
 from modelplane.compose.kinds import COMPOSERS, Composer
 from modelplane.compose.readiness import is_ready
 from modelplane.controllers.clusters.watches import child_kinds
@@ -164,7 +164,7 @@ def departure() -> None:
     manifest = {**yaml.safe_load(DEPLOYMENT)}
     manifest["metadata"]["uid"] = "uid"
     manifest["spec"] |= {"replicas": 2, "replaceBefore": "2026-06-02T00:00:00Z"}
-    wanted = fleet_snapshot.deployment(decode_as(ModelDeployment, manifest), None)
+    wanted = scheduler_input.read_deployment(decode_as(ModelDeployment, manifest), None)
     pool = Pool("l4", 4, (Device("gpu", "gpu.nvidia.com", 1, device_class_name="gpu"),))
     claims = (ResolvedRequest("gpu", "gpu", 1, ()),)
     placed = (PlacedEngine("qwen", 1, (PlacedMember(Role.STANDALONE, "l4", 1, claims),)),)

@@ -103,7 +103,7 @@ def test_a_reason_to_leave_is_a_row_its_rule_and_the_field_that_asks_for_it() ->
     assert {each.path: (each.is_new, each.rows) for each in changes} == {
         "docs/explanation/replica-lifecycle.md": (False, 1),
         "src/modelplane/api/model_deployment.py": (False, 1),
-        "src/modelplane/compose/deployment/fleet_snapshot.py": (False, 1),
+        "src/modelplane/compose/deployment/scheduler_input.py": (False, 1),
         f"{scheduler}departures.py": (False, 1),
         f"{scheduler}existing/retention.py": (False, 1),
         f"{scheduler}types.py": (False, 1),

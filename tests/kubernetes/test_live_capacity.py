@@ -18,7 +18,7 @@ from modelplane.api.schema.decode import convert
 from modelplane.compose.cluster import capacity_status
 from modelplane.compose.cluster.capacity_facts import facts_of
 from modelplane.compose.cluster.observed_capacity import Cluster, Observation, observe
-from modelplane.compose.deployment import fleet_snapshot
+from modelplane.compose.deployment import scheduler_input
 from modelplane.compose.readiness import condition_of
 from modelplane.controllers import fleet_resources
 from modelplane.kube import resources
@@ -132,7 +132,9 @@ def let_in(pool, sizes):
     for number, size in enumerate(sizes):
         member = Member(requests=(DeviceRequest("gpu", size, (SELECTOR,)),))
         wanted = Deployment("team", f"d{number}", f"uid-{number}", 1, (Engine("main", 1, (member,)),))
-        cluster = PlacementCluster("here", gateway_address="192.0.2.1", pools=(fleet_snapshot.pool(pool),))
+        cluster = PlacementCluster(
+            "here", gateway_address="192.0.2.1", pools=(scheduler_input.read_pool(pool),)
+        )
         for each in schedule(Fleet((cluster,), tuple(replicas)), wanted).assignments:
             replicas.append(
                 Replica("team", f"d{number}", wanted.uid, wanted.name, "here", each.index, each.engines)

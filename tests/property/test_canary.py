@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from modelplane.api import labels
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import decode_as
-from modelplane.compose.deployment.rollout_limits import is_surge, revision
+from modelplane.compose.deployment.replica_state import is_surge
+from modelplane.compose.deployment.revisions import revision
 from modelplane.deciders.canary import Answers, Decision, Evidence, Limits, Observed, Outcome, Sample, decide
 from support.manifests import CLASS, cluster
 from support.rollouts import BAD, BETTER, GOOD, SteppedRollout

@@ -18,7 +18,7 @@ from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Desired, Request
 from modelplane.compose.deployment import model_deployment
 from modelplane.compose.deployment.deployment_facts import DeploymentFacts
-from modelplane.compose.deployment.rollout_limits import limits
+from modelplane.compose.deployment.rollout_limits import compute_limits
 from modelplane.deciders.cluster_health import (
     ClusterSeen,
     Evidence,
@@ -312,7 +312,7 @@ class World:
         if lost - edited:
             assert len(serving | edited) >= min(replicas, len(served)), (name, self.tick, "removed", lost)
         if edited:
-            least = min(replicas, there) - limits(owner).unavailable
+            least = min(replicas, there) - compute_limits(owner).unavailable
             assert len(serving) >= least, (name, self.tick, "edited", edited, serving)
 
     def pass_tick(self, *, quiet: bool = False) -> None:

@@ -19,7 +19,9 @@ from modelplane.compose.deployment import model_deployment
 from modelplane.compose.deployment.canary import canary, has_revision
 from modelplane.compose.deployment.deployment_facts import DeploymentRequest
 from modelplane.compose.deployment.replica_lifecycle import Share
-from modelplane.compose.deployment.rollout_limits import is_surge, limits, revision
+from modelplane.compose.deployment.replica_state import is_surge
+from modelplane.compose.deployment.revisions import revision
+from modelplane.compose.deployment.rollout_limits import compute_limits
 from modelplane.compose.readiness import condition_of
 from support.replica_worlds import STARTS, Item, ReplicaWorld, image_of, stays
 from support.seeds import drawn
@@ -34,7 +36,7 @@ class Step:
         self.world, self.request, self.composed, self.served = world, request, composed, served
         owner = request.owner
         self.name = owner.metadata.name
-        self.limits = limits(owner)
+        self.limits = compute_limits(owner)
         standby = composed.status.get("standby")
         self.replicas = owner.spec.replicas if standby is None or standby["active"] else 0
         """Replicas that the deployment asks for now."""

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import decode_as
-from modelplane.compose.deployment.rollout_limits import limits
+from modelplane.compose.deployment.rollout_limits import compute_limits
 from support.rollouts import BAD, BETTER, GOOD, SteppedRollout
 from support.seeds import drawn
 
@@ -30,7 +30,7 @@ def _reconcile(run: SteppedRollout) -> None:
     served = run.serving()
     run.reconcile()
     owner = decode_as(ModelDeployment, run.owner)
-    limit = limits(owner)
+    limit = compute_limits(owner)
     staying = [each for each in run.replicas().values() if not each["spec"].get("draining")]
     assert len(staying) <= owner.spec.replicas + limit.surge
     if served - run.serving():
@@ -75,7 +75,7 @@ def test_limits_hold_and_a_good_template_heals(unavailable: Any, surge: Any, tak
 def test_a_bad_template_stops_at_the_limit(unavailable: int, surge: int, replicas: int, order: Any) -> None:
     run = SteppedRollout(replicas, {"maxUnavailable": unavailable, "maxSurge": surge})
     run.settle()
-    limit = limits(decode_as(ModelDeployment, run.owner))
+    limit = compute_limits(decode_as(ModelDeployment, run.owner))
     run.edit(BAD)
     for _ in range(12):
         _reconcile(run)

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from modelplane.api.fields.deployment.placement_settings import PlacementPolicy, SpotFallback
 from modelplane.compose.cluster.noticed_nodes import BLOCKED
-from modelplane.compose.deployment.fleet_snapshot import evicted_before
+from modelplane.compose.deployment.scheduler_input import evicted_before
 from modelplane.scheduler import (
     Cluster,
     Deployment,

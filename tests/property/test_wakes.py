@@ -18,7 +18,7 @@ from modelplane.api.schema.decode import decode_as
 from modelplane.compose import guards, owner_status
 from modelplane.compose.composition import Composition, Desired, Request, Requirement
 from modelplane.compose.deployment.deployment_facts import DeploymentFacts
-from modelplane.compose.deployment.rollout_limits import is_draining
+from modelplane.compose.deployment.replica_state import is_draining
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.readiness import condition_of
 from modelplane.controllers.interests import Interests, OwnerKey

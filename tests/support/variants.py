@@ -15,7 +15,7 @@ from modelplane.compose.composition import Composition, Desired, Request, Requir
 from modelplane.compose.conditions import join_same_type
 from modelplane.compose.deployment import model_deployment
 from modelplane.compose.deployment.deployment_facts import DeploymentFacts
-from modelplane.compose.deployment.rollout_limits import serves
+from modelplane.compose.deployment.replica_state import serves
 from modelplane.compose.readiness import condition_of
 from modelplane.offline.files.sources import Source
 from modelplane.offline.files.store import load

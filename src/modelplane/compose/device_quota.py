@@ -17,7 +17,7 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.api.schema.decode import InvalidObject
 from modelplane.compose.composition import Blocked, Composition, NoFacts, Reference, Request, Requirement
 from modelplane.compose.conditions import Condition, false, true
-from modelplane.compose.deployment import fleet_snapshot, scheduler_quotas
+from modelplane.compose.deployment import scheduler_input, scheduler_quotas
 from modelplane.compose.readiness import condition_of
 
 PRIORITY_CLASS: Final = ("scheduling.k8s.io/v1", "PriorityClass")
@@ -60,13 +60,13 @@ def compose(request: Request[DeviceQuota, NoFacts]) -> Composition | Blocked:
             return Blocked(f"cannot list {key.partition('-')[0]}: {unknown.cause}")
     try:
         replicas = tuple(
-            fleet_snapshot.replica(item)
+            scheduler_input.read_replica(item)
             for namespace in quota.spec.namespaces
             for item in request.found(_replicas(namespace))
         )
     except InvalidObject as error:
         return Blocked(str(error))
-    there = scheduler.Fleet(tuple(map(fleet_snapshot.cluster, request.found(_CLUSTERS))), replicas)
+    there = scheduler.Fleet(tuple(map(scheduler_input.read_cluster, request.found(_CLUSTERS))), replicas)
     uses = scheduler.sum_quota_usage(there, scheduler_quotas.describe_quota(quota))
     accepted, too_small = _accepted(request), _lack_of_capacity(uses)
     if accepted.holds and too_small:

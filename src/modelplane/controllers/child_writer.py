@@ -1,4 +1,4 @@
-"""Writer: apply the children that differ, and prune children that are no longer desired.
+"""ChildWriter: apply the children that differ, and prune children that are no longer desired.
 
 Pruning comes last, and only after every write succeeded: the replacement of a child exists before the child
 is deleted.
@@ -30,7 +30,7 @@ from modelplane.controllers.clusters.cluster_connection import Connection
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.fleet_resources import resource_of
 from modelplane.controllers.helm.release_control import Releases, place_of
-from modelplane.controllers.status_writer import Reporter
+from modelplane.controllers.status_writer import StatusWriter
 from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer, Key, build_key
@@ -81,7 +81,7 @@ def _spelling(part: Any, whole: Any) -> Any:
     return whole
 
 
-class Writer:
+class ChildWriter:
     """Applies and prunes children, on the control plane and on the clusters."""
 
     def __init__(
@@ -91,7 +91,7 @@ class Writer:
         clusters: Clusters,
         children: ControlPlaneChildren,
         releases: Releases,
-        reporter: Reporter,
+        reporter: StatusWriter,
     ) -> None:
         self._client = client
         self._informers = informers

@@ -30,7 +30,7 @@ from modelplane.controllers.clusters.watch_health import LOST_S
 from modelplane.controllers.condition_events import Decision, Recorder
 from modelplane.controllers.fleet_resources import resource_of
 from modelplane.controllers.helm.release_control import Releases
-from modelplane.controllers.status_writer import Reporter
+from modelplane.controllers.status_writer import StatusWriter
 from modelplane.kube import errors, resources, timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer, build_key
@@ -55,7 +55,7 @@ class Finalizer:
         clusters: Clusters,
         children: ChildIndex,
         releases: Releases,
-        reporter: Reporter,
+        reporter: StatusWriter,
     ) -> None:
         self._client = client
         self._informers = informers

@@ -18,13 +18,13 @@ from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose import guards
 from modelplane.compose.composition import Blocked, Composition, Request, Requirement, Unknown
 from modelplane.compose.kinds import COMPOSERS, Composer, Lane
-from modelplane.controllers.child_writer import Writer
+from modelplane.controllers.child_writer import ChildWriter
 from modelplane.controllers.fact_sources import FactSource, FactSources
 from modelplane.controllers.finalizer import Finalizer
 from modelplane.controllers.gateway.fleet_routes import Composed
 from modelplane.controllers.interests import Interests, OwnerKey
 from modelplane.controllers.local_copies import LocalCopies
-from modelplane.controllers.status_writer import Reporter
+from modelplane.controllers.status_writer import StatusWriter
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.telemetry import traces
@@ -49,8 +49,8 @@ class Reconciler:
         self._wake = wake
         self._watching_since: datetime | None = None
         places = (client, copies.informers, copies.clusters)
-        self._reporter = Reporter(client, copies.informers)
-        self._writer = Writer(*places, copies.children, copies.releases, self._reporter)
+        self._reporter = StatusWriter(client, copies.informers)
+        self._writer = ChildWriter(*places, copies.children, copies.releases, self._reporter)
         self._finalizer = Finalizer(*places, copies.children.index, copies.releases, self._reporter)
 
     @property

@@ -25,7 +25,7 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.schema.decode import InvalidObject
 from modelplane.compose.conditions import READY
-from modelplane.compose.deployment import fleet_snapshot, standby
+from modelplane.compose.deployment import scheduler_input, standby
 from modelplane.compose.readiness import condition_of
 from modelplane.telemetry import metric_definitions
 from modelplane.telemetry.metric_definitions import Metric, Sample
@@ -225,13 +225,13 @@ def _hardware(clusters: Iterable[Object], replicas: Iterable[Object]) -> Iterato
     readable, unreadable = [], 0
     for replica in replicas:
         try:
-            readable.append(fleet_snapshot.replica(replica))
+            readable.append(scheduler_input.read_replica(replica))
         except InvalidObject:
             unreadable += 1
     yield Sample(metric_definitions.UNREADABLE, (), unreadable)
     if unreadable:
         return
-    known = {cluster.name: cluster for cluster in map(fleet_snapshot.cluster, clusters)}
+    known = {cluster.name: cluster for cluster in map(scheduler_input.read_cluster, clusters)}
     devices = {
         (cluster.name, pool.name): pool.devices for cluster in known.values() for pool in cluster.pools
     }

@@ -20,7 +20,7 @@ from modelplane.kube.resources import Object
 from modelplane.telemetry import traces
 
 
-class Reporter:
+class StatusWriter:
     """Writes statuses that differ."""
 
     def __init__(self, client: Client, informers: Mapping[str, Informer]) -> None:

@@ -21,7 +21,7 @@ from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
 from modelplane.compose.conditions import READY
-from modelplane.compose.deployment import fleet_snapshot, standby
+from modelplane.compose.deployment import scheduler_input, standby
 from modelplane.compose.memo import per_version
 from modelplane.compose.readiness import condition_of, read_state
 from modelplane.compose.replica import endpoint_manifests
@@ -232,7 +232,7 @@ def _urgency(row: Deployment | Service) -> tuple[bool, str, str]:
 
 @per_version
 def _pools(item: Mapping[str, Any]) -> tuple[tuple[str, int, bool], ...]:
-    return tuple((pool.name, pool.nodes, pool.spot) for pool in fleet_snapshot.cluster(item).pools)
+    return tuple((pool.name, pool.nodes, pool.spot) for pool in scheduler_input.read_cluster(item).pools)
 
 
 def _cluster(item: Object, devices: Mapping[tuple[str, str], tuple[Devices, ...]], replicas: int) -> Cluster:
@@ -240,7 +240,9 @@ def _cluster(item: Object, devices: Mapping[tuple[str, str], tuple[Devices, ...]
     pools = tuple(
         Pool(pool, nodes, devices.get((name, pool), ()), spot) for pool, nodes, spot in _pools(item)
     )
-    return Cluster(name, fleet_snapshot.cluster(item).region or "", find_readiness(item), pools, replicas)
+    return Cluster(
+        name, scheduler_input.read_cluster(item).region or "", find_readiness(item), pools, replicas
+    )
 
 
 def _deployment(item: Object) -> Deployment:

@@ -7,7 +7,7 @@ of the control plane.
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.compose import copy_access
 from modelplane.compose.cluster.cluster_kubeconfig import INSTALLER
-from modelplane.install.admission_policies import LABELS, build_policies
+from modelplane.install.cluster_admission import LABELS, build_policies
 from modelplane.install.identity_permissions import (
     BIND_COPIES,
     INFERENCE_CLUSTER,

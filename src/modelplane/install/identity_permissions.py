@@ -1,4 +1,6 @@
-"""Permissions of each identity, rule by rule, each with its reason (Kubernetes RBAC).
+"""Permissions of the controllers' identities, rule by rule, each with its reason (Kubernetes RBAC).
+
+Those for children come from the rows of ``compose/workload_kinds.py``.
 
 Least privilege: a verb that no reconcile uses is a fault, as a missing one is.
 ``tests/kubernetes/test_permissions.py`` compares these tables with the requests that an API server received.
@@ -380,7 +382,7 @@ OWN_TOKEN = (
 
 
 def build_roles(team_namespaces: Iterable[str]) -> list[Object]:
-    """Return the roles of an installation and their bindings."""
+    """Return the roles of the controllers of an installation, and their bindings."""
     controller = build_labels("controller")
     teams = Role("ClusterRole", TEAM_OBJECTS, TEAMS, controller)
     return [

@@ -1,4 +1,6 @@
-"""Roles and bindings (Kubernetes RBAC): their manifests, those of the gateway, and those of people.
+"""Roles and bindings (Kubernetes RBAC): their manifests, those for the gateway's files, and those of people.
+
+The permissions of the controllers are in ``identity_permissions.py``.
 
 A role cannot select Secrets by their label. So the gateway's have a namespace of their own, and the gateway's
 identity reads no others.
@@ -220,7 +222,7 @@ COMPANION_PRIVATE = (
 
 
 def build_publishing_roles() -> list[Object]:
-    """Return the roles of an installation and their bindings."""
+    """Return the roles of those who publish the gateway's files: the controllers, and the gateway itself."""
     publisher = Role("Role", f"{CONTROLLER}-private", PUBLISHER, build_labels("controller"))
     return [*publisher.bound_to(build_account(CONTROLLER), GATEWAY_NAMESPACE), *build_gateway_roles()]
 

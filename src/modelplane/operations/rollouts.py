@@ -11,8 +11,7 @@ from modelplane.api.meta import Object
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.rejected import Rejected
 from modelplane.api.schema.decode import InvalidObject, decode_as
-from modelplane.compose.deployment.revisions import number_of
-from modelplane.compose.deployment.rollout_limits import revision
+from modelplane.compose.deployment.revisions import number_of, revision
 from modelplane.compose.workload_kinds import CONTROLLER_REVISION
 from modelplane.controllers.fleet_resources import MODEL_DEPLOYMENTS, of_row
 from modelplane.kube.client import Client

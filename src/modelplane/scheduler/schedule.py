@@ -17,8 +17,9 @@ from modelplane.scheduler.existing.eviction import evict_noticed
 from modelplane.scheduler.existing.retention import Kept, Leaving, depart, give_way, hold, retain, unpin
 from modelplane.scheduler.existing.roster import Roster, count_surge, find_added, list_pinned, may_stand_in
 from modelplane.scheduler.placement.cluster_choice import Indices
-from modelplane.scheduler.placement.cost import Cost, rank_cluster
+from modelplane.scheduler.placement.cost import Cost
 from modelplane.scheduler.placement.demand_filling import Filling, Short
+from modelplane.scheduler.placement.placement_policy import rank_cluster
 from modelplane.scheduler.placement.placement_result import Assignment, Dropped, Placement
 from modelplane.scheduler.placement.pool_choice import Offer
 from modelplane.scheduler.placement.spot import find_spot_pools

@@ -4,7 +4,7 @@ import pytest
 
 from modelplane.api.model_cache import CacheEstimate, ModelCache
 from modelplane.api.schema.decode import decode_as
-from modelplane.compose.cache import source_jobs
+from modelplane.compose.cache import cache_size
 from modelplane.compose.cache.source_jobs import source_of
 
 SPEC = {"source": "HuggingFace", "huggingFace": {"repo": "team/model"}}
@@ -21,7 +21,7 @@ def pod(message: str, code: int = 66, job: str = "measure") -> dict[str, Any]:
 def reported(*pods: dict[str, Any]) -> CacheEstimate | str | None:
     source = source_of(CACHE.spec)
     assert source is not None
-    return source_jobs.reported(source, JOB, pods)
+    return cache_size.reported(source, JOB, pods)
 
 
 @pytest.mark.parametrize(

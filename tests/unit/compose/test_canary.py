@@ -9,7 +9,7 @@ from modelplane.api import labels
 from modelplane.api.fields.deployment.rollout_settings import CanaryPhase
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import decode_as
-from modelplane.compose.deployment.rollout_limits import revision
+from modelplane.compose.deployment.revisions import revision
 from modelplane.deciders.canary import UNDECIDED, Decision, Observed, Outcome
 from support.rollouts import BAD, BETTER, GOOD, SteppedRollout
 

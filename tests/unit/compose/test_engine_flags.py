@@ -2,7 +2,7 @@ import pytest
 
 from modelplane.api.fields.pods.containers import Container
 from modelplane.api.fields.pods.variables import EnvVar
-from modelplane.compose.replica.engine_flags import flag, model, served_model
+from modelplane.compose.replica.engine_command_lines import flag, model, served_model
 
 
 def _container(

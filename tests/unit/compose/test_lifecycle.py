@@ -13,7 +13,7 @@ from modelplane.api import labels
 from modelplane.compose.composition import Composition, Requirement
 from modelplane.compose.deployment.deployment_facts import DeploymentRequest
 from modelplane.compose.deployment.replica_lifecycle import Action, Phase
-from modelplane.compose.deployment.rollout_limits import is_surge
+from modelplane.compose.deployment.replica_state import is_surge
 from modelplane.deciders.canary import Decision, Observed, Outcome
 from modelplane.scheduler import Cause
 from support.manifests import cluster

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from modelplane.compose.cluster.capacity_facts import SIGNS, NodeNotice, Where, facts_of, notice
+from modelplane.compose.cluster.capacity_facts import facts_of
+from modelplane.compose.cluster.eviction_signs import SIGNS, NodeNotice, Where, notice
 
 
 def node(**parts: Any) -> dict[str, Any]:

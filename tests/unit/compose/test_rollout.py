@@ -9,7 +9,7 @@ from modelplane.api import labels
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.deployment.replica_lifecycle import Action, Phase, Policy, Runs, Slot, plan_slots
-from modelplane.compose.deployment.rollout_limits import revision
+from modelplane.compose.deployment.revisions import revision
 from modelplane.scheduler import Cause, ReplicaRole
 
 OLD, NEW = Runs.STABLE, Runs.NEW

@@ -8,7 +8,7 @@ import pytest
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Desired, Keep
-from modelplane.compose.deployment.rollout_limits import Limits, limits
+from modelplane.compose.deployment.rollout_limits import RolloutLimits, compute_limits
 from support.rollouts import BAD, BETTER, GOOD, SteppedRollout
 
 
@@ -28,18 +28,18 @@ def after(run: SteppedRollout, seconds: int) -> None:
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        pytest.param(None, Limits(1, 0), id="one serving replica at a time by default"),
-        pytest.param({"maxUnavailable": 2, "maxSurge": 3}, Limits(2, 3), id="numbers"),
+        pytest.param(None, RolloutLimits(1, 0), id="one serving replica at a time by default"),
+        pytest.param({"maxUnavailable": 2, "maxSurge": 3}, RolloutLimits(2, 3), id="numbers"),
         pytest.param(
-            {"maxUnavailable": "25%", "maxSurge": "25%"}, Limits(1, 2), id="shares of 6: down, and up"
+            {"maxUnavailable": "25%", "maxSurge": "25%"}, RolloutLimits(1, 2), id="shares of 6: down, and up"
         ),
-        pytest.param({"maxUnavailable": "10%"}, Limits(1, 0), id="two that round to zero are one"),
-        pytest.param({"maxUnavailable": 0, "maxSurge": "1%"}, Limits(0, 1), id="a surge is enough"),
-        pytest.param({"paused": True}, Limits(1, 0, paused=True), id="paused"),
+        pytest.param({"maxUnavailable": "10%"}, RolloutLimits(1, 0), id="two that round to zero are one"),
+        pytest.param({"maxUnavailable": 0, "maxSurge": "1%"}, RolloutLimits(0, 1), id="a surge is enough"),
+        pytest.param({"paused": True}, RolloutLimits(1, 0, paused=True), id="paused"),
     ],
 )
-def test_limits_are_those_of_a_deployment(settings: Any, expected: Limits) -> None:
-    assert limits(decode_as(ModelDeployment, SteppedRollout(6, settings).owner)) == expected
+def test_limits_are_those_of_a_deployment(settings: Any, expected: RolloutLimits) -> None:
+    assert compute_limits(decode_as(ModelDeployment, SteppedRollout(6, settings).owner)) == expected
 
 
 def test_without_the_setting_there_are_no_revisions_and_no_condition() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.compose.deployment.rollout_limits import is_draining
+from modelplane.compose.deployment.replica_state import is_draining
 from support.variants import ADA, AMPERE, BF16, FP8, HOPPER, INT4, START, SteppedVariants
 
 

@@ -11,14 +11,14 @@ from modelplane.api import labels
 from modelplane.compose.composition import Composition, Desired
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.readiness import exists
-from modelplane.controllers.child_writer import Writer
+from modelplane.controllers.child_writer import ChildWriter
 from modelplane.controllers.children import adoption, ownership
 from modelplane.controllers.children.control_plane_children import ControlPlaneChildren
 from modelplane.controllers.children.ownership import ChildIndex
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.finalizer import Finalizer
 from modelplane.controllers.fleet_resources import resource_for
-from modelplane.controllers.status_writer import Reporter
+from modelplane.controllers.status_writer import StatusWriter
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
@@ -80,8 +80,8 @@ class Bench:
         )
         definitions = Informer(client, resources.CUSTOM_RESOURCE_DEFINITIONS)
         children = ControlPlaneChildren(client, informers, definitions, lambda _item: None)
-        releases, reporter = no_releases(clusters), Reporter(client, informers)
-        self.writer = Writer(client, informers, clusters, children, releases, reporter)
+        releases, reporter = no_releases(clusters), StatusWriter(client, informers)
+        self.writer = ChildWriter(client, informers, clusters, children, releases, reporter)
         self.finalizer = Finalizer(client, informers, clusters, children.index, releases, reporter)
 
 

@@ -13,12 +13,12 @@ from modelplane.compose.composition import Composition, Desired, NoRow
 from modelplane.compose.readiness import exists, is_ready
 from modelplane.compose.workload_kinds import Place, WorkloadKind
 from modelplane.compose.workload_readiness import InPhase
-from modelplane.controllers.child_writer import Writer
+from modelplane.controllers.child_writer import ChildWriter
 from modelplane.controllers.children.control_plane_children import ControlPlaneChildren
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.clusters.watches import child_kinds
 from modelplane.controllers.fleet_resources import of_row
-from modelplane.controllers.status_writer import Reporter
+from modelplane.controllers.status_writer import StatusWriter
 from modelplane.install import cluster_requirements, identity_permissions
 from modelplane.kube import resources
 from modelplane.kube.client import Client
@@ -84,8 +84,8 @@ async def children(
 
 
 @pytest.fixture
-def writer(client: Client, clusters: Clusters, children: ControlPlaneChildren) -> Writer:
-    return Writer(client, {}, clusters, children, no_releases(clusters), Reporter(client, {}))
+def writer(client: Client, clusters: Clusters, children: ControlPlaneChildren) -> ChildWriter:
+    return ChildWriter(client, {}, clusters, children, no_releases(clusters), StatusWriter(client, {}))
 
 
 def _desired(key: str, size: int = 1, row: WorkloadKind = BUCKET) -> Desired:
@@ -111,7 +111,7 @@ def _live(key: str, **metadata: Any) -> Object:
 
 
 async def test_it_is_written_with_its_owner_observed_corrected_and_pruned(
-    plane: Any, definitions: Informer, children: ControlPlaneChildren, writer: Writer
+    plane: Any, definitions: Informer, children: ControlPlaneChildren, writer: ChildWriter
 ) -> None:
     _install(definitions, BUCKET)
     await children.start()
@@ -143,7 +143,7 @@ async def test_it_is_found_again_after_a_restart_and_its_changes_are_told(
 
 
 async def test_a_kind_that_is_not_installed_is_named_and_written_once_it_is(
-    plane: Any, definitions: Informer, children: ControlPlaneChildren, writer: Writer, told: list[str]
+    plane: Any, definitions: Informer, children: ControlPlaneChildren, writer: ChildWriter, told: list[str]
 ) -> None:
     assert message_of(await writer.write(OWNER, {}, Composition((_desired("a"),)))) == (
         'cannot write Bucket "n/a": kind Bucket of storage.example.com/v1 is not installed: '
@@ -159,7 +159,7 @@ async def test_a_kind_that_is_not_installed_is_named_and_written_once_it_is(
 
 
 async def test_a_kind_that_cannot_be_read_is_not_written(
-    plane: Any, definitions: Informer, children: ControlPlaneChildren, writer: Writer
+    plane: Any, definitions: Informer, children: ControlPlaneChildren, writer: ChildWriter
 ) -> None:
     plane.refuse("GET", of_row(BUCKET).build_path(), 403, "buckets is forbidden")
     _install(definitions, BUCKET)
@@ -170,7 +170,7 @@ async def test_a_kind_that_cannot_be_read_is_not_written(
 
 
 async def test_kinds_of_one_name_of_two_groups_are_kept_apart(
-    definitions: Informer, children: ControlPlaneChildren, writer: Writer
+    definitions: Informer, children: ControlPlaneChildren, writer: ChildWriter
 ) -> None:
     _install(definitions, BUCKET)
     _install(definitions, OTHER)

@@ -11,7 +11,7 @@ from modelplane.controllers.children.ownership import ChildIndex
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.finalizer import Finalizer
 from modelplane.controllers.fleet_resources import resource_for
-from modelplane.controllers.status_writer import Reporter
+from modelplane.controllers.status_writer import StatusWriter
 from modelplane.kube import resources, timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
@@ -66,7 +66,7 @@ class Bench:
         children = ChildIndex(ownership.controller_uid)
         for informer in self.informers.values():
             children.follow(informer)
-        reporter = Reporter(client, self.informers)
+        reporter = StatusWriter(client, self.informers)
         self.releases = no_releases(clusters)
         self._finalizer = Finalizer(client, self.informers, clusters, children, self.releases, reporter)
         self.warnings: list[tuple[str, str]] = []

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from modelplane import scheduler
-from modelplane.compose.deployment import fleet_snapshot
+from modelplane.compose.deployment import scheduler_input
 from modelplane.controllers import state_samples
 from modelplane.controllers.state_samples import Queue, State
 from support.telemetry import cluster, deployment, device, item, pool, ready, replica
@@ -168,7 +168,7 @@ def test_the_figures_of_a_fleet_are_those_of_the_scheduler() -> None:
         for number in range(40)
     ]
     known = scheduler.Fleet(
-        tuple(map(fleet_snapshot.cluster, clusters)), tuple(map(fleet_snapshot.replica, replicas))
+        tuple(map(scheduler_input.read_cluster, clusters)), tuple(map(scheduler_input.read_replica, replicas))
     )
     expected = {
         (usage.cluster, usage.pool, amount.name, state): value

@@ -6,7 +6,7 @@ from modelplane.compose.composition import Composition
 from modelplane.compose.conditions import false, true
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers.fleet_resources import resource_for
-from modelplane.controllers.status_writer import Reporter
+from modelplane.controllers.status_writer import StatusWriter
 from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
@@ -35,7 +35,7 @@ def _waited() -> dict[str, Any]:
 async def test_a_change_is_written_and_told_once(
     plane: Any, client: Client, informers: dict[str, Informer]
 ) -> None:
-    reporter = Reporter(client, informers)
+    reporter = StatusWriter(client, informers)
     for _ in range(2):
         owner = informers["InferenceClass"].get("a") or _waited()
         await reporter.composed(owner, {}, COMPOSITION, None)
@@ -46,7 +46,7 @@ async def test_a_status_that_cannot_be_written_is_no_event(
     plane: Any, client: Client, informers: dict[str, Informer]
 ) -> None:
     plane.refuse("PATCH", STATUS, 409, "the object was changed")
-    reporter = Reporter(client, informers)
+    reporter = StatusWriter(client, informers)
     for _ in range(3):
         with pytest.raises(errors.Conflict):
             await reporter.composed(_waited(), {}, COMPOSITION, None)
@@ -57,7 +57,7 @@ async def test_an_event_that_cannot_be_written_is_given_up(
     plane: Any, client: Client, informers: dict[str, Informer]
 ) -> None:
     plane.refuse("POST", EVENTS, 403, "no")
-    await Reporter(client, informers).composed(_waited(), {}, COMPOSITION, None)
+    await StatusWriter(client, informers).composed(_waited(), {}, COMPOSITION, None)
     assert plane.wrote("POST") == [EVENTS]
 
 
@@ -66,7 +66,7 @@ async def test_what_blocks_an_owner_leaves_everything_else_as_it_was(
 ) -> None:
     ready = {"type": "Ready", "status": "True", "reason": "Available", "lastTransitionTime": "t"}
     owner = _owner() | {"status": {"address": "a", "conditions": [ready]}}
-    await Reporter(client, informers).blocked(owner, "the cluster is away")
+    await StatusWriter(client, informers).blocked(owner, "the cluster is away")
     [(_, _, _, body)] = plane.writes
     assert body["status"]["address"] == "a"
     kept, synced = body["status"]["conditions"]
@@ -86,7 +86,7 @@ def _of_another_version() -> dict[str, Any]:
 async def test_one_reconcile_takes_away_a_condition_type_of_another_version(
     plane: Any, client: Client, informers: dict[str, Informer], is_blocked: bool
 ) -> None:
-    reporter, owner = Reporter(client, informers), _of_another_version()
+    reporter, owner = StatusWriter(client, informers), _of_another_version()
     if is_blocked:
         await reporter.blocked(owner, "the cluster is away")
     else:
@@ -101,7 +101,7 @@ async def test_the_first_conditions_of_an_object_are_no_event(
     plane: Any, client: Client, informers: dict[str, Informer], condition: Any
 ) -> None:
     first = Composition(conditions=(condition("Accepted", "Why", "because"),), ready=False)
-    await Reporter(client, informers).composed(_owner(), {}, first, None)
+    await StatusWriter(client, informers).composed(_owner(), {}, first, None)
     assert [path for _, path, _, _ in plane.writes] == [STATUS]
 
 
@@ -123,9 +123,9 @@ async def test_the_first_status_of_a_replica_keeps_the_cluster_that_its_creation
     plane: Any, client: Client, informers: dict[str, Informer]
 ) -> None:
     """A process that ended in the middle may have written there, and nobody else knows."""
-    for report in (Reporter.blocked, Reporter.deleting):
+    for report in (StatusWriter.blocked, StatusWriter.deleting):
         plane.writes.clear()
-        await report(Reporter(client, informers), _new_replica(), "the cluster is away")
+        await report(StatusWriter(client, informers), _new_replica(), "the cluster is away")
         [(_, _, _, body)] = plane.writes
         assert body["status"]["clusters"] == ["east"]
 
@@ -141,7 +141,7 @@ async def test_what_a_server_fills_in_is_no_change(
         "nodePools": [{"name": "pool", "className": "c", "nodeCount": 1}],
     }
     owner = {**_owner(), "kind": "InferenceCluster", "spec": spec, "status": {"gpuPools": [stored]}}
-    await Reporter(client, informers).apply(owner, {"gpuPools": [pool]})
+    await StatusWriter(client, informers).apply(owner, {"gpuPools": [pool]})
     assert plane.writes == []
-    await Reporter(client, informers).apply(owner, {"gpuPools": [{**pool, "nodes": 2}]})
+    await StatusWriter(client, informers).apply(owner, {"gpuPools": [{**pool, "nodes": 2}]})
     assert plane.wrote("PATCH") == [STATUS.replace("classes", "clusters")]

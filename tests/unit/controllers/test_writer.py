@@ -9,12 +9,12 @@ from modelplane.api import labels
 from modelplane.compose.composition import Composition, Desired, Keep
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.readiness import exists
-from modelplane.controllers.child_writer import Writer, delete
+from modelplane.controllers.child_writer import ChildWriter, delete
 from modelplane.controllers.children import ownership
 from modelplane.controllers.children.control_plane_children import ControlPlaneChildren
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.fleet_resources import resource_for
-from modelplane.controllers.status_writer import Reporter
+from modelplane.controllers.status_writer import StatusWriter
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
@@ -34,8 +34,10 @@ class Bench:
         }
         self.definitions = Informer(client, resources.CUSTOM_RESOURCE_DEFINITIONS)
         self.children = ControlPlaneChildren(client, self.informers, self.definitions, lambda _item: None)
-        reporter = Reporter(client, self.informers)
-        self.writer = Writer(client, self.informers, clusters, self.children, no_releases(clusters), reporter)
+        reporter = StatusWriter(client, self.informers)
+        self.writer = ChildWriter(
+            client, self.informers, clusters, self.children, no_releases(clusters), reporter
+        )
         self.recorded: list[str] = []
 
     @property

@@ -9,10 +9,17 @@ from modelplane.api.fields.pods.containers import Container
 from modelplane.api.fields.pods.pod_keys import ACCEPTED_KEYS, ACCEPTED_PREFIXES
 from modelplane.compose import workload_kinds
 from modelplane.compose.workload_kinds import Place
-from modelplane.install import admission_policies
-from modelplane.install.admission_fields import CONTAINER, GATEWAYS, ROOTS, SPECS
-from modelplane.install.admission_forms import ANY, Each, OneOf, Unchanged, build_condition, find_fields
-from modelplane.install.admission_pods import ALLOWED_KEYS
+from modelplane.install import cluster_admission
+from modelplane.install.cluster_admission_fields import CONTAINER, GATEWAYS, ROOTS, SPECS
+from modelplane.install.cluster_admission_forms import (
+    ANY,
+    Each,
+    OneOf,
+    Unchanged,
+    build_condition,
+    find_fields,
+)
+from modelplane.install.cluster_admission_pods import ALLOWED_KEYS
 
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "pod-keys.md"
 
@@ -62,7 +69,7 @@ def test_every_kind_that_is_written_to_a_cluster_has_a_form():
 
 def test_a_missing_list_closes_nothing_for_others_and_opens_nothing_for_the_identity():
     """An API server collects the parameter before it asks whose request it is."""
-    [binding] = [each for each in admission_policies.build_policies() if "paramRef" in each["spec"]]
+    [binding] = [each for each in cluster_admission.build_policies() if "paramRef" in each["spec"]]
     assert binding["spec"]["paramRef"] == {"name": "modelplane-system", "parameterNotFoundAction": "Allow"}
 
 

@@ -25,7 +25,7 @@ from modelplane.api.rejected import Rejected
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.api.schema.untyped import get_map
 from modelplane.compose import guards
-from modelplane.compose.cache import cache_coverage, hydration, source_jobs
+from modelplane.compose.cache import cache_coverage, cache_size, hydration
 from modelplane.compose.cache.source_jobs import SecretKeys, Source, claim_name, measuring, sized, source_of
 from modelplane.compose.cluster import cluster_namespace
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Requirement
@@ -123,7 +123,7 @@ def compose(request: CacheRequest) -> Composition | Blocked:
     if isinstance(regions, Blocked):
         return regions
     auth = _auth(request, source)
-    estimate = source_jobs.recorded(cache, source)
+    estimate = cache_size.recorded(cache, source)
     if estimate is not None:
         source = sized(source, estimate.size_gib)
     sites = tuple(_sites(request, source, auth, regions))
@@ -136,7 +136,7 @@ def compose(request: CacheRequest) -> Composition | Blocked:
         children=tuple(child for site in sites for child in site.children),
         status={
             "summary": {"ready": f"{_count(matched, CachePhase.READY)}/{len(matched)}"},
-            **({"estimate": source_jobs.wire(estimate)} if estimate else {}),
+            **({"estimate": cache_size.wire(estimate)} if estimate else {}),
             "clusters": [site.wire() for site in sites],
         },
         conditions=(cache_coverage.covered(cache, len(matched), regions), staged),
@@ -303,7 +303,7 @@ def _on_cluster(
         children.append(Desired(f"hydrate-{name}", manifest, is_ready, name))
     remembered = "" if entry.artifact == wanted else entry.artifact or ""
     if not source.size_gib and current is not None:
-        found = source_jobs.reported(source, current, request.found(f"pods-{name}"))
+        found = cache_size.reported(source, current, request.found(f"pods-{name}"))
         if isinstance(found, str):
             return _Site(name, CachePhase.FAILED, remembered, f"{found}: set sizeGiB", tuple(children))
         if found is not None:

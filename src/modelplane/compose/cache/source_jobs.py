@@ -9,8 +9,7 @@ gets a tenth more than the source reports, because file systems and partial down
 """
 
 import hashlib
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -18,7 +17,6 @@ import msgspec
 
 from modelplane.api.fields.cache_sources import (
     HTTP,
-    LARGEST_GIB,
     NGC,
     OCI,
     S3,
@@ -27,9 +25,8 @@ from modelplane.api.fields.cache_sources import (
     HuggingFace,
 )
 from modelplane.api.meta import Object
-from modelplane.api.model_cache import CacheEstimate, ModelCache, ModelCacheSpec
+from modelplane.api.model_cache import ModelCacheSpec
 from modelplane.api.names import child_name
-from modelplane.api.schema.untyped import get_list, get_map
 from modelplane.compose.cache.hydration_program import MIRROR_PROGRAM, PROGRAM, REQUIREMENTS, SOURCES_PROGRAM
 
 MARKER = ".modelplane-hydrated"
@@ -276,45 +273,3 @@ def _text(described: Object | tuple[str, ...]) -> str:
 def digest(content: object) -> str:
     """Return the hash of some content."""
     return hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
-
-
-_REPORT = re.compile(r"(?P<bytes>[0-9]{1,18}) bytes in (?P<files>[0-9]{1,9}) files")
-_JOB_NAME = "batch.kubernetes.io/job-name"
-
-
-def recorded(cache: ModelCache, source: Source) -> CacheEstimate | None:
-    """Return the estimate that the status has for a source without a size."""
-    estimate = cache.status.estimate
-    known = estimate is not None and estimate.artifact == source.artifact
-    return estimate if known and not source.size_gib else None
-
-
-def reported(source: Source, job: Object, pods: Iterable[Object]) -> CacheEstimate | str | None:
-    """Return the estimate that a Job's pod ended with; why there is none; None if none has ended so."""
-    for pod in pods:
-        if pod["metadata"].get("labels", {}).get(_JOB_NAME) != job["metadata"]["name"]:
-            continue
-        for container in get_list(pod, "status", "containerStatuses"):
-            ended = get_map(container, "state", "terminated")
-            lines = str(ended.get("message", "")).splitlines() or [""]
-            found = _REPORT.fullmatch(lines[-1])
-            if ended.get("exitCode") == MEASURED and found:
-                return _estimate(source, int(found["bytes"]), int(found["files"]))
-    return None
-
-
-def wire(estimate: CacheEstimate) -> Object:
-    """Return the entry of the status."""
-    return {"sizeGiB": estimate.size_gib, "artifact": estimate.artifact, "message": estimate.message}
-
-
-def _estimate(source: Source, size: int, files: int) -> CacheEstimate | str:
-    gib = size * 11 // (10 * _GIB) + 1
-    if gib > LARGEST_GIB:
-        return f"{source.name} reports {size / _GIB:.0f} GiB, and a volume has at most {LARGEST_GIB}"
-    counted = "1 file" if files == 1 else f"{files} files"
-    return CacheEstimate(
-        size_gib=gib,
-        artifact=source.artifact,
-        message=f"estimated: {source.name} reports {size / _GIB:.1f} GiB in {counted}",
-    )

@@ -23,7 +23,7 @@ from modelplane.api.schema.decode import InvalidObject
 from modelplane.compose.cluster.cluster_facts import ClusterRequest
 from modelplane.compose.composition import Requirement
 from modelplane.compose.conditions import Condition, false, true
-from modelplane.compose.deployment import fleet_snapshot
+from modelplane.compose.deployment import scheduler_input
 from modelplane.compose.readiness import condition_of
 
 _REPLICAS: Final = "drain-replicas"
@@ -65,12 +65,12 @@ def progress(request: ClusterRequest) -> tuple[DrainStatus | None, tuple[Conditi
             cause = f"cannot list the fleet's {key.removeprefix('drain-')}: {unknown.cause}"
             return cluster.status.drain, (false(Type.DRAINED, Reason.DRAIN_UNKNOWN, cause),)
     try:
-        replicas = tuple(map(fleet_snapshot.replica, request.found(_REPLICAS)))
+        replicas = tuple(map(scheduler_input.read_replica, request.found(_REPLICAS)))
     except InvalidObject as error:
         return cluster.status.drain, (false(Type.DRAINED, Reason.DRAIN_UNKNOWN, str(error)),)
-    cluster_now = fleet_snapshot.described(cluster)
+    cluster_now = scheduler_input.read_decoded_cluster(cluster)
     moves = scheduler.list_moving(
-        {cluster.metadata.name: cluster_now}, replicas, fleet_snapshot.stuck_before(request.now)
+        {cluster.metadata.name: cluster_now}, replicas, scheduler_input.stuck_before(request.now)
     )
     status = _status(cluster_now, replicas, request.found(_DEPLOYMENTS), moves)
     return status, (_condition(status),)

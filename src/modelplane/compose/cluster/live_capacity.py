@@ -26,7 +26,7 @@ from modelplane.compose.cluster.cluster_facts import ClusterRequest
 from modelplane.compose.cluster.observed_capacity import Cluster, Observation, observe
 from modelplane.compose.composition import Blocked, Requirement
 from modelplane.compose.conditions import Condition, false, true
-from modelplane.compose.deployment import fleet_snapshot
+from modelplane.compose.deployment import scheduler_input
 
 NODES: Final = "nodes"
 """Key of the requirement for the nodes of the cluster."""
@@ -127,7 +127,7 @@ def _observed(request: ClusterRequest, pools: Sequence[GPUPool]) -> dict[str, Ob
             cause = f"cannot list {kind}s of the cluster{UNREADABLE}: {unknown.cause}"
             return {pool.name: Blocked(cause) for pool in pools}
     try:
-        given = _given(fleet_snapshot.replica(item) for item in request.found(_REPLICAS))
+        given = _given(scheduler_input.read_replica(item) for item in request.found(_REPLICAS))
         reports = _reports(decode_as(ModelReplica, item) for item in request.found(_UNHEALTHY))
     except InvalidObject as error:
         return {pool.name: Blocked(str(error)) for pool in pools}
@@ -184,10 +184,12 @@ def _condition(
 def _overcommitted(request: ClusterRequest, pools: Sequence[GPUPool]) -> Condition:
     type_ = Type.CAPACITY_OVERCOMMITTED
     try:
-        replicas = tuple(fleet_snapshot.replica(item) for item in request.found(_REPLICAS))
+        replicas = tuple(scheduler_input.read_replica(item) for item in request.found(_REPLICAS))
     except InvalidObject as error:
         return false(type_, Reason.CAPACITY_UNKNOWN, f"unknown: {error}")
-    cluster = scheduler.Cluster(request.owner.metadata.name, pools=tuple(map(fleet_snapshot.pool, pools)))
+    cluster = scheduler.Cluster(
+        request.owner.metadata.name, pools=tuple(map(scheduler_input.read_pool, pools))
+    )
     found = scheduler.list_overcommitted(scheduler.Fleet((cluster,), replicas))
     if not found:
         return false(type_, Reason.WITHIN_CAPACITY, "replicas hold no more than is usable")

@@ -19,7 +19,8 @@ from modelplane.api.meta import Object
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.compose.deployment.deployment_facts import DeploymentRequest
 from modelplane.compose.deployment.replica_lifecycle import Phase
-from modelplane.compose.deployment.rollout_limits import is_updating, list_replicas, revision, serves
+from modelplane.compose.deployment.replica_state import is_updating, list_replicas, serves
+from modelplane.compose.deployment.revisions import revision
 from modelplane.deciders.canary import Decision, Observed, Outcome
 
 _LONGEST = 1024

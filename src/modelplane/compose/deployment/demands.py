@@ -21,12 +21,13 @@ from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import ModelDeployment, ReplicaSpec, ReplicaTemplate
 from modelplane.api.schema.decode import InvalidObject, convert
 from modelplane.compose.composition import Requirement
-from modelplane.compose.deployment import fleet_snapshot
+from modelplane.compose.deployment import scheduler_input
 from modelplane.compose.deployment.canary import Canary, has_revision
 from modelplane.compose.deployment.deployment_facts import DeploymentRequest
 from modelplane.compose.deployment.replica_lifecycle import Phase
-from modelplane.compose.deployment.revisions import revision_name, template_of
-from modelplane.compose.deployment.rollout_limits import limits, list_replicas, revision, serves
+from modelplane.compose.deployment.replica_state import list_replicas, serves
+from modelplane.compose.deployment.revisions import revision, revision_name, template_of
+from modelplane.compose.deployment.rollout_limits import compute_limits
 
 CACHES: Final = "caches-of-namespace"
 
@@ -48,7 +49,7 @@ def list_demands(
     request: DeploymentRequest, deployment: scheduler.Deployment, trial: Canary | None
 ) -> tuple[tuple[scheduler.Demand, ...], scheduler.Surge]:
     """Return the demand of the new revision, beside a canary that of the stable one, and the surge."""
-    limit = limits(request.owner)
+    limit = compute_limits(request.owner)
     if trial is None or not trial.phase.has_stable:
         return (scheduler.Demand(deployment.replicas),), scheduler.Surge(limit.surge, paused=limit.paused)
     is_running = trial.phase is Phase.RUNNING
@@ -126,7 +127,7 @@ def _cache(request: DeploymentRequest, name: str) -> scheduler.CacheFootprint | 
         return f"cannot be read: {unknown.cause}: wait"
     found = [item for item in request.found(CACHES) if item["metadata"]["name"] == name]
     try:
-        cache = fleet_snapshot.footprint(found)
+        cache = scheduler_input.read_footprint(found)
     except InvalidObject as error:
         return f"cannot be read: {error}: correct it"
     return cache if cache.known else "is not there: create it again"
@@ -155,9 +156,11 @@ def _template(
     if stable.template is None:
         return None
     current = request.owner.replica_template()
-    if not stable.other_cache and fleet_snapshot.same_needs(stable.template, current):
+    if not stable.other_cache and scheduler_input.has_same_needs(stable.template, current):
         return None
-    return fleet_snapshot.template(stable.template, stable.cache if stable.other_cache else deployment.cache)
+    return scheduler_input.read_template(
+        stable.template, stable.cache if stable.other_cache else deployment.cache
+    )
 
 
 def _list_pinned(request: DeploymentRequest, trial: Canary, stable: Stable) -> tuple[str, ...]:
@@ -166,7 +169,7 @@ def _list_pinned(request: DeploymentRequest, trial: Canary, stable: Stable) -> t
     None if both templates have the same places, because then none can lose its place by the edit.
     """
     current = request.owner.replica_template()
-    if stable.template is not None and fleet_snapshot.same_needs(stable.template, current):
+    if stable.template is not None and scheduler_input.has_same_needs(stable.template, current):
         return ()
     older = [
         (has_revision(item, trial.status.stable_revision), serves(item), key, item["metadata"]["name"])

@@ -33,9 +33,9 @@ from modelplane.compose.composition import (
 from modelplane.compose.conditions import READY, Condition, false, true
 from modelplane.compose.deployment import (
     deployment_failover,
-    fleet_snapshot,
     placement_status,
     preferred,
+    scheduler_input,
     scheduler_quotas,
 )
 from modelplane.compose.deployment.canary import Canary, canary, has_revision
@@ -43,8 +43,8 @@ from modelplane.compose.deployment.demands import explain_blocked, list_demands,
 from modelplane.compose.deployment.deployment_facts import DeploymentRequest
 from modelplane.compose.deployment.placed_replicas import Placed, build_replicas, list_policy, list_slots
 from modelplane.compose.deployment.replica_lifecycle import Action, Phase, Plans, SlotPlan, plan_slots
+from modelplane.compose.deployment.replica_state import has_template, is_surge, list_replicas
 from modelplane.compose.deployment.revisions import revisions
-from modelplane.compose.deployment.rollout_limits import has_template, is_surge, list_replicas
 from modelplane.compose.deployment.rollout_progress import progress
 from modelplane.compose.deployment.standby import standby
 from modelplane.compose.readiness import when_condition
@@ -98,9 +98,9 @@ def situation(request: DeploymentRequest) -> tuple[scheduler.Fleet, scheduler.De
     deployment = request.owner
     footprint, _ = _cache(request)
     replicas = _replicas(request)
-    clusters = fleet_snapshot.clusters(request.found("clusters"), replicas)
+    clusters = scheduler_input.read_clusters(request.found("clusters"), replicas)
     clusters, wanted = deployment_failover.apply_failover(
-        request, clusters, fleet_snapshot.deployment(deployment, footprint)
+        request, clusters, scheduler_input.read_deployment(deployment, footprint)
     )
     known = scheduler_quotas.of_fleet(request)
     bound = scheduler.index_by_namespace(known)
@@ -108,10 +108,10 @@ def situation(request: DeploymentRequest) -> tuple[scheduler.Fleet, scheduler.De
     there = scheduler.Fleet(
         clusters,
         replicas,
-        fleet_snapshot.stuck_before(request.now),
+        scheduler_input.stuck_before(request.now),
         known,
         others,
-        fleet_snapshot.evicted_before(request.now),
+        scheduler_input.evicted_before(request.now),
     )
     return there, replace(wanted, priority=scheduler_quotas.derive_priority(deployment, bound))
 
@@ -167,14 +167,14 @@ def placed(request: DeploymentRequest, placement: scheduler.Placement) -> Compos
 
 def soonest(request: DeploymentRequest, others: float | None) -> float | None:
     """Return the seconds until the next replica is to be withdrawn, or until the others if that is sooner."""
-    before = fleet_snapshot.evicted_before(request.now)
-    replicas = map(fleet_snapshot.replica, list_replicas(request.observed).values())
+    before = scheduler_input.evicted_before(request.now)
+    replicas = map(scheduler_input.read_replica, list_replicas(request.observed).values())
     times = [
         replica.evicted_at for replica in replicas if replica.evicted_at and replica.evicted_at >= before
     ]
     if request.now is None or not times:
         return others
-    left = datetime.fromisoformat(min(times)) - fleet_snapshot.WITHDRAWN_WITHIN - request.now
+    left = datetime.fromisoformat(min(times)) - scheduler_input.WITHDRAWN_WITHIN - request.now
     own = max(left.total_seconds(), 0.0) + _AFTER_S
     return own if others is None else min(own, others)
 
@@ -190,9 +190,9 @@ def _replicas(request: DeploymentRequest) -> tuple[scheduler.Replica, ...]:
         _full_name(child): _own_replica(request, key, child, trial)
         for key, child in list_replicas(request.observed).items()
     }
-    before = fleet_snapshot.stuck_before(request.now)
+    before = scheduler_input.stuck_before(request.now)
     others = (
-        fleet_snapshot.without_devices(found, before)
+        scheduler_input.drop_devices(found, before)
         for found in request.found("replicas")
         if not own or _full_name(found) not in own
     )
@@ -203,7 +203,7 @@ def _own_replica(
     request: DeploymentRequest, key: str, child: Object, trial: Canary | None
 ) -> scheduler.Replica:
     """Return a replica of the deployment itself, of which more is known."""
-    replica = fleet_snapshot.replica(child)
+    replica = scheduler_input.read_replica(child)
     # The index of its key, because its label may have been changed.
     index = key.removeprefix(f"replica-{replica.cluster}-")
     # One of an aborted canary gets no requests, so no other replica leaves for it.
@@ -231,8 +231,8 @@ def _cache(
     type_ = Type.MODEL_CACHE_RESOLVED
     if unknown := request.unknown("cache"):
         message = f'cannot read ModelCache "{name}": {unknown.cause}'
-        return fleet_snapshot.footprint(()), (false(type_, Reason.MODEL_CACHE_UNRESOLVED, message),)
-    footprint = fleet_snapshot.footprint(request.found("cache"))
+        return scheduler_input.read_footprint(()), (false(type_, Reason.MODEL_CACHE_UNRESOLVED, message),)
+    footprint = scheduler_input.read_footprint(request.found("cache"))
     if not footprint.known:
         message = f'there is no ModelCache "{name}" in namespace "{request.owner.metadata.namespace}"'
         return footprint, (false(type_, Reason.MODEL_CACHE_NOT_FOUND, message),)

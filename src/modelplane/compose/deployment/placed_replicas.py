@@ -27,16 +27,16 @@ from modelplane.compose.deployment.canary import Canary, has_revision
 from modelplane.compose.deployment.demands import stable_template
 from modelplane.compose.deployment.deployment_facts import DeploymentRequest
 from modelplane.compose.deployment.replica_lifecycle import Phase, Policy, Runs, Slot
-from modelplane.compose.deployment.rollout_limits import (
+from modelplane.compose.deployment.replica_state import (
     is_draining,
     is_surge,
     is_updating,
-    limits,
     list_replicas,
-    revision,
     same_spec,
     serves,
 )
+from modelplane.compose.deployment.revisions import revision
+from modelplane.compose.deployment.rollout_limits import compute_limits
 from modelplane.compose.readiness import condition_of
 
 Placed: TypeAlias = dict[str, ModelReplica]
@@ -71,7 +71,7 @@ def replica_key(cluster: str, index: int) -> str:
 
 def list_policy(request: DeploymentRequest, trial: Canary | None) -> Policy:
     """Return what a deployment asks of its replicas."""
-    replicas, limit = request.owner.spec.replicas, limits(request.owner)
+    replicas, limit = request.owner.spec.replicas, compute_limits(request.owner)
     if trial is None:
         return Policy(replicas, Phase.ROLLOUT, limit.unavailable, limit.paused)
     status = trial.status

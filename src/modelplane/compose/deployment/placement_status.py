@@ -9,11 +9,11 @@ from modelplane.api.conditions.reasons import ModelDeploymentCondition as Type
 from modelplane.api.conditions.reasons import ModelDeploymentReason as Reason
 from modelplane.api.listing import listing
 from modelplane.compose.conditions import READY, Condition, false, state_unless_new, true
-from modelplane.compose.deployment import fleet_snapshot, scheduler_quotas
+from modelplane.compose.deployment import scheduler_input, scheduler_quotas
 from modelplane.compose.deployment.deployment_facts import DeploymentRequest
 from modelplane.compose.deployment.placed_replicas import replica_key
 from modelplane.compose.deployment.replica_lifecycle import Plans, Slot
-from modelplane.compose.deployment.rollout_limits import is_draining
+from modelplane.compose.deployment.replica_state import is_draining
 from modelplane.compose.readiness import condition_of, holds
 
 
@@ -61,13 +61,13 @@ def template_accepted(request: DeploymentRequest, placement: scheduler.Placement
     Replicas that run stay, although new ones are not placed there.
     """
     type_ = Type.SETTINGS_SUPPORTED
-    template = fleet_snapshot.deployment(request.owner, None)
+    template = scheduler_input.read_deployment(request.owner, None)
     names = {assignment.cluster for assignment in placement.assignments}
     # A fleet has many more clusters than a deployment.
     used = [item for item in request.found("clusters") if item["metadata"]["name"] in names]
     refusing = {
         cluster.name: rejected.detail
-        for cluster in map(fleet_snapshot.cluster, used)
+        for cluster in map(scheduler_input.read_cluster, used)
         if (rejected := scheduler.check_pod_keys(template, cluster))
     }
     if refusing:
@@ -102,7 +102,7 @@ def ready_replicas(
     keys = [replica_key(placed.cluster, placed.index) for placed in staying]
     observed = [request.observed.get(key) for key in keys]
     behind = sum(key in request.observed and not plans[key].is_updated for key in keys)
-    silent = fleet_snapshot.unreachable(
+    silent = scheduler_input.find_unreachable(
         request.found("clusters"), request.observed.values(), {placed.cluster for placed in staying}
     )
     known = [

@@ -23,7 +23,7 @@ from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.composition import Requirement
 from modelplane.compose.conditions import Condition, false
 from modelplane.compose.deployment.deployment_facts import DeploymentRequest
-from modelplane.compose.deployment.rollout_limits import serves
+from modelplane.compose.deployment.replica_state import serves
 from modelplane.compose.memo import readable
 from modelplane.compose.readiness import condition_of, holds, is_true
 

@@ -3,6 +3,7 @@
 The one of the current template has the highest number. A template that returns gets a new number.
 """
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,15 +12,24 @@ import msgspec
 from modelplane.api import labels
 from modelplane.api.fields.pods.engines import Serving
 from modelplane.api.meta import LocalReference, Object
-from modelplane.api.model_deployment import ModelDeployment, ReplicaSpec
+from modelplane.api.model_deployment import ModelDeployment, ReplicaSpec, ReplicaTemplate
 from modelplane.compose.composition import Desired, Keep, keep_all
-from modelplane.compose.deployment.rollout_limits import revision
 from modelplane.compose.readiness import exists
 from modelplane.compose.workload_kinds import CONTROLLER_REVISION
 
 _KEY = "revision-"
 _LAST_NUMBER = 2**63 - 1
 """The largest number that the API server stores."""
+
+
+_DIGITS = 10
+"""Of the hash of a template."""
+
+
+def revision(template: ReplicaTemplate) -> str:
+    """Return a hash of the parts of a template that shape its replicas; placement is not included."""
+    content = (template.engines, template.model_cache_name, template.serving_settings)
+    return hashlib.sha256(msgspec.json.encode(content, order="deterministic")).hexdigest()[:_DIGITS]
 
 
 def is_revision(child: Object) -> bool:

@@ -26,7 +26,8 @@ from modelplane.compose.deployment.canary import Canary, is_paused, timestamp
 from modelplane.compose.deployment.deployment_facts import DeploymentRequest
 from modelplane.compose.deployment.placed_replicas import replica_key
 from modelplane.compose.deployment.replica_lifecycle import Plans
-from modelplane.compose.deployment.rollout_limits import is_updating, revision, serves
+from modelplane.compose.deployment.replica_state import is_updating, serves
+from modelplane.compose.deployment.revisions import revision
 from modelplane.compose.readiness import condition_of
 
 _TYPE = ModelDeploymentCondition.PROGRESSING

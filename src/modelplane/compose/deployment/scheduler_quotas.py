@@ -24,7 +24,7 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.names import check_reserved
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.composition import Requirement, Unknown
-from modelplane.compose.deployment import fleet_snapshot, preferred
+from modelplane.compose.deployment import preferred, scheduler_input
 from modelplane.compose.deployment.deployment_facts import DeploymentRequest
 from modelplane.compose.memo import per_version, readable
 from modelplane.compose.readiness import condition_of
@@ -177,7 +177,10 @@ def _read(item: Mapping[str, Any]) -> tuple[tuple[ModelDeployment, scheduler.Dep
     A standby that is not active asks for no replica, so it keeps nothing waiting.
     """
     return tuple(
-        (owner, replace(fleet_snapshot.deployment(owner, None), replicas=preferred.wanted_now(owner)))
+        (
+            owner,
+            replace(scheduler_input.read_deployment(owner, None), replicas=preferred.wanted_now(owner)),
+        )
         for owner in readable(ModelDeployment)(item)
     )
 
@@ -213,7 +216,7 @@ def _footprints(found: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], sch
     footprints = {}
     for entry in found:
         try:
-            footprint = fleet_snapshot.footprint((entry,))
+            footprint = scheduler_input.read_footprint((entry,))
         except InvalidObject:
             continue  # its deployments wait, so they come before no other
         footprints[entry["metadata"]["namespace"], entry["metadata"]["name"]] = footprint

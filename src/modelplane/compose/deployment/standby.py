@@ -23,8 +23,8 @@ from modelplane.compose.conditions import Condition, false, state_unless_new, tr
 from modelplane.compose.deployment import preferred
 from modelplane.compose.deployment.deployment_facts import DeploymentRequest
 from modelplane.compose.deployment.preferred import Preferred, Saturation, Seen
+from modelplane.compose.deployment.replica_state import is_draining
 from modelplane.compose.deployment.revisions import is_revision
-from modelplane.compose.deployment.rollout_limits import is_draining
 
 
 class Standby(msgspec.Struct, frozen=True):

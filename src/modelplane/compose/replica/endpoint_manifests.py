@@ -12,7 +12,7 @@ from modelplane.api.meta import API_VERSION, Object, kind_name
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.schema.untyped import get_map
-from modelplane.compose.replica import engine_flags, engine_variables
+from modelplane.compose.replica import engine_command_lines, engine_variables
 
 
 def passed_on(own: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -75,5 +75,5 @@ def _served_model(replica: ModelReplica) -> dict[str, str]:
         for engine in replica.spec.engines
         for member in engine.members
     )
-    named = next(filter(None, map(engine_flags.served_model, containers)), None)
+    named = next(filter(None, map(engine_command_lines.served_model, containers)), None)
     return {labels.SERVED_MODEL: named} if named else {}

@@ -21,7 +21,7 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.conditions import Condition, false, state_unless_new, true
 from modelplane.compose.replica.backends import prefill_decode
-from modelplane.compose.replica.engine_flags import script
+from modelplane.compose.replica.engine_command_lines import script
 
 SERVED_MODEL_NAME: Final = "MODELPLANE_SERVED_MODEL_NAME"
 LEADER_ADDRESS: Final = "MODELPLANE_LEADER_ADDRESS"

@@ -15,7 +15,7 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.cluster.reachability import reported_by
 from modelplane.compose.conditions import READY
-from modelplane.compose.deployment import fleet_snapshot
+from modelplane.compose.deployment import scheduler_input
 from modelplane.compose.memo import readable
 from modelplane.compose.readiness import is_true
 from modelplane.controllers.children.ownership import controller_uid
@@ -147,7 +147,7 @@ class Failover(Runnable):
         return {
             name: ClusterSeen(
                 Witnesses(api, self._data_path.of(name), self._heartbeats.of(name)),
-                fleet_snapshot.cluster(item).region or "",
+                scheduler_input.read_cluster(item).region or "",
                 gone="deletionTimestamp" in item["metadata"],
             )
             for name, item, api in zip(names, clusters, apis, strict=True)

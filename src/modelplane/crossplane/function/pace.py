@@ -22,7 +22,7 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Desired, Keep
 from modelplane.compose.conditions import READY, SYNCED, Condition
-from modelplane.compose.deployment.rollout_limits import is_draining, same_spec
+from modelplane.compose.deployment.replica_state import is_draining, same_spec
 from modelplane.compose.kinds import COMPOSERS, Lane, Pace
 from modelplane.compose.readiness import condition_of, is_true
 

@@ -13,7 +13,7 @@ from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
 from modelplane.api.schema.decode import InvalidObject, decode_as
-from modelplane.compose.deployment import fleet_snapshot
+from modelplane.compose.deployment import scheduler_input
 from modelplane.compose.replica import endpoint_manifests
 from modelplane.offline.explain.service_explanation import list_endpoints
 from modelplane.offline.explain.statuses import Said, explain_not_ready, read_conditions
@@ -74,7 +74,7 @@ def explain_replica(files: Files, replica: Object) -> ReplicaExplanation:
         None,
     )
     reason = explain_not_ready(replica)
-    lost = find_lost_claims(files, cluster, fleet_snapshot.replica(replica).engines)
+    lost = find_lost_claims(files, cluster, scheduler_input.read_replica(replica).engines)
     notes = tuple(_notes(files, decoded, owner, lost, ready=not reason))
     return ReplicaExplanation(
         replica=ObjectName.of(replica),

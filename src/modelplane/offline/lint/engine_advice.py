@@ -8,7 +8,7 @@ from modelplane.api.fields.cluster.devices import DeviceRequest
 from modelplane.api.fields.pods.engines import ENGINE_PORT, Phase, Role
 from modelplane.api.model_deployment import Engine, Member, ModelDeployment
 from modelplane.catalogue.flag_table import SWITCHES, Flag, Release, describe_history
-from modelplane.compose.replica.engine_flags import DATA, PIPELINE, TENSOR
+from modelplane.compose.replica.engine_command_lines import DATA, PIPELINE, TENSOR
 from modelplane.offline.files.diagnostics import find_nearest, join_choices, quote
 from modelplane.offline.lint.advice import Advice, walk_members
 from modelplane.offline.lint.engine_commands import EngineCommand, Flags, Given, parse_commands

@@ -14,7 +14,7 @@ import msgspec
 from modelplane.api.fields.pods.containers import Container
 from modelplane.catalogue.flag_files import load_flag_table
 from modelplane.catalogue.flag_table import SWITCHES, Release, find_nearest
-from modelplane.compose.replica.engine_flags import Written, begins_with, written_words
+from modelplane.compose.replica.engine_command_lines import Written, begins_with, written_words
 from modelplane.offline.files.diagnostics import Path
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from modelplane.api.model_deployment import ModelDeployment
-from modelplane.compose.replica.engine_flags import find_argument, source
+from modelplane.compose.replica.engine_command_lines import find_argument, source
 from modelplane.offline.files.diagnostics import quote
 from modelplane.offline.lint.advice import Advice, find_settings, walk_members
 

@@ -14,7 +14,7 @@ from modelplane.api.fields.cluster.drain_settings import MOST_MOVING, TaintEffec
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import Object
 from modelplane.api.schema.decode import InvalidObject, decode_as
-from modelplane.compose.deployment import fleet_snapshot
+from modelplane.compose.deployment import scheduler_input
 from modelplane.offline.files.identities import replace_version
 from modelplane.offline.plan.fleet_of_files import Files, assemble, take_snapshot
 from modelplane.offline.plan.placements import Plan, plan
@@ -50,7 +50,7 @@ def drain_plan(objects: Iterable[Object], name: str, pool: str = "") -> Plan:
 def _concerned(files: Files, tainted: Object) -> frozenset[str]:
     """Return the uids of the deployments with replicas in a draining place of a cluster."""
     try:
-        cluster = fleet_snapshot.described(decode_as(InferenceCluster, tainted))
+        cluster = scheduler_input.read_decoded_cluster(decode_as(InferenceCluster, tainted))
     except InvalidObject as error:
         raise UserError(f"{error}: correct it") from error
     return frozenset(

@@ -35,8 +35,8 @@ from modelplane.compose.composition import Composition, Desired, Facts, NoFacts,
 from modelplane.compose.conditions import READY
 from modelplane.compose.deployment import (
     deployment_failover,
-    fleet_snapshot,
     model_deployment,
+    scheduler_input,
     scheduler_quotas,
 )
 from modelplane.compose.deployment.deployment_facts import DeploymentFacts, DeploymentRequest
@@ -323,8 +323,8 @@ def take_snapshot(files: Files) -> scheduler.Fleet:
     """Return the fleet as the scheduler sees it. Raises ``UserError``."""
     try:
         return scheduler.Fleet(
-            tuple(map(fleet_snapshot.cluster, files.store.list_kind(InferenceCluster))),
-            tuple(map(fleet_snapshot.replica, files.store.list_kind(ModelReplica))),
+            tuple(map(scheduler_input.read_cluster, files.store.list_kind(InferenceCluster))),
+            tuple(map(scheduler_input.read_replica, files.store.list_kind(ModelReplica))),
         )
     except InvalidObject as error:
         raise UserError(f"{error}: correct it") from error
@@ -349,7 +349,7 @@ def _children(deployment: Object, store: Store) -> dict[str, Object]:
     for replica in store.list_kind(ModelReplica):
         owners = replica["metadata"].get("ownerReferences", ())
         if any(owner.get("controller") and owner["uid"] == uid for owner in owners):
-            seen = fleet_snapshot.replica(replica)
+            seen = scheduler_input.read_replica(replica)
             keyed[f"replica-{seen.cluster}-{seen.index}"] = replica
     return keyed
 

@@ -13,7 +13,7 @@ from modelplane.api.fields.cluster.devices import Device
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.schema.decode import decode_as
 from modelplane.catalogue.cards import Overstatement, find_overstatements
-from modelplane.compose.deployment import fleet_snapshot
+from modelplane.compose.deployment import scheduler_input
 from modelplane.offline.files.report_documents import Output
 from modelplane.offline.models.nominal_memory import is_selected
 from modelplane.offline.plan.fleet_of_files import Files, take_snapshot, to_provision
@@ -40,7 +40,7 @@ def _lost(devices: Iterable[Device], claims: Sequence[Sequence[str]]) -> Iterato
     """Yield the devices that match a claim as declared, and not as their card publishes itself."""
     for device in devices:
         for overstatement in find_overstatements([device]):
-            declared = fleet_snapshot.device(device)
+            declared = scheduler_input.read_device(device)
             published = replace(
                 declared, capacity={**declared.capacity, overstatement.key: overstatement.published}
             )

@@ -16,7 +16,8 @@ from typing import Final, TypeAlias
 
 from modelplane.api.rejected import Rejected
 from modelplane.scheduler.cycle_state import CycleState
-from modelplane.scheduler.placement.cost import Cost, count_least_stranded, rank_cluster
+from modelplane.scheduler.placement.cost import Cost, count_least_stranded
+from modelplane.scheduler.placement.placement_policy import rank_cluster
 from modelplane.scheduler.placement.pool_choice import Offer
 from modelplane.scheduler.placement.pool_rejections import Excluded, PoolRejections
 from modelplane.scheduler.types import Cluster

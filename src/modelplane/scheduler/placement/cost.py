@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 
 from modelplane.api.fields.cluster.devices import Claim
 from modelplane.api.fields.cluster.node_pools import Accounting
-from modelplane.api.fields.deployment.placement_settings import PlacementPolicy
 from modelplane.scheduler.free_capacity import Load
 from modelplane.scheduler.types import Cluster, Engine, Pool
 
@@ -88,19 +87,3 @@ def _priced(pool: Pool, devices: Iterable[int], currency: str) -> Cost:
     if not currency or pool.currency != currency:
         return Cost(unpriced=1 if currency else 0)
     return Cost(price=sum(map(mul, devices, pool.prices)))
-
-
-def rank_choice(policy: PlacementPolicy, cost: Cost) -> tuple[int, ...]:
-    """Return the amounts by which choices of pools are compared, the most important first."""
-    if policy is PlacementPolicy.CHEAPEST:
-        return cost.unpriced, cost.price, cost.stranded
-    return cost.stranded, cost.unpriced, cost.price
-
-
-def rank_cluster(policy: PlacementPolicy | None, load: int, cost: Cost) -> tuple[int, ...]:
-    """Return the rank of a cluster with `load` replicas of the deployment; the lowest gets the next one."""
-    policy = policy or PlacementPolicy.SPREAD
-    amounts = rank_choice(policy, cost)
-    if policy is PlacementPolicy.CHEAPEST:
-        return (*amounts, load)
-    return (-load if policy is PlacementPolicy.PACK else load, *amounts)

@@ -18,9 +18,10 @@ from modelplane.scheduler.capacity_ledger import Ledger
 from modelplane.scheduler.free_capacity import FreeCapacity
 from modelplane.scheduler.placement import pool_rejections
 from modelplane.scheduler.placement.capacity_type import CapacityType
-from modelplane.scheduler.placement.cost import Cost, compute_cost, rank_choice, sum_costs
+from modelplane.scheduler.placement.cost import Cost, compute_cost, sum_costs
 from modelplane.scheduler.placement.device_selection import Selection
 from modelplane.scheduler.placement.engine_options import EngineOptions, Option, OptionFinder
+from modelplane.scheduler.placement.placement_policy import rank_choice
 from modelplane.scheduler.placement.pool_rejections import PoolRejections
 from modelplane.scheduler.search.engine_search import EngineSearch
 from modelplane.scheduler.search.fit import Amounts, find_best_fit, find_first_fit

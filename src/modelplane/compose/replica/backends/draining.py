@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from modelplane.api.fields.pods.containers import Container
-from modelplane.compose.replica.engine_flags import flag, runs
+from modelplane.compose.replica.engine_command_lines import flag, runs
 
 WAIT_S: Final = 60
 """Longest time for which a worker waits."""

@@ -44,7 +44,7 @@ from modelplane.compose.replica.backends.draining import (
 from modelplane.compose.replica.backends.picker_workload import engine_labels
 from modelplane.compose.replica.backends.workload import HEALTH_PATH, Form, Workload
 from modelplane.compose.replica.copied_references import CONFIG_MAP, SECRET
-from modelplane.compose.replica.engine_flags import flag, model
+from modelplane.compose.replica.engine_command_lines import flag, model
 
 _HOST = "kubernetes.io/hostname"
 

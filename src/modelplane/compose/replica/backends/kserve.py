@@ -24,7 +24,7 @@ from modelplane.compose.replica.backends.backend import Backend, Claims, is_gang
 from modelplane.compose.replica.backends.engine_pods import pod_template
 from modelplane.compose.replica.backends.kserve_pods import pod_spec, rejected
 from modelplane.compose.replica.backends.workload import Form, Marks, Workload, claim_template, head
-from modelplane.compose.replica.engine_flags import DATA, PIPELINE, TENSOR, flag, has, source
+from modelplane.compose.replica.engine_command_lines import DATA, PIPELINE, TENSOR, flag, has, source
 from modelplane.compose.workload_kinds import LLM_INFERENCE_SERVICE
 
 _LOCAL: Final = ("--data-parallel-size-local", "-dpl")

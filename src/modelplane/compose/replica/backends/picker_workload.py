@@ -22,7 +22,7 @@ from modelplane.compose.composition import Desired
 from modelplane.compose.readiness import exists, is_ready
 from modelplane.compose.replica.backends.draining import GRACE_S
 from modelplane.compose.replica.backends.workload import content_hash, head, part_name
-from modelplane.compose.replica.engine_flags import flag, runs
+from modelplane.compose.replica.engine_command_lines import flag, runs
 
 PICKER_KEY = "epp"
 """Key of the Deployment."""

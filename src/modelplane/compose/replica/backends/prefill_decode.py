@@ -23,7 +23,7 @@ from modelplane.api.model_replica import ModelReplica, PlacedEngine
 from modelplane.api.rejected import Rejected
 from modelplane.compose.added_containers import RESTRICTED, ROUTING_SIDECAR
 from modelplane.compose.replica.backends.workload import HEALTH_PATH, Form, Workload, head
-from modelplane.compose.replica.engine_flags import flag, has_script
+from modelplane.compose.replica.engine_command_lines import flag, has_script
 
 _POD_IP: Final[Mapping[str, Any]] = {"valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
 

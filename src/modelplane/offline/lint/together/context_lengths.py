@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from modelplane.api.fields.pods.containers import Container
 from modelplane.api.kinds import MODEL_DEPLOYMENT
 from modelplane.api.model_deployment import ModelDeployment
-from modelplane.compose.replica.engine_flags import source, written_words
+from modelplane.compose.replica.engine_command_lines import source, written_words
 from modelplane.offline.files.diagnostics import Path, Problem, Severity, quote
 from modelplane.offline.files.manifest_objects import Manifest
 from modelplane.offline.lint.advice import Configs, find_settings, walk_members

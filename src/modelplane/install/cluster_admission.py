@@ -21,9 +21,16 @@ from modelplane.compose.serving_stack.cluster_mutual_tls import POLICY
 from modelplane.compose.serving_stack.table import CRITICAL_PODS
 from modelplane.compose.serving_stack.traffic_policies import LIMITS, REQUESTS
 from modelplane.compose.workload_kinds import NIC_CLUSTER_POLICY, Place
-from modelplane.install.admission_fields import CARDS, GATEWAYS, ROOTS, SPECS, STORAGE_CLASS
-from modelplane.install.admission_forms import ANY, Form, Validation, build_fields, format_literal
-from modelplane.install.admission_pods import KEY_VARIABLES, KEYS, PARAMETER, PARAMETER_KIND, PODS, TEMPLATES
+from modelplane.install.cluster_admission_fields import CARDS, GATEWAYS, ROOTS, SPECS, STORAGE_CLASS
+from modelplane.install.cluster_admission_forms import ANY, Form, Validation, build_fields, format_literal
+from modelplane.install.cluster_admission_pods import (
+    KEY_VARIABLES,
+    KEYS,
+    PARAMETER,
+    PARAMETER_KIND,
+    PODS,
+    TEMPLATES,
+)
 from modelplane.install.identity_permissions import INFERENCE_CLUSTER
 from modelplane.install.installation_options import MANAGED_BY, MANAGER, PART_OF
 from modelplane.kube.resources import Object

@@ -10,8 +10,8 @@ from typing import Final
 from modelplane.api import labels
 from modelplane.api.fields.pods.pod_keys import ACCEPTED_KEYS, ACCEPTED_PREFIXES
 from modelplane.api.meta import SYSTEM_NAMESPACE
-from modelplane.install.admission_fields import CONTAINER, POD
-from modelplane.install.admission_forms import Validation, build_fields, format_literal
+from modelplane.install.cluster_admission_fields import CONTAINER, POD
+from modelplane.install.cluster_admission_forms import Validation, build_fields, format_literal
 from modelplane.kube.resources import Object
 
 _VOLUMES = ("configMap", "emptyDir", "persistentVolumeClaim")

@@ -22,7 +22,7 @@ from modelplane.compose.workload_kinds import (
 )
 from modelplane.gateway.mutual_tls import CLIENT_NAME
 from modelplane.gateway.tokens import HEADERS
-from modelplane.install.admission_forms import ANY, Each, Form, OneOf, Unchanged, find_fields
+from modelplane.install.cluster_admission_forms import ANY, Each, Form, OneOf, Unchanged, find_fields
 
 _NONROOT: Final = 65532
 _SECCOMP: Final[Form] = {"type": OneOf(("RuntimeDefault",))}

@@ -1,7 +1,8 @@
-"""Flags of an engine, wherever its author wrote them.
+"""Reads the command line of an engine: the flags that its author wrote, wherever they are.
 
 A flag can be in ``args``, in ``command``, or in the script of a shell. The last one counts, as it does for
-the engine. Nothing here fails: an unreadable flag counts as absent.
+the engine. Nothing here fails: an unreadable flag counts as absent. The
+flags that Modelplane adds are in ``backends/engine_pods.py``, ``prefill_decode.py`` and ``draining.py``.
 """
 
 import posixpath

@@ -1,4 +1,9 @@
-"""API objects in the scheduler's types."""
+"""API objects, translated to the types of the scheduler: what is ready, what is stuck, what holds devices.
+
+Decided here: whether a cluster is ready, and why not; that a replica of another deployment of which no engine
+can be written holds no devices (``drop_devices``); and how soon a node must be gone for its replica to be
+withdrawn (``WITHDRAWN_WITHIN``). Times are compared as texts that sort by time.
+"""
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
@@ -25,7 +30,7 @@ from modelplane.api.schema.decode import InvalidObject, convert, decode_as
 from modelplane.compose.cluster import capacity_status
 from modelplane.compose.cluster.reachability import reported, reported_by
 from modelplane.compose.conditions import READY, SYNCED
-from modelplane.compose.deployment.rollout_limits import is_surge, is_updating
+from modelplane.compose.deployment.replica_state import is_surge, is_updating
 from modelplane.compose.memo import per_version
 from modelplane.compose.readiness import condition_of, holds
 from modelplane.compose.replica import pod_policy
@@ -42,7 +47,7 @@ _NEVER: Final = "1"
 
 
 @per_version
-def cluster(found: Mapping[str, Any]) -> scheduler.Cluster:
+def read_cluster(found: Mapping[str, Any]) -> scheduler.Cluster:
     """Return an InferenceCluster with the pools and capabilities that it publishes in its status.
 
     An unreadable one is not ready: it gets no new replicas, and keeps the ones it has.
@@ -51,10 +56,10 @@ def cluster(found: Mapping[str, Any]) -> scheduler.Cluster:
         source = decode_as(InferenceCluster, found)
     except InvalidObject as error:
         return scheduler.Cluster(found["metadata"]["name"], region=None, ready=False, not_ready=str(error))
-    return described(source)
+    return read_decoded_cluster(source)
 
 
-def described(source: InferenceCluster) -> scheduler.Cluster:
+def read_decoded_cluster(source: InferenceCluster) -> scheduler.Cluster:
     """Return an InferenceCluster in the scheduler's types."""
     status, why = source.status, _not_ready(source)
     classes = {node_pool.name: node_pool.class_name for node_pool in source.spec.node_pools}
@@ -67,7 +72,7 @@ def described(source: InferenceCluster) -> scheduler.Cluster:
         not_ready=why,
         gateway_address=status.gateway.address if status.gateway else "",
         pools=tuple(
-            pool(node_pool, cordons.get(node_pool.name, Cordon.NONE), classes.get(node_pool.name, ""))
+            read_pool(node_pool, cordons.get(node_pool.name, Cordon.NONE), classes.get(node_pool.name, ""))
             for node_pool in status.gpu_pools
         ),
         taints=tuple(scheduler.Taint(taint.key, taint.value, taint.effect) for taint in source.spec.taints),
@@ -80,7 +85,7 @@ def described(source: InferenceCluster) -> scheduler.Cluster:
     )
 
 
-def clusters(
+def read_clusters(
     found: Iterable[Mapping[str, Any]], replicas: Iterable[scheduler.Replica]
 ) -> tuple[scheduler.Cluster, ...]:
     """Return the InferenceClusters; one that a replica just failed to reach is not ready either."""
@@ -90,19 +95,19 @@ def clusters(
         replace(site, ready=False, not_ready=silent[site.name])
         if site.ready and site.name in silent
         else site
-        for site in map(cluster, found)
+        for site in map(read_cluster, found)
     )
 
 
-def outside(found: Iterable[Mapping[str, Any]], regions: Collection[str]) -> frozenset[str]:
+def find_outside(found: Iterable[Mapping[str, Any]], regions: Collection[str]) -> frozenset[str]:
     """Return the InferenceClusters that are known to be outside a region rule; none without a rule."""
     if not regions:
         return frozenset()
-    known = map(cluster, found)
+    known = map(read_cluster, found)
     return frozenset(site.name for site in known if site.region is not None and site.region not in regions)
 
 
-def unreachable(
+def find_unreachable(
     found: Iterable[Mapping[str, Any]], replicas: Iterable[Mapping[str, Any]], names: Collection[str]
 ) -> dict[str, str]:
     """Return the named InferenceClusters that do not answer, each with the cause.
@@ -147,7 +152,7 @@ def _capabilities(found: Capabilities | None, backend: ServingBackend) -> schedu
     return scheduler.Capabilities(**known, needs_llm_inference_service=backend is ServingBackend.KSERVE)
 
 
-def pool(source: GPUPool, cordon: Cordon = Cordon.NONE, class_name: str = "") -> scheduler.Pool:
+def read_pool(source: GPUPool, cordon: Cordon = Cordon.NONE, class_name: str = "") -> scheduler.Pool:
     """Return a published pool."""
     until, usable = source.blocked_until, source.usable
     return scheduler.Pool(
@@ -180,10 +185,10 @@ def _prices(pool: GPUPool) -> tuple[str, tuple[int, ...]]:
 @lru_cache(maxsize=4096)
 def _devices(encoded: bytes) -> tuple[scheduler.Device, ...]:
     """Return the same devices for the same content: the pools of one class share them."""
-    return tuple(map(device, convert(msgspec.json.decode(encoded), tuple[Device, ...])))
+    return tuple(map(read_device, convert(msgspec.json.decode(encoded), tuple[Device, ...])))
 
 
-def device(source: Device) -> scheduler.Device:
+def read_device(source: Device) -> scheduler.Device:
     """Return a device of a class or of a pool."""
     return scheduler.Device(
         name=source.name,
@@ -203,7 +208,7 @@ def _attribute(value: DeviceAttribute) -> scheduler.AttributeValue:
     return next((found for found in plain if found is not None), "")
 
 
-def replica(found: Mapping[str, Any]) -> scheduler.Replica:
+def read_replica(found: Mapping[str, Any]) -> scheduler.Replica:
     """Return an existing ModelReplica with the capacity that it holds.
 
     Raises ``InvalidObject``, because free capacity is unknown if held capacity is.
@@ -267,7 +272,7 @@ def _decoded(found: Mapping[str, Any]) -> scheduler.Replica:
     )
 
 
-def without_devices(found: Mapping[str, Any], before: str) -> scheduler.Replica:
+def drop_devices(found: Mapping[str, Any], before: str) -> scheduler.Replica:
     """Return a replica of another deployment: one that cannot be written takes no devices from others.
 
     ``before``: see ``stuck_before``. Raises ``InvalidObject``.
@@ -304,7 +309,7 @@ def _placed_member(member: PlacedMember) -> scheduler.PlacedMember:
     return scheduler.PlacedMember(member.role, member.node_pool_name, member.pods, claims)
 
 
-def footprint(found: Iterable[Mapping[str, Any]]) -> scheduler.CacheFootprint:
+def read_footprint(found: Iterable[Mapping[str, Any]]) -> scheduler.CacheFootprint:
     """Return the clusters that a deployment's ModelCache covers; unknown if it was not found.
 
     Raises ``InvalidObject``.
@@ -316,7 +321,7 @@ def footprint(found: Iterable[Mapping[str, Any]]) -> scheduler.CacheFootprint:
     return scheduler.CacheFootprint(False)
 
 
-def deployment(source: ModelDeployment, cache: scheduler.CacheFootprint | None) -> scheduler.Deployment:
+def read_deployment(source: ModelDeployment, cache: scheduler.CacheFootprint | None) -> scheduler.Deployment:
     """Return a deployment in the scheduler's types, from either of its published shapes."""
     template = source.replica_template()
     placement = source.spec.placement or PlacementSettings()
@@ -346,13 +351,13 @@ def deployment(source: ModelDeployment, cache: scheduler.CacheFootprint | None) 
     )
 
 
-def template(source: ReplicaTemplate, cache: scheduler.CacheFootprint | None) -> scheduler.Template:
+def read_template(source: ReplicaTemplate, cache: scheduler.CacheFootprint | None) -> scheduler.Template:
     """Return what a template of a deployment asks for."""
     parts = pod_policy.parts(source.engines)
     return scheduler.Template(_engines(source.engines), cache, source.serving_settings.picks, parts)
 
 
-def same_needs(one: ReplicaTemplate, other: ReplicaTemplate) -> bool:
+def has_same_needs(one: ReplicaTemplate, other: ReplicaTemplate) -> bool:
     """Return True if replicas of two templates have the same places, beside their caches."""
     return _needs(one) == _needs(other)
 
