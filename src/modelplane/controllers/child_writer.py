@@ -1,4 +1,4 @@
-"""ChildWriter: apply the children that differ, and prune children that are no longer desired.
+"""ChildWriter: apply the children that differ, and prune children that are no longer desired (``_Pruning``).
 
 Pruning comes last, and only after every write succeeded: the replacement of a child exists before the child
 is deleted.
@@ -11,6 +11,7 @@ therefore remembered, and the object is compared with it.
 import asyncio
 import logging
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import groupby
 from types import MappingProxyType
 from typing import Any, Literal
@@ -217,42 +218,65 @@ class ChildWriter:
     async def _delete_dropped(
         self, owner: Object, observed: Mapping[str, Object], composition: Composition
     ) -> None:
-        kept = {child.key for child in composition.children if isinstance(child, Keep)}
-        wanted = {
+        connections = self._clusters.recorded(owner)
+        wanted = frozenset(
             (child.cluster, identity(child.manifest))
             for child in composition.children
             if isinstance(child, Desired)
-        }
-        connections = self._clusters.recorded(owner)
-        current = {cluster for cluster, _ in wanted if cluster}
-        serving = {
-            child["metadata"]["uid"]
-            for connection in connections
-            if connection.name in current
-            for child in adoption.children_of(owner, connection.children)
-        }
-        # A Release is stored nowhere, and has no uid.
-        seen = {child["metadata"].get("uid", "") for child in observed.values()}
-
-        def stays(cluster: str, child: Object) -> bool:
-            if ownership.child_key(child) in kept or (cluster, identity(child)) in wanted:
-                return True
-            if not cluster or cluster in current:
-                return False
-            # Two clusters may be one API server, where a child replaces itself.
-            if child["metadata"]["uid"] in serving:
-                return True
-            # The composition dropped each child that it saw. On a cluster that the owner has left, a child is
-            # deleted once its successor serves.
-            return child["metadata"]["uid"] not in seen and not (current and composition.ready)
-
+        )
+        current = frozenset(cluster for cluster, _ in wanted if cluster)
+        rule = _Pruning(
+            kept=frozenset(child.key for child in composition.children if isinstance(child, Keep)),
+            wanted=wanted,
+            current=current,
+            on_current=frozenset(
+                child["metadata"]["uid"]
+                for connection in connections
+                if connection.name in current
+                for child in adoption.children_of(owner, connection.children)
+            ),
+            # A Release is stored nowhere, and has no uid.
+            seen=frozenset(child["metadata"].get("uid", "") for child in observed.values()),
+            successors_serve=bool(current and composition.ready),
+        )
         places = [("", self._client, self._children.index)]
         places += [(member.name, member.client, member.children) for member in connections]
         for cluster, client, children in places:
             for child in adoption.children_of(owner, children):
-                if not stays(cluster, child):
+                if not rule.stays(cluster, child):
                     await delete(client, child)
                     self._settled.forget(child)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pruning:
+    """Decides which children of an owner stay; every other one is deleted."""
+
+    kept: frozenset[str]
+    """Keys of the children that the composition keeps as they are."""
+    wanted: frozenset[tuple[str, Identity]]
+    """Cluster and identity of the children that it wants."""
+    current: frozenset[str]
+    """Clusters of these children."""
+    on_current: frozenset[str]
+    """Uids of the children that exist on these clusters."""
+    seen: frozenset[str]
+    """Uids of the children that the composition saw."""
+    successors_serve: bool
+    """True if the children on the current clusters are ready."""
+
+    def stays(self, cluster: str, child: Object) -> bool:
+        """Return True if a child on a cluster stays; the control plane is the empty name."""
+        if ownership.child_key(child) in self.kept or (cluster, identity(child)) in self.wanted:
+            return True
+        if not cluster or cluster in self.current:
+            return False
+        # The owner has left the cluster. Two clusters may be one API server, where a child replaces itself.
+        uid = child["metadata"]["uid"]
+        if uid in self.on_current:
+            return True
+        # The composition dropped each child that it saw. Any other is deleted once its successor serves.
+        return uid not in self.seen and not self.successors_serve
 
 
 def _in_turn(desired: list[Desired]) -> Iterator[tuple[str, list[Desired]]]:

@@ -70,18 +70,18 @@ def canary(request: DeploymentRequest) -> Canary | None:
     replicas = list_replicas(request.observed).values()
     new = [replica for replica in replicas if has_revision(replica, current)]
     old = [replica for replica in replicas if not has_revision(replica, current)]
-    before = _before(owner, current)
+    before = _find_stored(owner, current)
     if not old:
         is_aborted = before and before.phase is CanaryPhase.ABORTED
         return Canary(before, has_older=False) if before and is_aborted else None
-    status = before or _first(owner, settings, current, new, old)
+    status = before or _begin(owner, settings, current, new, old)
     # A revision needs no canary if it is promoted, or the stable one that returns.
     is_promoted = current in (owner.metadata.annotations.get(labels.PROMOTED), status.stable_revision)
     if status.phase is CanaryPhase.PROMOTED or is_promoted:
-        return Canary(_changed(status, CanaryPhase.PROMOTED))
+        return Canary(_finish(status, CanaryPhase.PROMOTED))
     if status.phase is CanaryPhase.ABORTED:
         return Canary(status)
-    return _running(request, settings, status, new)
+    return _advance(request, settings, status, new)
 
 
 def has_revision(replica: Object, current: str) -> bool:
@@ -89,9 +89,9 @@ def has_revision(replica: Object, current: str) -> bool:
     return bool(replica["metadata"].get("labels", {}).get(labels.REVISION) == current)
 
 
-def _before(owner: ModelDeployment, current: str) -> CanaryStatus | None:
+def _find_stored(owner: ModelDeployment, current: str) -> CanaryStatus | None:
     """Return the canary of the current revision as it was; None if there was none or it begins again."""
-    known = _known(owner)
+    known = _find_last(owner)
     if known is None or known.revision != current:
         return None
     retried = owner.metadata.annotations.get(labels.RETRIED)
@@ -100,11 +100,11 @@ def _before(owner: ModelDeployment, current: str) -> CanaryStatus | None:
     return known
 
 
-def _known(owner: ModelDeployment) -> CanaryStatus | None:
+def _find_last(owner: ModelDeployment) -> CanaryStatus | None:
     return owner.status.rollout.canary if owner.status.rollout else None
 
 
-def _first(
+def _begin(
     owner: ModelDeployment,
     settings: CanarySettings,
     current: str,
@@ -115,7 +115,7 @@ def _first(
 
     The stable revision is the one that most other replicas have. It stays until a rollout is complete.
     """
-    if known := _known(owner):
+    if known := _find_last(owner):
         stable = known.stable_revision
     else:
         counts = Counter(item["metadata"].get("labels", {}).get(labels.REVISION, "") for item in old)
@@ -128,7 +128,7 @@ def _first(
     )
 
 
-def _running(
+def _advance(
     request: DeploymentRequest,
     settings: CanarySettings,
     before: CanaryStatus,
@@ -137,7 +137,7 @@ def _running(
     """Return a canary after the last decision on its step."""
     owner, observed = request.owner, request.facts.canary
     status = replace(before, step=min(before.step, len(settings.steps)))
-    status = _needing(owner, settings, status)
+    status = _count_needed(owner, settings, status)
     if unsupported := _unsupported(owner, observed):
         return Canary(status, unsupported=unsupported)
     serving = sum(serves(item) and not is_updating(item) for item in new)
@@ -145,13 +145,13 @@ def _running(
     if decision is not None:
         status = replace(status, message=decision.message[:_LONGEST])
         if decision.outcome is Outcome.ABORTED:
-            return Canary(_changed(status, CanaryPhase.ABORTED, abort_time=request.now))
+            return Canary(_finish(status, CanaryPhase.ABORTED, abort_time=request.now))
         may_end = serving >= status.replicas and not is_paused(owner)
         if decision.outcome is Outcome.ENDED and may_end:
             if status.step == len(settings.steps):
-                return Canary(_changed(status, CanaryPhase.PROMOTED))
+                return Canary(_finish(status, CanaryPhase.PROMOTED))
             status = replace(status, step=status.step + 1, step_start_time=None, message="")
-            status = _needing(owner, settings, status)
+            status = _count_needed(owner, settings, status)
     is_there = serving >= status.replicas
     if status.step_start_time is None and is_there and request.now is not None and not is_paused(owner):
         status = replace(status, weight=settings.steps[status.step - 1].weight, step_start_time=request.now)
@@ -159,7 +159,7 @@ def _running(
     return Canary(status, serves=is_there, holds=holds)
 
 
-def _changed(status: CanaryStatus, phase: CanaryPhase, abort_time: dt.datetime | None = None) -> CanaryStatus:
+def _finish(status: CanaryStatus, phase: CanaryPhase, abort_time: dt.datetime | None = None) -> CanaryStatus:
     """Return the state after the last step."""
     return replace(status, phase=phase, weight=0, step_start_time=None, abort_time=abort_time)
 
@@ -169,7 +169,7 @@ def is_paused(owner: ModelDeployment) -> bool:
     return owner.spec.rollout is not None and owner.spec.rollout.paused
 
 
-def _needing(owner: ModelDeployment, settings: CanarySettings, status: CanaryStatus) -> CanaryStatus:
+def _count_needed(owner: ModelDeployment, settings: CanarySettings, status: CanaryStatus) -> CanaryStatus:
     """Return a state with the number of replicas that its step needs: at least one, and never all."""
     weight, replicas = settings.steps[status.step - 1].weight, owner.spec.replicas
     needed = max(1, min(ceil(weight * replicas / 100), replicas - 1))

@@ -81,7 +81,7 @@ def compose(request: DeploymentRequest) -> Composition | Blocked:
         placement = place(request)
     except SelectorError as error:
         return decided.joined(_invalid(request, str(error)))
-    return decided.joined(placed(request, placement))
+    return decided.joined(compose_placement(request, placement))
 
 
 def place(request: DeploymentRequest) -> scheduler.Placement:
@@ -89,11 +89,11 @@ def place(request: DeploymentRequest) -> scheduler.Placement:
 
     Raises ``SelectorError``, and ``InvalidObject`` for a replica that cannot be read.
     """
-    fleet, deployment = situation(request)
+    fleet, deployment = read_situation(request)
     return scheduler.schedule(fleet, deployment, *list_demands(request, deployment, canary(request)))
 
 
-def situation(request: DeploymentRequest) -> tuple[scheduler.Fleet, scheduler.Deployment]:
+def read_situation(request: DeploymentRequest) -> tuple[scheduler.Fleet, scheduler.Deployment]:
     """Return the fleet and the deployment that a request shows. Raises ``InvalidObject``."""
     deployment = request.owner
     footprint, _ = _cache(request)
@@ -116,13 +116,13 @@ def situation(request: DeploymentRequest) -> tuple[scheduler.Fleet, scheduler.De
     return there, replace(wanted, priority=scheduler_quotas.derive_priority(deployment, bound))
 
 
-def placed(request: DeploymentRequest, placement: scheduler.Placement) -> Composition:
+def compose_placement(request: DeploymentRequest, placement: scheduler.Placement) -> Composition:
     """Compose the replicas, status and conditions of a placement."""
     deployment = request.owner
     _, cache_conditions = _cache(request)
     trial = canary(request)
-    placed = build_replicas(request, placement, trial)
-    slots = tuple(list_slots(request, placement, placed, trial))
+    replicas = build_replicas(request, placement, trial)
+    slots = tuple(list_slots(request, placement, replicas, trial))
     plans = {plan.key: plan for plan in plan_slots(slots, list_policy(request, trial))}
     blocked = explain_blocked(request, trial, placement)
     reached = progress(request, placement, plans, trial, blocked)
@@ -131,7 +131,7 @@ def placed(request: DeploymentRequest, placement: scheduler.Placement) -> Compos
     staying = [assignment for assignment in placement.assignments if not assignment.leaving]
     displaced = {(displace.namespace, displace.deployment_name) for displace in placement.displaces}
     return Composition(
-        children=(*_children(request, placed, plans), *revisions(deployment, request.observed)),
+        children=(*_children(request, replicas, plans), *revisions(deployment, request.observed)),
         status={
             "replicas": placement_status.counts(
                 staying, ready, sum(plan.is_updated for plan in plans.values())

@@ -275,7 +275,7 @@ def place(files: Files, deployment: Object) -> Placed:
         observed = _children(deployment, store)
         decided = standby(_deployment_request(deployment, store, observed))
         placement = model_deployment.place(decided.request)
-        composition = decided.joined(model_deployment.placed(decided.request, placement))
+        composition = decided.joined(model_deployment.compose_placement(decided.request, placement))
     except (InvalidObject, SelectorError) as error:
         raise UserError(f"{error}: correct it") from error
     dropped = {dropped_replica.replica for dropped_replica in placement.dropped}
@@ -314,7 +314,7 @@ def find_other_places(files: Files, deployment: Object) -> scheduler.Alternative
     """Return where one more replica of a deployment would fit. Raises ``UserError``."""
     try:
         request = _deployment_request(deployment, files.store, _children(deployment, files.store))
-        return scheduler.list_alternatives(*model_deployment.situation(request))
+        return scheduler.list_alternatives(*model_deployment.read_situation(request))
     except (InvalidObject, SelectorError) as error:
         raise UserError(f"{error}: correct it") from error
 
