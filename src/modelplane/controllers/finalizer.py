@@ -82,11 +82,11 @@ class Finalizer:
             return None
         # A child that needs its owner is deleted once nothing else does, and holds it until then.
         users = [str(guard) for guard in self._guards(owner) if not self._is_child(owner, guard)]
-        given_up, abandoned = self._given_up(owner), self._abandoned(owner)
+        given_up, abandoned = self._start_clock_or_give_up(owner), self._abandoned(owner)
         if users and not given_up:
             await self._reporter.deleting(owner, f"waiting for {listing(users)} to go{self._patience(owner)}")
             return _LOOK_AGAIN_S
-        if left := await self._left(owner, abandoned):
+        if left := await self._delete_remaining(owner, abandoned):
             await self._reporter.deleting(owner, f"waiting for {listing(left)} to go")
             return _LOOK_AGAIN_S
         # Events first: a process that ends here repeats them, and releases nothing in silence.
@@ -123,8 +123,11 @@ class Finalizer:
             return ""
         return f"; it cannot be reached ({problem}), and after {_MINUTES} they are given up"
 
-    def _given_up(self, cluster: Object) -> str | None:
-        """Return why a cluster is given up: no answer for minutes, also after its deletion; else None."""
+    def _start_clock_or_give_up(self, cluster: Object) -> str | None:
+        """Return why a cluster is given up: no answer for minutes, also after its deletion; else None.
+
+        For a cluster without a connection the minutes begin with the first call.
+        """
         if not COMPOSERS[cluster["kind"]].connects:
             return None
         # Also before its deletion.
@@ -142,7 +145,11 @@ class Finalizer:
             if connection is not None and not connection.problem:
                 continue
             cluster = self._informers[kind_name(InferenceCluster)].get(name)
-            cause = "the InferenceCluster is deleted" if cluster is None else self._given_up(cluster)
+            cause = (
+                "the InferenceCluster is deleted"
+                if cluster is None
+                else self._start_clock_or_give_up(cluster)
+            )
             if cause:
                 found[name] = cause
         return found
@@ -161,7 +168,7 @@ class Finalizer:
         _log.warning('%s "%s": %s', about["kind"], build_key(about), note)
         await self._recorder.tell(about, Decision("Abandoned", "Deleting", note), warning=True)
 
-    async def _left(self, owner: Object, abandoned: Collection[str]) -> list[str]:
+    async def _delete_remaining(self, owner: Object, abandoned: Collection[str]) -> list[str]:
         """Delete the remaining children, here and on the recorded clusters, and return them."""
         children = self._children.of(owner["metadata"]["uid"])
         for child in children:
@@ -187,7 +194,7 @@ class Finalizer:
                 left.append(f'what is on "{connection.name}" ({error})')
         # Last: the charts' controllers finish the deletion of the objects above.
         installed = (name for name in ownership.helm_releases(owner) if name not in abandoned)
-        return left or [text for name in installed for text in self._releases.left(owner, name)]
+        return left or [text for name in installed for text in self._releases.uninstall_all(owner, name)]
 
     @staticmethod
     async def _delete(connection: Connection, children: Iterable[Object]) -> list[str]:

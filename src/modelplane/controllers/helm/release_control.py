@@ -47,12 +47,14 @@ class Releases(Runnable):
                 subject=f'key "{child.key}" of a Release', detail="is not the value of a label"
             )
         uid, name = owner["metadata"]["uid"], _name_of(owner)
-        self._of(child.cluster).want(Wanted(uid, name, child.key, manifest, instruction, child.installer))
+        self._get_or_start(child.cluster).want(
+            Wanted(uid, name, child.key, manifest, instruction, child.installer)
+        )
 
     def prune(self, owner: Object, composition: Composition) -> None:
         """Uninstall the releases of an owner that a composition names neither as desired nor as kept."""
         kept = {child.key for child in composition.children if isinstance(child, Keep)}
-        for cluster, releases in self._recorded(owner):
+        for cluster, releases in self._tell_recorded(owner):
             wanted = {
                 child.key
                 for child in composition.children
@@ -61,29 +63,42 @@ class Releases(Runnable):
             releases.keep_only(owner["metadata"]["uid"], wanted | kept)
 
     def observed(self, owner: Object) -> dict[str, Object]:
-        """Return the releases of an owner, by key."""
+        """Return the releases of an owner, by key.
+
+        The first time for a cluster, this starts to read what is installed there.
+        """
         found: dict[str, Object] = {}
-        for _, releases in self._recorded(owner):
+        for _, releases in self._tell_recorded(owner):
             found |= releases.of(owner["metadata"]["uid"])
         return found
 
     def loading(self, owner: Object) -> bool:
-        """Return True if Helm's storage is being read for the first time; a call of ``on_change`` follows."""
-        uid = owner["metadata"]["uid"]
-        return sum(releases.awaited_by(uid) for _, releases in self._recorded(owner)) > 0
+        """Return True if Helm's storage is being read for the first time; a call of ``on_change`` follows.
 
-    def left(self, owner: Object, cluster: str) -> list[str]:
+        The first time for a cluster, this starts the reading.
+        """
+        uid = owner["metadata"]["uid"]
+        is_awaiting = False
+        for _, releases in self._tell_recorded(owner):
+            # On every cluster: this also notes that the owner is to be told.
+            is_awaiting |= releases.awaited_by(uid)
+        return is_awaiting
+
+    def uninstall_all(self, owner: Object, cluster: str) -> list[str]:
         """Uninstall every release of an owner on a cluster, and return those that are still there."""
-        releases = dict(self._recorded(owner))[cluster]
+        releases = dict(self._tell_recorded(owner))[cluster]
         releases.keep_only(owner["metadata"]["uid"], frozenset())
         if releases.problem or releases.loading:
             return [f"the Helm releases on {releases.where} ({releases.problem or 'which are being read'})"]
         return releases.names_of(owner["metadata"]["uid"])
 
-    def _recorded(self, owner: Object) -> Iterator[tuple[str, ClusterReleases]]:
-        """Yield the releases of each cluster that an owner records, once they know what it records."""
+    def _tell_recorded(self, owner: Object) -> Iterator[tuple[str, ClusterReleases]]:
+        """Tell the releases of each cluster what an owner records of them, and yield them.
+
+        The first time for a cluster, this starts the task that carries out its releases.
+        """
         for cluster, recorded in ownership.helm_releases(owner).items():
-            releases = self._of(cluster)
+            releases = self._get_or_start(cluster)
             former = Former(adoption.former_uids(owner), _name_of(owner))
             releases.know(owner["metadata"]["uid"], recorded, former)
             yield cluster, releases
@@ -98,7 +113,7 @@ class Releases(Runnable):
         """End every run of Helm."""
         await cancel_all(self._tasks)
 
-    def _of(self, cluster: str) -> ClusterReleases:
+    def _get_or_start(self, cluster: str) -> ClusterReleases:
         releases = self._on.get(cluster)
         if releases is None:
             releases = self._on[cluster] = ClusterReleases(cluster, self._host, self._first_retry_s)

@@ -92,7 +92,7 @@ async def test_the_release_of_a_restored_owner_is_its_own_and_helm_need_not_run(
     metadata = {**OWNER["metadata"], "annotations": dict(OWNER["metadata"]["annotations"])}
     before = {**OWNER, "metadata": metadata}
     releases.want(before, _release("lws"))
-    on_east = releases._of("east")
+    on_east = releases._get_or_start("east")
     [wanted] = on_east._wanted.values()
     assert isinstance(wanted.instruction, Instruction)
     digest = wanted.instruction.digest({}, "u")
@@ -104,7 +104,7 @@ async def test_the_release_of_a_restored_owner_is_its_own_and_helm_need_not_run(
     on_east._wanted.clear()
     on_east._stored = histories([secret])
     assert releases.observed(restored).keys() == ({"lws"} if adopted else set())
-    assert bool(releases.left(restored, "east")) == adopted, "it would be uninstalled with its owner"
+    assert bool(releases.uninstall_all(restored, "east")) == adopted, "it would be uninstalled with its owner"
     if adopted:
         releases.want(restored, _release("lws"))
         assert on_east._next() is None
