@@ -70,7 +70,7 @@ class Informer:
         """``on_answer`` is called whenever the server has listed, and when it begins not to answer.
 
         ``project`` returns the part of an object to keep; a change of nothing else is told to no handler.
-        Without ``holds``, nor is a change that adds a finalizer and nothing else, of any writer.
+        With ``holds``, handlers are also told of a change that adds a finalizer and nothing else.
         """
         self.resource = resource
         self._client = client
@@ -113,7 +113,7 @@ class Informer:
             handler(item)
 
     def begin_empty(self, version: int) -> None:
-        """Take it, before ``run``, that there is no such object up to a version of the server.
+        """Assume, before ``run``, that there is no such object up to a version of the server.
 
         So the copy is good from the start, and is watched from there.
         """

@@ -150,17 +150,17 @@ def parse_kubeconfig(text: bytes, key: str, where: str) -> dict[str, Any]:
 
 
 def has_credential(kubeconfig: Mapping[str, Any]) -> bool:
-    """Return True if the user of a kubeconfig that was ``parse_kubeconfig`` has a credential."""
+    """Return True if the user of a kubeconfig that ``parse_kubeconfig`` returned has a credential."""
     return any(user["user"] for user in kubeconfig["users"])
 
 
 def find_token(kubeconfig: Mapping[str, Any]) -> str:
-    """Return the token of a kubeconfig that was ``parse_kubeconfig``; empty if its user has none."""
+    """Return the token of a kubeconfig that ``parse_kubeconfig`` returned; empty if its user has none."""
     return str(kubeconfig["users"][0]["user"].get("token", ""))
 
 
 def replace_token(kubeconfig: Mapping[str, Any], token: str) -> dict[str, Any]:
-    """Return a kubeconfig that was ``parse_kubeconfig``, with another token."""
+    """Return a kubeconfig that ``parse_kubeconfig`` returned, with another token."""
     [entry] = kubeconfig["users"]
     return {**kubeconfig, "users": [{**entry, "user": {**entry["user"], "token": token}}]}
 

@@ -324,13 +324,16 @@ def _fits(state: CycleState, cluster: Cluster, gone: Sequence[Replica]) -> tuple
 
 @contextmanager
 def _without(state: CycleState, gone: Sequence[Replica]) -> Iterator[None]:
+    """Take replicas off the ledgers meanwhile."""
     for replica in gone:
         state.ledger.refund(replica.cluster, replica.engines)
         state.quotas.release(replica)
-    yield
-    for replica in gone:
-        state.ledger.charge(replica.cluster, replica.engines)
-        state.quotas.release(replica, sign=1)
+    try:
+        yield
+    finally:
+        for replica in gone:
+            state.ledger.charge(replica.cluster, replica.engines)
+            state.quotas.release(replica, sign=1)
 
 
 def _harm(displacement: Displacement, values: Mapping[str, int]) -> tuple[int, int, int, str]:

@@ -12,7 +12,6 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
-from http import HTTPStatus
 from typing import Final
 
 from modelplane.api import labels
@@ -39,7 +38,7 @@ class CapacityWatches:
     """Copies of the objects of one cluster that capacity is observed from."""
 
     def __init__(self, client: Client, on_change: Callable[[Object], None]) -> None:
-        """``on_change`` is called with one of the objects that changed."""
+        """``on_change`` is called with an object that stands for the kind that changed; its name is empty."""
         self._client = client
         self._on_change = on_change
         self._informers: dict[Resource, Informer] = {}
@@ -95,13 +94,12 @@ class CapacityWatches:
         try:
             if not await self._client.is_served(resource):
                 return ()
+            # Only a list tells whether one is allowed. It needs no limit: optional kinds have few objects.
             await self._client.list(resource, metadata_only=True)
         except errors.Forbidden as error:
             _log.debug("cannot list %s: %s", resource.plural, error)
             return Unknown(str(error), forbidden=True)
-        except errors.ApiError as error:
-            if error.code != HTTPStatus.NOT_FOUND:
-                raise
+        except errors.NotFound:
             return ()
         return None
 
