@@ -4,7 +4,7 @@ import pytest
 
 from modelplane.compose.cache.hydration_program import REQUIREMENTS
 from modelplane.compose.cache.source_jobs import MARKER
-from modelplane.kubelet.engines import allowed, llama_cpp_flags
+from modelplane.kubelet.engines import launcher_allow_lists, llama_cpp_flags
 from modelplane.kubelet.engines.allow_list import Place
 from modelplane.user_error import UserError
 from support.rejections import message_of
@@ -40,8 +40,10 @@ VLLM_FAMILIES = {
 )
 def test_vllm_gets_no_argument_that_reaches_beyond_the_pod(argument: str) -> None:
     for arguments in ([argument], ["m", "--enforce-eager", argument], ["--max-model-len", "10", argument]):
-        assert allowed.VLLM.check(arguments, {}, arguments, PLACE) is not None
-    assert "=" not in message_of(allowed.VLLM.check([argument], {}, (), PLACE)) or "@" in argument
+        assert launcher_allow_lists.VLLM.check(arguments, {}, arguments, PLACE) is not None
+    assert (
+        "=" not in message_of(launcher_allow_lists.VLLM.check([argument], {}, (), PLACE)) or "@" in argument
+    )
 
 
 @pytest.mark.parametrize(
@@ -70,7 +72,7 @@ def test_vllm_gets_no_argument_that_reaches_beyond_the_pod(argument: str) -> Non
     ],
 )
 def test_vllm_gets_no_value_that_reaches_beyond_the_pod(arguments: list[str]) -> None:
-    assert allowed.VLLM.check(arguments, {}, arguments, PLACE) is not None
+    assert launcher_allow_lists.VLLM.check(arguments, {}, arguments, PLACE) is not None
 
 
 @pytest.mark.parametrize(
@@ -99,7 +101,7 @@ def test_vllm_gets_no_value_that_reaches_beyond_the_pod(arguments: list[str]) ->
     ],
 )
 def test_vllm_gets_what_it_is_set_up_with(line: str) -> None:
-    assert allowed.VLLM.check(line.split(), {}, (), PLACE) is None
+    assert launcher_allow_lists.VLLM.check(line.split(), {}, (), PLACE) is None
 
 
 SGLANG_ATTACKS = (
@@ -116,7 +118,7 @@ SGLANG_ATTACKS = (
 
 @pytest.mark.parametrize("argument", SGLANG_ATTACKS.split())
 def test_sglang_gets_no_argument_that_reaches_beyond_the_pod(argument: str) -> None:
-    assert allowed.SGLANG.check([argument], {}, (), PLACE) is not None
+    assert launcher_allow_lists.SGLANG.check([argument], {}, (), PLACE) is not None
 
 
 def test_sglang_gets_what_it_is_set_up_with() -> None:
@@ -124,7 +126,7 @@ def test_sglang_gets_what_it_is_set_up_with() -> None:
         "--model-path Qwen/Qwen3-8B --served-model-name laguna --tp-size 8 --tp 2 --ep-size 8 --port 8000 "
         "--mem-fraction-static 0.85 --context-length 131072 --host 0.0.0.0"
     )
-    assert allowed.SGLANG.check(line.split(), {}, (), PLACE) is None
+    assert launcher_allow_lists.SGLANG.check(line.split(), {}, (), PLACE) is None
 
 
 @pytest.mark.parametrize(
@@ -171,7 +173,7 @@ def test_sglang_gets_what_it_is_set_up_with() -> None:
 def test_llama_cpp_reads_no_file_and_no_address_but_the_pods(
     arguments: list[str], variables: dict[str, str], problem: str
 ) -> None:
-    assert message_of(allowed.LLAMA_CPP.check(arguments, variables, arguments, PLACE)) == problem
+    assert message_of(launcher_allow_lists.LLAMA_CPP.check(arguments, variables, arguments, PLACE)) == problem
 
 
 LLAMA_ATTACKS = (
@@ -199,4 +201,4 @@ def test_llama_cpp_knows_no_other_flag_for_files_and_addresses(flag: str) -> Non
     ],
 )
 def test_the_download_of_a_cache_changes_its_volume_alone(arguments: list[str]) -> None:
-    assert allowed.HYDRATION.check(arguments, {}, (), PLACE) is not None
+    assert launcher_allow_lists.HYDRATION.check(arguments, {}, (), PLACE) is not None

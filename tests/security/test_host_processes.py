@@ -9,7 +9,7 @@ from modelplane.api.rejected import Rejected
 from modelplane.compose.added_containers import HYDRATION
 from modelplane.compose.cache.hydration_program import PROGRAM, REQUIREMENTS
 from modelplane.compose.cache.source_jobs import MARKER
-from modelplane.kubelet.engines import allowed, launchers
+from modelplane.kubelet.engines import launcher_allow_lists, launchers
 from modelplane.kubelet.engines.allow_list import AllowList, Place
 from support.rejections import message_of
 
@@ -17,10 +17,10 @@ ADDRESS = "127.77.1.2"
 PLACE = Place(ADDRESS, ("/mnt/models",))
 LLAMA = "ghcr.io/ggml-org/llama.cpp:server"
 LISTS = {
-    "llama.cpp": allowed.LLAMA_CPP,
-    "vLLM": allowed.VLLM,
-    "SGLang": allowed.SGLANG,
-    "hydration": allowed.HYDRATION,
+    "llama.cpp": launcher_allow_lists.LLAMA_CPP,
+    "vLLM": launcher_allow_lists.VLLM,
+    "SGLang": launcher_allow_lists.SGLANG,
+    "hydration": launcher_allow_lists.HYDRATION,
 }
 
 HUB_HOME = "/tmp/huggingface"

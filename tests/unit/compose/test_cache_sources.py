@@ -11,7 +11,7 @@ from modelplane.compose.cache import hydration
 from modelplane.compose.cache.hydration import Credentials
 from modelplane.compose.cache.hydration_program import SOURCES_PROGRAM
 from modelplane.compose.cache.source_jobs import SOURCE_PATH, Source, source_of
-from modelplane.kubelet.engines.allowed import HYDRATION as ALLOWED
+from modelplane.kubelet.engines.launcher_allow_lists import HYDRATION as ALLOWED
 
 SHA = "a" * 64
 FILE = {"path": "config.json", "url": "https://files.example.com/config.json", "sha256": SHA}

@@ -32,7 +32,7 @@ from modelplane.compose.facts import (
 )
 from modelplane.compose.gateway import fleet_gateway
 from modelplane.compose.readiness import condition_of
-from modelplane.crossplane.function import fleet_gateway_requests, remote
+from modelplane.crossplane.function import gateway_facts, remote
 from modelplane.crossplane.function.observation import Observation
 from modelplane.crossplane.function.requirements import RequiredResources, backend_of_leaving
 
@@ -51,7 +51,7 @@ class Told:
 
     def gateway(self) -> dict[str, tuple[Object, ...] | Unknown]:
         """Return the objects that tell of the fleet's gateway."""
-        about = fleet_gateway_requests.requirements(self.request.owner, self.observation.composed)
+        about = gateway_facts.requirements(self.request.owner, self.observation.composed)
         return self.given.required((*about, fleet_gateway.KEYS), self.observation)
 
 
@@ -63,7 +63,7 @@ def _cluster(told: Told) -> ClusterFacts:
 
 def _gateway(told: Told) -> GatewayFacts:
     address = told.given.gateway_address()
-    return fleet_gateway_requests.gateway_facts(told.request, told.gateway(), address, told.gateway_pods)
+    return gateway_facts.build_facts(told.request, told.gateway(), address, told.gateway_pods)
 
 
 def _cache(told: Told) -> CacheFacts:
@@ -75,7 +75,7 @@ def _deployment(told: Told) -> DeploymentFacts:
 
 
 def _endpoint(told: Told) -> EndpointFacts:
-    return EndpointFacts(gateway_without_module=fleet_gateway_requests.without_module(told.gateway()))
+    return EndpointFacts(gateway_without_module=gateway_facts.explain_without_module(told.gateway()))
 
 
 def _key(_told: Told) -> KeyFacts:
@@ -99,7 +99,7 @@ def _find_silence(composed: Mapping[str, Object]) -> Silence | None:
 
 
 def _service(told: Told) -> ServiceFacts:
-    return ServiceFacts(fleet_gateway_requests.backend_of(told.request))
+    return ServiceFacts(gateway_facts.backend_of(told.request))
 
 
 FACTS: Final[Mapping[type[Model], Callable[[Told], Any]]] = {

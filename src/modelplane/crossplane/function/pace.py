@@ -40,14 +40,14 @@ _WAVE = 40
 _PATIENCE_S = 20.0
 """Time that the next wave waits for a replica that Crossplane has not composed yet."""
 
-_REST_S = 10.0
+_REFILL_S = 10.0
 """Time for which the bucket refills between two changes of one kind.
 
 All other replicas must be unchanged for so long before a serving replica is edited, and an object that
 settles repeats its status for so long, unless the news needs an operator.
 """
 
-_FEW = 5
+_MOST_AT_FULL_PACE = 5
 """Replicas of a deployment that can all be edited at this pace; more take twice as long each.
 
 An edit of a replica takes about 24 tokens, those of its deployment's own status included.
@@ -121,7 +121,7 @@ def seconds(owner: Object, state: State, now: datetime) -> int:
     """
     if state.is_leaving:
         return _SOON_S
-    kind, since = str(owner["kind"]), 0.0 if state.is_news else quiet(owner, now)
+    kind, since = str(owner["kind"]), 0.0 if state.is_news else measure_unchanged_s(owner, now)
     ordinary, unready = usual(kind), _of(kind).unready_s
     if unready and (not state.is_ready or is_deaf(owner, now)):
         return int(min(max(unready, since / _LONG_UNREADY), ordinary))
@@ -158,7 +158,7 @@ def _share(uid: str) -> int:
     return int.from_bytes(hashlib.sha256(uid.encode()).digest()[:4], "big") % 100
 
 
-def quiet(owner: Object, now: datetime) -> float:
+def measure_unchanged_s(owner: Object, now: datetime) -> float:
     """Return the seconds since the last change of an object's conditions; zero if it has none."""
     times = [str(item.get("lastTransitionTime", "")) for item in conditions_of(owner)]
     return max(0.0, _age(max(times, default=""), now))
@@ -177,8 +177,9 @@ def is_deaf(owner: Object, now: datetime) -> bool:
 
     The condition stays until the next event that Crossplane lets through, which after a while is any.
     """
-    said = condition_of(owner, RESPONSIVE)
-    return said.get("status") == "False" and _age(str(said.get("lastTransitionTime", "")), now) < _DEAF_S
+    responsive = condition_of(owner, RESPONSIVE)
+    is_silent = responsive.get("status") == "False"
+    return is_silent and _age(str(responsive.get("lastTransitionTime", "")), now) < _DEAF_S
 
 
 class Paced(NamedTuple):
@@ -202,7 +203,7 @@ def paced(composition: Composition, composed: Mapping[str, Object], now: datetim
     waits = {
         child.key: wait
         for child in composition.children
-        if _is_edit(child, composed) and (wait := _unrest(child.key, composed, now)) > 0
+        if _is_edit(child, composed) and (wait := _compute_wait_s(child.key, composed, now)) > 0
     }
     if not later and not waits:
         return Paced(composition)
@@ -245,22 +246,24 @@ def _bare(replica: Object) -> Object:
     return {**replica, "spec": spec}
 
 
-def _unrest(key: str, composed: Mapping[str, Object], now: datetime) -> float:
+def _compute_wait_s(key: str, composed: Mapping[str, Object], now: datetime) -> float:
     """Return the seconds until the other replicas have been unchanged for long enough.
 
     Crossplane's bucket refills meanwhile.
     """
     others = [child for name, child in composed.items() if name != key and child["kind"] == _REPLICA]
-    times = [str(said.get("lastTransitionTime", "")) for other in others for said in conditions_of(other)]
-    return _rest(len(others) + 1) - max(0.0, _age(max(times), now)) if times else 0.0
+    times = [
+        str(condition.get("lastTransitionTime", "")) for other in others for condition in conditions_of(other)
+    ]
+    return _compute_refill_s(len(others) + 1) - max(0.0, _age(max(times), now)) if times else 0.0
 
 
-def _rest(replicas: int) -> float:
+def _compute_refill_s(replicas: int) -> float:
     """Return the time between two changes of a deployment with so many replicas, in seconds."""
-    return _REST_S if replicas <= _FEW else 2 * _REST_S
+    return _REFILL_S if replicas <= _MOST_AT_FULL_PACE else 2 * _REFILL_S
 
 
-def repeats(owner: Object, said: Sequence[Condition], is_ready: bool, now: datetime) -> bool:
+def repeats(owner: Object, news: Sequence[Condition], is_ready: bool, now: datetime) -> bool:
     """Return True if an owner repeats its last status although there is news.
 
     It does so on its way to Ready shortly after a status change, unless the news needs an operator.
@@ -272,11 +275,11 @@ def repeats(owner: Object, said: Sequence[Condition], is_ready: bool, now: datet
     ):
         return False
     before = {str(condition.get("type")): condition for condition in own_conditions(owner)}
-    if {condition.type for condition in said} - before.keys():
+    if {condition.type for condition in news} - before.keys():
         return False
-    if any(_is_alarm(condition, before[condition.type]) for condition in said):
+    if any(_is_alarm(condition, before[condition.type]) for condition in news):
         return False
-    return -_SKEW_S <= last_said(owner, now) < _rest(_replicas(owner))
+    return -_SKEW_S <= measure_since_status_s(owner, now) < _compute_refill_s(_replicas(owner))
 
 
 def only_conditions(owner: Object, is_ready: bool) -> bool:
@@ -284,7 +287,7 @@ def only_conditions(owner: Object, is_ready: bool) -> bool:
     return COMPOSERS[owner["kind"]].lane is Lane.DECISIONS and not is_ready and not own_conditions(owner)
 
 
-def last_said(owner: Object, now: datetime) -> float:
+def measure_since_status_s(owner: Object, now: datetime) -> float:
     """Return the seconds since an object last changed its own conditions."""
     times = [str(condition.get("lastTransitionTime", "")) for condition in own_conditions(owner)]
     return _age(max(times, default=""), now)
@@ -292,12 +295,12 @@ def last_said(owner: Object, now: datetime) -> float:
 
 def until_settled(owner: Object, now: datetime) -> int:
     """Return the seconds until an object can change its status again."""
-    return max(1, round(_rest(_replicas(owner)) - last_said(owner, now) + 0.5))
+    return max(1, round(_compute_refill_s(_replicas(owner)) - measure_since_status_s(owner, now) + 0.5))
 
 
-def _is_alarm(said: Condition, before: Mapping[str, Any]) -> bool:
-    warns = is_warning(said.type, said.reason, holds=said.holds)
-    return warns and said.reason != before.get("reason")
+def _is_alarm(condition: Condition, before: Mapping[str, Any]) -> bool:
+    warns = is_warning(condition.type, condition.reason, holds=condition.holds)
+    return warns and condition.reason != before.get("reason")
 
 
 def own_conditions(owner: Object) -> list[Mapping[str, Any]]:

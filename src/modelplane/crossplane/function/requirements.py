@@ -38,7 +38,7 @@ from modelplane.compose.guards import matters_only_on_deletion
 from modelplane.compose.readiness import is_true
 from modelplane.compose.replica.model_replica import ENDPOINT_KEY
 from modelplane.compose.replica.replica_status import CLUSTER_KEY
-from modelplane.crossplane.function import fleet_gateway_requests
+from modelplane.crossplane.function import gateway_facts
 from modelplane.crossplane.function.companions import cluster_of_cloud, looks
 from modelplane.crossplane.function.observation import Observation
 from modelplane.crossplane.function.structs import Decoder, metadata_of
@@ -68,7 +68,7 @@ def own(kind: Kind, owner: Any, composed: Mapping[str, Object]) -> tuple[Require
     definition = Requirement(_DEFINITION, CRD_API_VERSION, "CustomResourceDefinition", name=kind.definition)
     if kind.type in (InferenceGateway, ModelEndpoint):
         defined = (DEFINED, _GATEWAY, fleet_gateway.KEYS) if kind.type is InferenceGateway else ()
-        return definition, *defined, *fleet_gateway_requests.requirements(owner, composed)
+        return definition, *defined, *gateway_facts.requirements(owner, composed)
     if isinstance(owner, InferenceCluster):
         reference = kubeconfig_reference(owner.spec.cluster, cluster_of_cloud(owner, composed))
         if isinstance(reference, Rejected):

@@ -20,7 +20,7 @@ from modelplane.compose.cache.hydration_program import PROGRAM, SOURCES_PROGRAM
 from modelplane.kube.client import Client
 from modelplane.kubelet import pod_refusals
 from modelplane.kubelet.cannot_start import WaitingReason
-from modelplane.kubelet.engines import allowed, composed
+from modelplane.kubelet.engines import composed, launcher_allow_lists
 from modelplane.kubelet.engines.allow_list import AllowList, Place
 from modelplane.kubelet.engines.composed import Composed
 from modelplane.kubelet.runtime.container_environment import expand
@@ -110,7 +110,7 @@ LAUNCHERS: tuple[Launcher, ...] = (
         images=("ghcr.io/ggml-org/llama.cpp:server*",),
         programs={_LLAMA_SERVER: _module("modelplane.kubelet.engines.llama_cpp", "xllamacpp")},
         entry_point=lambda _: _LLAMA_SERVER,
-        allowed=allowed.LLAMA_CPP,
+        allowed=launcher_allow_lists.LLAMA_CPP,
     ),
     Launcher(
         engine="vLLM",
@@ -124,7 +124,7 @@ LAUNCHERS: tuple[Launcher, ...] = (
         entry_point=_vllm_entry_point,
         remedy="install it with: pip install vllm",
         own_arguments=_host,
-        allowed=allowed.VLLM,
+        allowed=launcher_allow_lists.VLLM,
     ),
     Launcher(
         engine="SGLang",
@@ -137,14 +137,14 @@ LAUNCHERS: tuple[Launcher, ...] = (
         entry_point=lambda _: (),
         remedy="install it with: pip install sglang",
         own_arguments=_host,
-        allowed=allowed.SGLANG,
+        allowed=launcher_allow_lists.SGLANG,
     ),
     Launcher(
         engine="the endpoint picker",
         images=("ghcr.io/llm-d/llm-d-router-endpoint-picker:*",),
         programs={_PICKER: _module("modelplane.kubelet.engines.endpoint_picker", "grpc")},
         entry_point=lambda _: _PICKER,
-        allowed=allowed.ENDPOINT_PICKER,
+        allowed=launcher_allow_lists.ENDPOINT_PICKER,
         composed=composed.PICKER,
         reads_api=True,
     ),
@@ -153,7 +153,7 @@ LAUNCHERS: tuple[Launcher, ...] = (
         images=("ghcr.io/llm-d/llm-d-router-disagg-sidecar:*",),
         programs={_ROUTING_SIDECAR: _module("modelplane.kubelet.engines.routing_sidecar", "aiohttp")},
         entry_point=lambda _: _ROUTING_SIDECAR,
-        allowed=allowed.ROUTING_SIDECAR,
+        allowed=launcher_allow_lists.ROUTING_SIDECAR,
         composed=composed.SIDECAR,
     ),
     Launcher(
@@ -165,7 +165,7 @@ LAUNCHERS: tuple[Launcher, ...] = (
             ("python", "-c", SOURCES_PROGRAM): lambda: (*PYTHON, "-c", SOURCES_PROGRAM),
         },
         entry_point=lambda _: (),
-        allowed=allowed.HYDRATION,
+        allowed=launcher_allow_lists.HYDRATION,
         composed=composed.CACHE,
     ),
 )

@@ -14,7 +14,7 @@ from modelplane.compose.composition import NoFacts, Request, Unknown
 from modelplane.compose.facts import GatewayFacts
 from modelplane.compose.gateway.fleet_gateway import KEYS_KEY
 from modelplane.compose.gateway.inference_gateway import CLUSTERS
-from modelplane.crossplane.function import fleet_gateway_requests
+from modelplane.crossplane.function import gateway_facts
 from modelplane.gateway import configuration_state, tokens
 from modelplane.gateway.configuration_state import GatewayState
 from modelplane.gateway.tokens import SETTLED, GatewayKeys
@@ -36,7 +36,7 @@ def asked(
 def facts(
     request: Request[InferenceGateway, NoFacts], found: Mapping[str, tuple[dict[str, Any], ...] | Unknown]
 ) -> GatewayFacts:
-    return fleet_gateway_requests.gateway_facts(request, found, ADDRESS, PODS)
+    return gateway_facts.build_facts(request, found, ADDRESS, PODS)
 
 
 def service(address: str, reason: str = "RouteConfigured", *, resolved: bool = True) -> dict[str, Any]:
@@ -65,19 +65,19 @@ def service(address: str, reason: str = "RouteConfigured", *, resolved: bool = T
 )
 def test_the_pods_of_envoy_are_needed_by(found: dict[str, Any], *, is_needed: bool) -> None:
     request = asked(Backend.GATEWAY_API, "GatewayAPI", ("envoy-service",))
-    seen = facts(request, {fleet_gateway_requests.SERVICES: (found,)})
+    seen = facts(request, {gateway_facts.SERVICES: (found,)})
     assert bool(seen.envoy_is_needed_by) is is_needed
 
 
 def test_services_that_cannot_be_read_may_need_the_pods() -> None:
     request = asked(Backend.GATEWAY_API, "GatewayAPI", ("envoy-service",))
-    seen = facts(request, {fleet_gateway_requests.SERVICES: Unknown("forbidden")})
+    seen = facts(request, {gateway_facts.SERVICES: Unknown("forbidden")})
     assert "forbidden" in seen.envoy_is_needed_by
 
 
 def test_a_backend_that_never_was_envoy_asks_for_no_service() -> None:
     request = asked(Backend.TRAEFIK, "Traefik", ("traefik",))
-    keys = [each.key for each in fleet_gateway_requests.requirements(request.owner, request.observed)]
+    keys = [each.key for each in gateway_facts.requirements(request.owner, request.observed)]
     assert keys == []
     assert facts(request, {}).envoy_is_needed_by == ""
 
@@ -92,7 +92,7 @@ def test_a_backend_that_never_was_envoy_asks_for_no_service() -> None:
     ],
 )
 def test_a_state_that_is_missing_holds_up_only_a_gateway_that_never_served(status: str, problem: str) -> None:
-    seen = facts(asked(Backend.ENVOY, status), {fleet_gateway_requests.STATE: ()})
+    seen = facts(asked(Backend.ENVOY, status), {gateway_facts.STATE: ()})
     assert seen.problem == problem
     assert (seen.asks_for_keys, seen.has_tls) == (False, False)
 
@@ -101,9 +101,7 @@ def test_what_is_reported_is_what_the_request_says() -> None:
     reported = GatewayState(
         problem="a", without_module="b", tls_problem="c", asks_for_keys=True, has_tls=True
     )
-    found = {
-        fleet_gateway_requests.STATE: (configuration_state.build_manifest(reported, "modelplane-system"),)
-    }
+    found = {gateway_facts.STATE: (configuration_state.build_manifest(reported, "modelplane-system"),)}
     seen = facts(asked(Backend.ENVOY), found)
     assert (seen.problem, seen.without_module, seen.tls_problem) == ("a", "b", "c")
     assert (seen.asks_for_keys, seen.has_tls, seen.proxy) == (True, True, Backend.ENVOY)
@@ -133,9 +131,7 @@ def keys(
         )
     given: dict[str, Any] = {KEYS_KEY: found}
     if reported:
-        given[fleet_gateway_requests.STATE] = (
-            configuration_state.build_manifest(reported, "modelplane-system"),
-        )
+        given[gateway_facts.STATE] = (configuration_state.build_manifest(reported, "modelplane-system"),)
     return facts(request, given).keys
 
 

@@ -1,4 +1,4 @@
-"""The fleet's gateway, as requests to the function tell of it.
+"""Facts about the fleet's gateway for the function.
 
 The status of the InferenceGateway names the backend that routes requests, and Crossplane observes the pods of
 Envoy as children of the InferenceGateway. One rule: nothing is said of the gateway's configuration but what
@@ -55,7 +55,7 @@ def requirements(owner: Any, composed: Mapping[str, Object]) -> tuple[Requiremen
     return (_STATE,) if isinstance(owner, ModelEndpoint) and must_have_module(owner) else ()
 
 
-def gateway_facts(
+def build_facts(
     request: Request[InferenceGateway, NoFacts],
     found: Mapping[str, tuple[Object, ...] | Unknown],
     address: str,
@@ -68,7 +68,7 @@ def gateway_facts(
     """
     owner, known = request.owner, _reported(found.get(STATE, ()))
     is_used = owner.metadata.name == DEFAULT_NAME
-    keys = _keys(request, found.get(fleet_gateway.KEYS_KEY), known) if is_used else None
+    keys = _advance_or_generate_keys(request, found.get(fleet_gateway.KEYS_KEY), known) if is_used else None
     if owner.spec.backend is not Backend.ENVOY:
         needed = _unmoved(request, found.get(SERVICES, ()), address)
         return GatewayFacts(address, Backend.GATEWAY_API, keys=keys, envoy_is_needed_by=needed)
@@ -92,7 +92,7 @@ def backend_of(request: Request[Any, NoFacts]) -> Backend:
     return Backend.ENVOY if is_envoy else Backend.GATEWAY_API
 
 
-def without_module(found: Mapping[str, tuple[Object, ...] | Unknown]) -> str:
+def explain_without_module(found: Mapping[str, tuple[Object, ...] | Unknown]) -> str:
     """Return why the gateway's Envoy runs without its module; empty if it has it, or nobody asks."""
     known = _reported(found.get(STATE, ()))
     if known is None:
@@ -100,12 +100,12 @@ def without_module(found: Mapping[str, tuple[Object, ...] | Unknown]) -> str:
     return known.without_module
 
 
-def _keys(
+def _advance_or_generate_keys(
     request: Request[InferenceGateway, NoFacts],
     found: tuple[Object, ...] | Unknown | None,
     known: GatewayState | None,
 ) -> GatewayKeys | None:
-    """Return the keys of the gateway, the first one if there are none; None while they are not known.
+    """Return the keys of the gateway, a new one if there are none; None while they are not known.
 
     Another gateway than Envoy reports nothing: by then, each service has been composed several times.
     """
