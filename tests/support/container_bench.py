@@ -22,7 +22,7 @@ from modelplane.kubelet.pods.views import Waiting
 from modelplane.kubelet.records import AgentDirectory, Attempt, ContainerDirectory, PodRecord
 from modelplane.kubelet.runtime import pod_network
 from modelplane.kubelet.runtime.container_cli import Choice, ContainerRuntimes
-from modelplane.kubelet.runtime.container_runtime import PodContainers
+from modelplane.kubelet.runtime.container_runtime import PodContainer
 from modelplane.kubelet.runtime.protocol import Runtime
 from modelplane.kubelet.runtime.runtime_choice import Runtimes
 from support.fake_docker import IMAGE, FakeDocker
@@ -63,7 +63,7 @@ class Bench:
         whole = self.whole or sleeping()
         network = pod_network.find_network(self.machine, RECORD, whole)
         found = await Runtimes(self.machine, RECORD, network=network).choose(self.directory, whole)
-        if isinstance(found, PodContainers):
+        if isinstance(found, PodContainer):
             return replace(found, least_wait_s=0.1, kill_again_s=0.2)
         return found
 

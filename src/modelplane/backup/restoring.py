@@ -123,9 +123,9 @@ class Restorer:
         for group in plan.groups:
             if group.is_younger:
                 await self._sleep(_YOUNGER_S)
-            await _together(self._object, group.entries)
+            await _together(self._restore_object, group.entries)
         self._report(f"objects: {len(plan.entries):,} restored")
-        return await self._contents(plan)
+        return await self._create_contents(plan)
 
     async def _prepare(self) -> None:
         """Install the kinds if they are not there, and the system's namespace."""
@@ -153,13 +153,13 @@ class Restorer:
         ]
         return f"the API server does not serve {listing(waiting)} yet" if waiting else None
 
-    async def _object(self, entry: Entry) -> None:
+    async def _restore_object(self, entry: Entry) -> None:
         """Create an object with its status and its field managers, or complete it."""
         item = read_item(self._reader, entry)
         try:
             live = await self._create(entry, build_manifest(item, self._uids))
         except errors.Conflict:
-            live = await self._existing(entry, item)
+            live = await self._adopt_existing(entry, item)
         self._uids[entry.uid] = live["metadata"]["uid"]
         if entry.content.resource != NAMESPACES:
             await self._complete(entry, item, live)
@@ -176,7 +176,7 @@ class Restorer:
         # The controllers apply it too, and an apply encodes it anew: it is immutable, to the byte.
         return await self._client.apply(body, force=False)
 
-    async def _existing(self, entry: Entry, item: Object) -> Object:
+    async def _adopt_existing(self, entry: Entry, item: Object) -> Object:
         live = await self._client.get(entry.content.resource, entry.name, entry.namespace or None)
         if live is None or not is_restored(item, live):
             raise UserError(f"{entry} was changed there meanwhile: run the command again")
@@ -200,7 +200,7 @@ class Restorer:
         resource, namespace = entry.content.resource, entry.namespace or None
         return await self._client.patch(resource, entry.name, body, namespace, subresource=subresource)
 
-    async def _contents(self, plan: Plan) -> tuple[str, ...]:
+    async def _create_contents(self, plan: Plan) -> tuple[str, ...]:
         """Create the Secrets and ConfigMaps whose contents the file has; return those that differ there."""
         if (seal := self._reader.seal) is None:
             return ()
@@ -221,7 +221,8 @@ class Restorer:
                 await self._client.create({**about, **content})
             except errors.Conflict:
                 live = await self._client.get(_resource(reference.kind), reference.name, reference.namespace)
-                differing += [str(reference)] if not contains(live, content) else []
+                if not contains(live, content):
+                    differing.append(str(reference))
         return tuple(differing)
 
     async def _missing(self, plan: Plan, *, unwritten: bool = False) -> tuple[str, ...]:
@@ -265,8 +266,8 @@ async def compare(client: Client, reader: Reader, plan: Plan) -> frozenset[Ident
             entry = entries.get((resource.api_version, resource.kind, key.namespace, key.name))
             if entry is None:
                 of_file = Reference(kind=resource.kind, namespace=key.namespace, name=key.name) in named
-                is_other = resource != NAMESPACES and not of_file
-                others += [f'{resource.kind} "{key}"'] if is_other else []
+                if resource != NAMESPACES and not of_file:
+                    others.append(f'{resource.kind} "{key}"')
             elif is_restored(read_item(reader, entry), live):
                 present.add(entry.identity)
             else:

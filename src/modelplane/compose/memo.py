@@ -34,6 +34,7 @@ class PerVersion(Generic[T]):
 
     def recall(self, uid: str, version: str) -> T | None:
         """Return the result for a version of an object; None if there is none."""
+        # Without the lock: one look-up of a tuple that is never changed, only replaced by another.
         known = self._known.get(uid)
         return known[1] if known is not None and known[0] == version else None
 
@@ -74,7 +75,7 @@ M = TypeVar("M", bound=Model)
 
 @cache
 def readable(kind: type[M]) -> Callable[[Mapping[str, Any]], tuple[M, ...]]:
-    """Return the function that decodes objects of a kind, once for each version.
+    """Return the decoder of a kind: a function that decodes each version of an object once.
 
     Its result is empty for an object that cannot be read, which the object's own conditions report.
     """

@@ -1,4 +1,4 @@
-"""Certificates of an authority of our own, with the package ``cryptography``: the parts that all have."""
+"""The common parts of certificates that Modelplane issues as its own authority."""
 
 from datetime import datetime, timedelta
 from typing import Final
@@ -27,7 +27,7 @@ def issue_authority(name: x509.Name, key: ec.EllipticCurvePrivateKey, now: datet
 def start_certificate(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, now: datetime, ends: datetime
 ) -> x509.CertificateBuilder:
-    """Return a certificate to which the extensions of its purpose are to be added."""
+    """Return the builder of a certificate: the caller adds the extensions of its purpose, and signs it."""
     return (
         x509.CertificateBuilder()
         .subject_name(subject)

@@ -79,32 +79,32 @@ class Cleaner:
                 f'namespace "{self._namespace}" is not being deleted: delete it, or the ModelDeployments and '
                 "ModelCaches in it, and nothing is left"
             )
-        # The InferenceClusters by the name of their ClusterProviderConfig.
         clusters = await self._client.list(fleet_resources.INFERENCE_CLUSTERS)
         names = [item["metadata"]["name"] for item in clusters.items]
-        namespaces = {provider_config_name(name): name for name in names}
-        if unknown := sorted(set(only) - set(namespaces.values())):
+        cluster_of_config = {provider_config_name(name): name for name in names}
+        if unknown := sorted(set(only) - set(cluster_of_config.values())):
             raise UserError(f"there is no InferenceCluster {listing(unknown)}")
         items, doubts = [], []
-        for held in await self._held():
+        for held in await self._list_deleting():
             config = held["spec"]["providerConfigRef"]["name"]
-            cluster = namespaces.get(config, "")
+            cluster = cluster_of_config.get(config, "")
             if only and cluster not in only:
                 continue
             try:
-                items.append(await self._looked(held, cluster, config))
+                items.append(await self._look_up(held, cluster, config))
             except (ClusterUnreachable, errors.KubernetesError, _Doubt) as error:
                 doubts.append(f'Object "{held["metadata"]["name"]}" stays: {error}')
         return Leftovers(tuple(items), tuple(doubts))
 
-    async def _held(self) -> list[Object]:
+    async def _list_deleting(self) -> list[Object]:
         """Return Modelplane's Objects that are being deleted."""
         if not await self._client.is_served(OBJECTS):
             return []
         records = (await self._client.list(OBJECTS, self._namespace)).items
         return [item for item in records if "deletionTimestamp" in item["metadata"] and _is_ours(item)]
 
-    async def _looked(self, held: Object, cluster: str, config: str) -> Leftover:
+    async def _look_up(self, held: Object, cluster: str, config: str) -> Leftover:
+        """Return the leftover of an Object, as its cluster has it. Raise ``_Doubt``."""
         if not _DELETES & set(held["spec"].get("managementPolicies") or ("*",)):
             return Leftover(held, cluster, None)
         if not cluster:
@@ -151,15 +151,18 @@ class Cleaner:
         return f"{listing(left)} is not gone yet" if left else ""
 
     async def release(self, leftovers: Leftovers) -> int:
-        """Take the finalizer off the Objects whose manifest is gone; return their number."""
+        """Take the finalizer off the Objects; return their number.
+
+        Their manifests must be gone, which ``delete`` waits for: it is not checked here.
+        """
         for leftover in leftovers.items:
             metadata = leftover.held["metadata"]
             kept = [one for one in metadata.get("finalizers", ()) if one != PROVIDERS_FINALIZER]
             body = {"metadata": {"finalizers": kept, "resourceVersion": metadata["resourceVersion"]}}
-            await self._released(metadata["name"], body)
+            await self._replace_finalizers(metadata["name"], body)
         return len(leftovers.items)
 
-    async def _released(self, name: str, body: Mapping[str, object]) -> None:
+    async def _replace_finalizers(self, name: str, body: Mapping[str, object]) -> None:
         try:
             await self._client.patch(OBJECTS, name, body, self._namespace)
         except errors.NotFound:

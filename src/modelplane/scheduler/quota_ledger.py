@@ -52,8 +52,8 @@ class _Limits(msgspec.Struct):
     limits: list[Limit] = []
 
 
-class _There(msgspec.Struct):
-    """Engines that are there in pools of a class, with their pools and quotas, in three lists."""
+class _UncountedEngines(msgspec.Struct):
+    """Engines in pools of a class that is not counted yet, with their pools and quotas, in three lists."""
 
     names: list[str] = []
     pools: list[Pool] = []
@@ -68,7 +68,7 @@ class CohortUse:
     ) -> None:
         self._ledger = ledger
         self._clusters = {cluster.name: cluster for cluster in fleet.clusters}
-        self._first = {
+        self._first_device = {
             pool.class_name: pool.devices[0].name
             for cluster in fleet.clusters
             for pool in cluster.pools
@@ -88,15 +88,15 @@ class CohortUse:
         self._used: defaultdict[DeviceKey, Counter[str]] = defaultdict(Counter)
         """Devices in use, by the name of the quota."""
         self._lent: dict[DeviceKey, int] = {}
-        self._uncounted: defaultdict[str, _There] = defaultdict(_There)
+        self._uncounted: defaultdict[str, _UncountedEngines] = defaultdict(_UncountedEngines)
         """Engines by the class of their pool, until the class is counted."""
         for replica in fleet.replicas:
             if (quota := self.quotas.get(replica.namespace)) is not None:
-                self._there(quota.name, replica.cluster, replica.engines)
+                self._note_engines(quota.name, replica.cluster, replica.engines)
                 self._note_unknown(quota.name, replica)
         for reserved in reservations:
             if (quota := self.quotas.get(reserved.deployment.namespace)) is not None:
-                self._there(quota.name, reserved.cluster, reserved.engines)
+                self._note_engines(quota.name, reserved.cluster, reserved.engines)
 
     def list_keys(self, quota: Quota) -> dict[DeviceKey, None]:
         """Return the devices that a quota limits, in order."""
@@ -141,9 +141,9 @@ class CohortUse:
 
     def _device(self, limit: Limit) -> str:
         """Return the device of a limit: that which it names, or the first of the class in the fleet."""
-        return limit.device or self._first.get(limit.class_name, "")
+        return limit.device or self._first_device.get(limit.class_name, "")
 
-    def _there(self, name: str, cluster: str, engines: Sequence[PlacedEngine]) -> None:
+    def _note_engines(self, name: str, cluster: str, engines: Sequence[PlacedEngine]) -> None:
         """Note engines that are there, by the classes of their pools."""
         if (found := self._clusters.get(cluster)) is None:
             return

@@ -73,7 +73,11 @@ def index_by_namespace(quotas: tuple[Quota, ...]) -> dict[str, Quota]:
     quota_of: dict[str, Quota] = {}
     for quota in quotas:
         for namespace in quota.namespaces or ():
-            quota_of[namespace] = (find_quota(quotas, namespace) or quota) if namespace in quota_of else quota
+            if namespace in quota_of:
+                # Several quotas name it, which the one of ``find_quota`` says.
+                quota_of[namespace] = find_quota(quotas, namespace) or quota
+            else:
+                quota_of[namespace] = quota
     return quota_of
 
 

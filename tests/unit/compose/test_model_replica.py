@@ -9,7 +9,7 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Desired, Keep, Unknown
 from modelplane.compose.gateway.fleet_gateway import ReplicaLink
-from modelplane.compose.replica.backends.replica_routes import ingress_objects
+from modelplane.compose.replica.backends.replica_routes import build_route_objects
 from modelplane.compose.replica.backends.workload import FORMER, Form, Workload
 from support.replicas import blocked, cluster, composed, engine, gang, manifest, member, replica
 
@@ -157,7 +157,7 @@ def test_a_replica_serves_with_one_of_its_pickers() -> None:
 
 
 def test_a_drain_of_nodes_takes_one_picker_at_a_time() -> None:
-    objects = ingress_objects(replica(serving=PICKER), ReplicaLink())
+    objects = build_route_objects(replica(serving=PICKER), ReplicaLink())
     children = {each.key: each.manifest for each in objects if isinstance(each, Desired)}
     picker, budget = children["epp"], children["epp-disruption"]
     assert picker["spec"]["replicas"] == 2

@@ -57,15 +57,15 @@ def usage(*, by: str, since_s: int | None, target: Target, output: str) -> None:
                 "by": by,
                 "since": since.isoformat(timespec="seconds") if since else None,
                 "currency": tariff.currency or None,
-                "groups": [{by: name} | _sums(group, tariff.currency) for name, group in sums.groups],
-                "others": _sums(sums.others, tariff.currency) if sums.others.requests else None,
+                "groups": [{by: name} | _format_sums(group, tariff.currency) for name, group in sums.groups],
+                "others": _format_sums(sums.others, tariff.currency) if sums.others.requests else None,
                 "damagedLines": outcome.damaged,
                 "problems": list(outcome.problems),
             },
             output,
         )
     else:
-        _show(by, sums, tariff.currency)
+        _print_groups(by, sums, tariff.currency)
     for note in (*_notes(outcome, sums), *filter(None, [problem])):
         click.echo(note, err=True)
     if outcome.problems:
@@ -117,7 +117,7 @@ def _notes(outcome: "Read", sums: "Usage") -> list[str]:
     return notes
 
 
-def _show(by: str, sums: "Usage", currency: str) -> None:
+def _print_groups(by: str, sums: "Usage", currency: str) -> None:
     from modelplane.api.columns import Columns
     from modelplane.cli.output import print_table
     from modelplane.gateway.usage.costs import format_rounded
@@ -131,27 +131,29 @@ def _show(by: str, sums: "Usage", currency: str) -> None:
         ("TOKENS OUT", lambda row: f"{row[1].completion_tokens:,}"),
         ("ESTIMATED", lambda row: f"{row[1].estimated_tokens:,}"),
         *cost,
-        ("FIRST TOKEN P50", lambda row: _time(row[1].first_token.find_percentile(0.5))),
-        ("P95", lambda row: _time(row[1].first_token.find_percentile(0.95))),
-        ("DURATION P50", lambda row: _time(row[1].duration.find_percentile(0.5))),
-        ("P95", lambda row: _time(row[1].duration.find_percentile(0.95))),
+        ("FIRST TOKEN P50", lambda row: _format_ms(row[1].first_token.find_percentile(0.5))),
+        ("P95", lambda row: _format_ms(row[1].first_token.find_percentile(0.95))),
+        ("DURATION P50", lambda row: _format_ms(row[1].duration.find_percentile(0.5))),
+        ("P95", lambda row: _format_ms(row[1].duration.find_percentile(0.95))),
     )
     others = [(_OTHERS, sums.others)] if sums.others.requests else []
-    print_table(columns.tabulate("", [*((_shown(name), group) for name, group in sums.groups), *others]))
+    print_table(
+        columns.tabulate("", [*((_format_name(name), group) for name, group in sums.groups), *others])
+    )
 
 
-def _time(ms: int | None) -> str:
+def _format_ms(ms: int | None) -> str:
     return "" if ms is None else f"{ms:,} ms"
 
 
-def _shown(name: str) -> str:
+def _format_name(name: str) -> str:
     """Return a value that a client may have chosen, without what would change a terminal."""
     if not name:
         return "-"
     return name if name.isprintable() else json.dumps(name)
 
 
-def _sums(group: "Group", currency: str) -> dict[str, object]:
+def _format_sums(group: "Group", currency: str) -> dict[str, object]:
     from modelplane.gateway.usage.costs import format_amount
 
     def list_percentiles(of: str) -> dict[str, int | None]:

@@ -56,11 +56,10 @@ SMALLEST_SERVICES = 28
 """The longest prefix of a range of Services that has that address. Source: Modelplane."""
 
 NODES_GROUP = "nodes"
-"""End of the name of the resource group with the nodes. Source: reference API, 4.3."""
+"""End of the name of the resource group with the nodes. Source: Modelplane."""
 
 ROTATION = "systemtmp"
-"""Name of the pool that stands for the system pool while its nodes are replaced. Source: reference API,
-4.3."""
+"""Name of the pool that stands for the system pool while its nodes are replaced. Source: Modelplane."""
 
 FEWEST_SYSTEM_NODES = 1
 """Source: AKS, "System node pools"."""

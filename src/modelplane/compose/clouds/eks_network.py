@@ -55,10 +55,10 @@ IN_VPC = "vpc"
 """Domain of an Elastic IP address. Source: EC2 API, ``AllocateAddress``."""
 
 CARDS = {"p5.48xlarge": 32, "p5e.48xlarge": 32, "p5en.48xlarge": 16, "p4d.24xlarge": 4, "p4de.24xlarge": 4}
-"""Network cards of instance types. Source: Amazon EC2, "EFA-supported instance types"; reference API, 4.2."""
+"""Network cards of instance types. Source: Amazon EC2, "EFA-supported instance types"."""
 
 ONE_CARD = 1
-"""Network cards of any other type. Source: reference API, 4.2."""
+"""Network cards of a type that is not in ``CARDS``. Source: as for ``CARDS``."""
 
 WITH_IP = "efa"
 """Interface type of the first card, which also has an IP address. Source: Amazon EC2, "EFA interfaces"."""
@@ -79,7 +79,7 @@ PURPOSE = "Traffic between Elastic Fabric Adapters."
 """Description of the security group. Source: Modelplane."""
 
 GROUP = "efa-security-group"
-"""Key of the security group. Source: reference behaviour, section 14."""
+"""Key of the security group. Source: Modelplane."""
 
 
 def zones(site: Site[EKSCluster]) -> tuple[Zone, ...]:

@@ -48,10 +48,10 @@ NO_SUBNETS = False
 """No subnet in every region. Source: Google Cloud VPC, "Subnets", custom mode."""
 
 PODS = "pods"
-"""Name of the subnet's range for pods. Source: reference behaviour, section 13."""
+"""Name of the subnet's range for pods. Source: Modelplane."""
 
 SERVICES = "services"
-"""Name of the subnet's range for Services. Source: reference behaviour, section 13."""
+"""Name of the subnet's range for Services. Source: Modelplane."""
 
 LONGEST_ACCOUNT = 30
 """Characters of a service account's id. Source: Google Cloud IAM, "Create service accounts"."""

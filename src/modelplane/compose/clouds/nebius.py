@@ -44,10 +44,10 @@ FROM_SECRET = "Secret"  # noqa: S105  the word, not a secret
 """Source of credentials that are in a Secret. Source: provider-upjet-nebius, ``ProviderConfig``."""
 
 OF_NETWORK = {"useNetworkPools": True}
-"""Addresses of the pools of the network, which Nebius chooses. Source: reference API, 4.4."""
+"""Addresses of the pools of the network, which Nebius chooses. Source: Modelplane."""
 
 ENDPOINTS: dict[str, Any] = {"publicEndpoint": {}}
-"""The control plane of the fleet reaches the cluster there. Source: reference API, 4.4."""
+"""The control plane of the fleet reaches the cluster there. Source: Modelplane."""
 
 PREEMPTIBLE: dict[str, Any] = {}
 """Present for preemptible nodes; it has no fields. Source: provider-upjet-nebius, NodeGroup."""
@@ -56,11 +56,11 @@ WRITABLE = "READ_WRITE"
 """Mode of its attachment. Source: Nebius API, ``AttachedFilesystemSpec.attach_mode``."""
 
 TAG = "modelplane-cache"
-"""Name of the device on nodes. Source: reference API, 4.4."""
+"""Name of the device on nodes. Source: Modelplane."""
 
 USER_DATA = "userData"
 """Key of the Secret with the cloud-init configuration; no other key of a Secret can be named.
-Source: reference API, 4.4."""
+Source: Modelplane."""
 
 
 def find_problems(site: Site[NebiusCluster]) -> Iterator[str]:

@@ -10,14 +10,14 @@ from modelplane.api.clouds.cloud_cluster import PoolRole
 from modelplane.api.fields.cluster.node_pools import NodePool, NodeTaint, NodeTaintEffect
 
 SYSTEM: Final = "system"
-"""Name of the pool for everything but models. Source: reference behaviour, section 1.5."""
+"""Name of the pool for everything but models. Source: Modelplane."""
 
 WITHOUT_LATE_INITIALIZATION: Final = ("Observe", "Create", "Update", "Delete")
 """Management policies of a pool: the number of nodes that an autoscaler sets is not taken over into the
 desired state. Source: Crossplane, "Managed Resources", management policies."""
 
 GPU_TAINT: Final = NodeTaint(key="nvidia.com/gpu", value="true", effect=NodeTaintEffect.NO_SCHEDULE)
-"""Only pods that claim GPUs run on GPU nodes. Source: reference API, 4.2."""
+"""Only pods that claim GPUs run on GPU nodes. Source: Modelplane."""
 
 EFFECTS: Final = {
     NodeTaintEffect.NO_SCHEDULE: "NO_SCHEDULE",

@@ -31,7 +31,7 @@ from modelplane.compose.readiness import exists, is_behind, is_ready, when_condi
 from modelplane.compose.replica import endpoint_manifests, pod_policy, pod_problems, replica_status
 from modelplane.compose.replica.backends.backend import disruption_budget
 from modelplane.compose.replica.backends.picker_workload import picker_name
-from modelplane.compose.replica.backends.replica_routes import ROUTE_KEY, ingress_objects
+from modelplane.compose.replica.backends.replica_routes import ROUTE_KEY, build_route_objects
 from modelplane.compose.replica.backends.table import (
     backend_of,
     marks_of,
@@ -118,7 +118,7 @@ def compose(request: ReplicaRequest) -> Composition | Blocked:
     copied, workloads = planned
     linked = link(request, cluster, request.observed.get(ROUTE_KEY))
     written = (child for workload in workloads for child in _workload(workload, request.observed))
-    children = (*copied.children, *written, *ingress_objects(replica, linked))
+    children = (*copied.children, *written, *build_route_objects(replica, linked))
     seen = [pod for requirement in _pod_requirements(replica) for pod in request.found(requirement.key)]
     desired = {child.key: child.manifest for child in children if isinstance(child, Desired)}
     accepted, ready = _conditions(request, desired)

@@ -27,19 +27,19 @@ from modelplane.compose.workload_kinds import NIC_CLUSTER_POLICY, STORAGE_CLASS
 _SYSTEM = "kube-system"
 
 _AUTOSCALER_VERSION = "9.57.0"
-"""Source: reference API, 4.2: chart cluster-autoscaler."""
+"""Version of the chart cluster-autoscaler."""
 
 _AUTOSCALER_ACCOUNT = "cluster-autoscaler"
 """The ServiceAccount that has the role. Source: ``clouds/eks_identity.py``, ``POD_ROLES``."""
 
 _EFA_VERSION = "1.0.0"
-"""Source: reference API, 4.2: chart aws-dranet."""
+"""Version of the chart aws-dranet."""
 
 _MOUNTED_VERSION = "0.1.6"
-"""Source: reference API, 4.4: chart csi-mounted-fs-path."""
+"""Version of the chart csi-mounted-fs-path."""
 
 _DATA_FOLDER = "/mnt/data/csi-mounted-fs-path-data/"
-"""Source: reference API, 4.4; the folder is in the file system that cloud-init mounts."""
+"""Folder of the volumes, in the file system that cloud-init mounts."""
 
 STORAGE_CLASS_KEY: Final = "storage-class"
 """Key of the StorageClass, and name of its component."""
@@ -54,7 +54,7 @@ NIC_POLICY_KEY: Final = "nic-cluster-policy"
 """Key of the policy, and its name: the operator reads no other."""
 
 NETWORK_OPERATOR_VERSION: Final = "26.4.0"
-"""Version of the chart, whose images are named below. Source: reference API, 4.3: chart network-operator."""
+"""Version of the chart network-operator, whose images are named below."""
 
 NIC_REPOSITORY: Final = "nvcr.io/nvidia/mellanox"
 

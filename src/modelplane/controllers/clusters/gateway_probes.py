@@ -29,20 +29,20 @@ from modelplane.kube.informer import Informer
 
 Address: TypeAlias = tuple[str, int]
 
-_ROUNDS: Final = 3
+_ROUNDS_UNTIL_BAD: Final = 3
 _CLUSTERS_AT_A_TIME: Final = 256
 """Clusters that are tried at a time: a round over a thousand silent ones must not count as a stall."""
 _HTTPS_PORT: Final = 443
-_MOST: Final = 8
+_MOST_ADDRESSES: Final = 8
 """Addresses of one cluster that are tried."""
 
 _BAD: Final = Witness(Evidence.BAD, "no address of its replicas accepts connections")
 
-_LOOK_S: Final = 1.0
+_LOOK_INTERVAL_S: Final = 1.0
 _TIMEOUT_S: Final = 3.0
-_AT_A_TIME: Final = 64
+_REQUESTS_AT_A_TIME: Final = 64
 _HTTP_PORT: Final = 80
-_LONGEST_LINE: Final = 128
+_LONGEST_STATUS_LINE: Final = 128
 
 
 def gateway_addresses(cluster: Object) -> tuple[Address, ...]:
@@ -74,8 +74,8 @@ class DataPath:
 
     async def look(self, addresses: Mapping[str, Collection[Address]]) -> None:
         """Try the addresses of clusters; those of other clusters are not known any more."""
-        asked = {name: sorted(found)[:_MOST] for name, found in addresses.items() if found}
-        answers = await asyncio.gather(*(self._accepts(found) for found in asked.values()))
+        asked = {name: sorted(found)[:_MOST_ADDRESSES] for name, found in addresses.items() if found}
+        answers = await asyncio.gather(*(self._any_accepts(found) for found in asked.values()))
         failed = Counter(
             {
                 name: 0 if accepted else self._failed[name] + 1
@@ -86,19 +86,19 @@ class DataPath:
         self._known = {name: _witness(failed[name], known.get(name, Witness())) for name in asked}
         self._failed = failed
 
-    async def _accepts(self, addresses: Iterable[Address]) -> bool:
+    async def _any_accepts(self, addresses: Iterable[Address]) -> bool:
         async with self._turn:
-            return any(await asyncio.gather(*map(_accepts, addresses)))
+            return any(await asyncio.gather(*map(_accepts_connection, addresses)))
 
 
 def _witness(failed: int, before: Witness) -> Witness:
     """Return the witness after so many failed rounds; until there are enough, it is as before."""
     if failed:
-        return _BAD if failed >= _ROUNDS else before
+        return _BAD if failed >= _ROUNDS_UNTIL_BAD else before
     return Witness(Evidence.GOOD)
 
 
-async def _accepts(address: Address) -> bool:
+async def _accepts_connection(address: Address) -> bool:
     try:
         async with asyncio.timeout(_TIMEOUT_S):
             _, writer = await asyncio.open_connection(*address)
@@ -126,7 +126,7 @@ class GatewayAnswers(Runnable):
         self._find = find
         self._changed = changed
         self._said: dict[str, str | None] = {}
-        self._turn = asyncio.Semaphore(_AT_A_TIME)
+        self._turn = asyncio.Semaphore(_REQUESTS_AT_A_TIME)
 
     def of(self, cluster: str) -> str | None:
         """Return why a cluster's gateway does not answer; None if it does, or if it is not asked."""
@@ -138,13 +138,13 @@ class GatewayAnswers(Runnable):
         """Look every second, until cancelled."""
         while True:
             await self.look()
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_LOOK_INTERVAL_S)
 
     async def look(self) -> None:
         """Ask each gateway of a cluster that does not serve yet, and wake those that say something new."""
         names = [cluster["metadata"]["name"] for cluster in self._clusters if not _serves(cluster)]
         asked = {name: address for name in names if (address := self._address(name))}
-        answers = dict(zip(asked, await asyncio.gather(*map(self._ask, asked.values())), strict=True))
+        answers = dict(zip(asked, await asyncio.gather(*map(self._ask_in_turn, asked.values())), strict=True))
         before, self._said = self._said, answers
         for name, answer in answers.items():
             if name not in before or before[name] != answer:
@@ -156,9 +156,9 @@ class GatewayAnswers(Runnable):
         ours = () if isinstance(found, Unknown) else filter(cluster_gateway.is_ours, found)
         return next(map(cluster_gateway.plain_address, ours), None)
 
-    async def _ask(self, address: str) -> str | None:
+    async def _ask_in_turn(self, address: str) -> str | None:
         async with self._turn:
-            return await _ask(address)
+            return await _explain_no_answer(address)
 
 
 @per_version
@@ -166,7 +166,7 @@ def _serves(cluster: Mapping[str, Any]) -> bool:
     return is_true(cluster, InferenceClusterCondition.BACKEND_READY)
 
 
-async def _ask(address: str) -> str | None:
+async def _explain_no_answer(address: str) -> str | None:
     """Return why a gateway does not answer the request; None if it does."""
     try:
         # A cluster tells its address, and is not trusted.
@@ -189,7 +189,7 @@ async def _ask(address: str) -> str | None:
 
 async def _status(host: str, port: int, authority: str) -> str | None:
     """Return the status of the answer; None if it is not one of HTTP."""
-    reader, writer = await asyncio.open_connection(host, port, limit=_LONGEST_LINE)
+    reader, writer = await asyncio.open_connection(host, port, limit=_LONGEST_STATUS_LINE)
     try:
         request = (
             f"GET {cluster_gateway.ANSWER_PATH} HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\n\r\n"

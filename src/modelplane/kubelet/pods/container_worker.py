@@ -37,7 +37,13 @@ from modelplane.kubelet.runtime.pod_network import PodNetwork
 from modelplane.kubelet.runtime.runtime_choice import Runtimes
 
 FIRST_RETRY_S = 0.5
+"""Delay before a failed start, removal or deletion is tried again; it doubles up to ``LAST_RETRY_S``."""
 LAST_RETRY_S = 10.0
+_FIRST_RESTART_DELAY_S = 10.0
+"""Delay of the second restart of a container that ended; it doubles up to ``_LAST_RESTART_DELAY_S``."""
+_LAST_RESTART_DELAY_S = 300.0
+_LASTING_RUN_S = 600.0
+"""An attempt that ran for so long makes earlier ends count no more."""
 _log = logging.getLogger(__name__)
 
 
@@ -327,9 +333,11 @@ def must_restart(policy: str, exit_code: int) -> bool:
 
 def count_ends_in_row(before: int, ran_s: float) -> int:
     """Return how many ends in a row count, the one of an attempt that ran so long included."""
-    return 1 if ran_s >= 600.0 else before + 1
+    return 1 if ran_s >= _LASTING_RUN_S else before + 1
 
 
 def compute_delay_s(ends: int) -> float:
     """Return how long after the last of so many ends the next attempt starts."""
-    return 0.0 if ends <= 1 else float(min(10.0 * 2.0 ** min(ends - 2, 10), 300.0))
+    if ends <= 1:
+        return 0.0
+    return float(min(_FIRST_RESTART_DELAY_S * 2.0 ** min(ends - 2, 10), _LAST_RESTART_DELAY_S))

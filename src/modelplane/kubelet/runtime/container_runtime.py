@@ -1,4 +1,7 @@
-"""Pods as containers of a container runtime.
+"""Containers of a pod, each run by a container runtime.
+
+Callers narrow a pod to one container (``views.select_container``), so the first of ``spec.containers`` is
+the only one here.
 
 A container is started once. Its attempt is recorded before the runtime is asked for anything, its name
 follows from the attempt, and it is started by the id that its creation returned. After a crash at any moment
@@ -53,8 +56,11 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class PodContainers:
-    """The runtime of one pod whose containers a container runtime runs."""
+class PodContainer:
+    """The runtime of one container of a pod, which a container runtime runs.
+
+    ``pod`` is always narrowed to that container (``views.select_container``).
+    """
 
     machine: Machine
     record: PodRecord
@@ -255,8 +261,8 @@ class PodContainers:
         message = "it used more memory than its limit" if killed else str(state.get("Error") or "")
         return Exit(
             int(state["ExitCode"]),
-            0,
-            str(state["FinishedAt"]),
+            signal=0,
+            finished_at=str(state["FinishedAt"]),
             supervised=True,
             reason="OOMKilled" if killed else "",
             message=message,
@@ -360,7 +366,14 @@ def _started(container: Mapping[str, Any]) -> Started | None:
 
 
 def _exit(code: int, *, message: str, reason: str = "", supervised: bool = True) -> Exit:
-    return Exit(code, 0, format_timestamp(time.time_ns()), supervised, reason, message)
+    return Exit(
+        code,
+        signal=0,
+        finished_at=format_timestamp(time.time_ns()),
+        supervised=supervised,
+        reason=reason,
+        message=message,
+    )
 
 
 def _remedy(pod: Mapping[str, Any]) -> str:

@@ -17,7 +17,7 @@ from modelplane.kubelet.pods import views
 from modelplane.kubelet.records import Attempt, ContainerDirectory, PodRecord
 from modelplane.kubelet.runtime import container_cli, launch
 from modelplane.kubelet.runtime.container_cli import Choice, ContainerRuntime
-from modelplane.kubelet.runtime.container_runtime import PodContainers
+from modelplane.kubelet.runtime.container_runtime import PodContainer
 from modelplane.kubelet.runtime.host_processes import HostProcesses
 from modelplane.kubelet.runtime.image_pulls import Pulls
 from modelplane.kubelet.runtime.pod_network import PodNetwork
@@ -94,5 +94,5 @@ class Runtimes:
                 return False
         return next(launch.find_obstacles(self._machine, pod), None) is None
 
-    def _containers(self, runtime: ContainerRuntime) -> PodContainers:
-        return PodContainers(self._machine, self._record, runtime, self._pulls, self._network)
+    def _containers(self, runtime: ContainerRuntime) -> PodContainer:
+        return PodContainer(self._machine, self._record, runtime, self._pulls, self._network)

@@ -45,6 +45,7 @@ def _lock(path: Path, how: int) -> int:
 
 def release(path: Path) -> None:
     """Release this process' lock on a file."""
+    # To close any descriptor of the file releases the lock, also a new one.
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
 
 

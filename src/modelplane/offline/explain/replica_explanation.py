@@ -69,7 +69,7 @@ def explain_replica(files: Files, replica: Object) -> ReplicaExplanation:
         (
             item
             for item in files.store.list_kind(ModelEndpoint)
-            if not endpoint_manifests.is_placeholder(item) and _is(item, decoded)
+            if not endpoint_manifests.is_placeholder(item) and _is_endpoint_of(item, decoded)
         ),
         None,
     )
@@ -147,7 +147,7 @@ def _cluster_notes(files: Files, name: str) -> Iterator[str]:
         yield f"{named} is not ready: {why}"
 
 
-def _is(item: Object, replica: ModelReplica) -> bool:
+def _is_endpoint_of(item: Object, replica: ModelReplica) -> bool:
     metadata = item["metadata"]
     meta = replica.metadata
     return (metadata.get("namespace", ""), metadata["name"]) == (meta.namespace, meta.name)

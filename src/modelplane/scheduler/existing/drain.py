@@ -68,20 +68,20 @@ def drain(state: CycleState, decisions: Sequence[RetentionDecision], fleet: Flee
     if not draining:
         return list(decisions)
     others = (other for other in fleet.replicas if other.deployment_uid != state.deployment.uid)
-    load = Counter(moving.cluster for moving in list_moving(state.clusters, others, fleet.stuck_before))
+    moves = Counter(moving.cluster for moving in list_moving(state.clusters, others, fleet.stuck_before))
     waits: dict[str, str] = {}
     for replica in draining:
         if replica.draining or not replica.ready:
             continue
-        if full := _full(state.clusters[replica.cluster], load):
-            waits[replica.name] = full
+        if no_room := _explain_no_room(state.clusters[replica.cluster], moves):
+            waits[replica.name] = no_room
         else:
-            load[replica.cluster] += 1
-    # Those beyond the wanted number have a replacement already: their move has begun. A rollout's surge
-    # replica replaces none.
-    regular = sum(not decision.replica.surge for decision in kept)
-    begun = regular - state.deployment.replicas - (len(draining) - len(waits))
-    for name in list(waits)[: max(begun, 0)]:
+            moves[replica.cluster] += 1
+    # Those beyond the wanted number replace draining ones, whose move has begun. A rollout's surge replica
+    # replaces none.
+    replacements = sum(not decision.replica.surge for decision in kept) - state.deployment.replicas
+    leaving = len(draining) - len(waits)
+    for name in list(waits)[: max(replacements - leaving, 0)]:
         del waits[name]
     return [
         _decided(state, decision, places, waits) if isinstance(decision, Kept) else decision
@@ -101,14 +101,14 @@ def _decided(
     return mark_leaving(state, decision, Cause.DRAINED, f"{places[name]} is draining")
 
 
-def _full(cluster: Cluster, load: Counter[str]) -> str | None:
+def _explain_no_room(cluster: Cluster, moves: Counter[str]) -> str | None:
     """Return why no further replica of a cluster may begin to move; None if one may."""
-    for moves, most, whose, field in (
-        (load[cluster.name], cluster.max_moving, "of the cluster", "maxMoving"),
-        (load.total(), cluster.max_moving_in_fleet, "of the fleet", "maxMovingInFleet"),
+    for count, most, whose, field in (
+        (moves[cluster.name], cluster.max_moving, "of the cluster", "maxMoving"),
+        (moves.total(), cluster.max_moving_in_fleet, "of the fleet", "maxMovingInFleet"),
     ):
-        if moves >= most:
-            return f"{moves} of at most {most} replicas {whose} are moving (spec.drain.{field})"
+        if count >= most:
+            return f"{count} of at most {most} replicas {whose} are moving (spec.drain.{field})"
     return None
 
 

@@ -29,7 +29,7 @@ _SERVICE_PORT = 80
 _POOL_GROUP = "inference.networking.k8s.io"
 
 
-def ingress_objects(replica: ModelReplica, link: ReplicaLink) -> Iterator[Desired | Keep]:
+def build_route_objects(replica: ModelReplica, link: ReplicaLink) -> Iterator[Desired | Keep]:
     """Yield the objects that route requests to a replica's pods."""
     cluster = replica.spec.cluster_name
     if picks(replica):

@@ -18,7 +18,7 @@ from modelplane.kubelet.pods.pods import stop_all
 from modelplane.kubelet.pods.views import Waiting
 from modelplane.kubelet.runtime import host_processes
 from modelplane.kubelet.runtime.container_cli import Choice, ContainerRuntimes
-from modelplane.kubelet.runtime.container_runtime import PodContainers
+from modelplane.kubelet.runtime.container_runtime import PodContainer
 from modelplane.kubelet.runtime.host_processes import HostProcesses
 from modelplane.kubelet.runtime.other_processes import Process
 from modelplane.kubelet.runtime.protocol import Runtime
@@ -289,8 +289,8 @@ async def test_an_engine_that_was_named_and_is_away_is_told_of(bench: Bench) -> 
     ("choice", "image", "runtime"),
     [
         pytest.param(Choice.AUTO, LAUNCHED, HostProcesses, id="an installed program comes before an engine"),
-        pytest.param(Choice.AUTO, "example.com/other:1", PodContainers, id="any other image is the engine's"),
-        pytest.param(Choice.DOCKER, LAUNCHED, PodContainers, id="a named engine runs every image"),
+        pytest.param(Choice.AUTO, "example.com/other:1", PodContainer, id="any other image is the engine's"),
+        pytest.param(Choice.DOCKER, LAUNCHED, PodContainer, id="a named engine runs every image"),
         pytest.param(Choice.NONE, LAUNCHED, HostProcesses, id="without engines there are only programs"),
     ],
 )
@@ -326,7 +326,7 @@ async def test_a_pod_of_several_containers_is_containers_otherwise(
 ) -> None:
     machine = replace(bench.machine, container_runtimes=ContainerRuntimes(choice))
     found = await Runtimes(machine, RECORD).choose(bench.directory, several(*images))
-    assert isinstance(found, PodContainers)
+    assert isinstance(found, PodContainer)
 
 
 async def test_no_container_starts_if_another_one_of_its_pod_never_can(bench: Bench) -> None:
