@@ -494,7 +494,7 @@ async def test_a_restore_that_is_canceled_between_two_writes_says_who_holds_the_
         await asyncio.Event().wait()
 
     with monkeypatch.context() as patched:
-        patched.setattr(Restorer, "_object", stuck)
+        patched.setattr(Restorer, "_restore_object", stuck)
         task = asyncio.create_task(restore(target, file, said=said))
         await writes.wait()
         task.cancel()

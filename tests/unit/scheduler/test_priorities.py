@@ -1,6 +1,8 @@
 """Priorities: the order in which deployments get devices, and which replicas leave for others."""
 
+from collections import Counter
 from itertools import permutations
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -30,6 +32,7 @@ from modelplane.scheduler import (
     list_alternatives,
     schedule,
 )
+from modelplane.scheduler.preemption import _fits
 
 CLAIM = (ResolvedRequest("gpu", "gpu", 1, ()),)
 SERVING = Priority("serving", 1000, preempts=True)
@@ -332,3 +335,17 @@ def test_the_order_of_the_input_decides_nothing() -> None:
         for order in permutations(there)
     }
     assert len(results) == 1
+
+
+def test_an_error_while_replicas_are_off_the_ledgers_puts_them_back() -> None:
+    balance: Counter[str] = Counter()
+    state: Any = SimpleNamespace(
+        ledger=SimpleNamespace(
+            refund=lambda *_: balance.update(capacity=-1), charge=lambda *_: balance.update(capacity=1)
+        ),
+        quotas=SimpleNamespace(release=lambda _gone, sign=-1: balance.update(quota=sign)),
+        find_offer=lambda _cluster: 1 // 0,
+    )
+    with pytest.raises(ZeroDivisionError):
+        _fits(state, cluster(), [replica("a", 0)])
+    assert balance == {"capacity": 0, "quota": 0}, "later deployments would count on what is taken"
