@@ -451,11 +451,11 @@ async def test_the_releases_of_an_owner_are_uninstalled_last(
     installed = ['release "lws" in namespace "lws" on "east"']
     asked: list[str] = []
 
-    def left(_owner: Any, cluster: str) -> list[str]:
+    def uninstall_all(_owner: Any, cluster: str) -> list[str]:
         asked.append(cluster)
         return installed
 
-    monkeypatch.setattr(bench.releases, "left", left)
+    monkeypatch.setattr(bench.releases, "uninstall_all", uninstall_all)
     east.has([_service()])
     connection = await connected(clusters, "east", east)
     owner = _replica()
