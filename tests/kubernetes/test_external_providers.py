@@ -48,7 +48,7 @@ def fleet(
         try:
             started.modelplane("up")
             started.kubectl("apply", "-f", str(EXAMPLE))
-            started.kubectl("wait", "--for=condition=Ready", "ms/first-answer", "-n", TEAM, "--timeout=180s")
+            started.wait_until_served("first-answer", TEAM)
             yield started
         finally:
             started.modelplane("down")

@@ -51,7 +51,7 @@ def _answer(fleet: Fleet) -> str:
 
 
 def _ready(fleet: Fleet) -> None:
-    fleet.kubectl("wait", "--for=condition=Ready", "ms/first-answer", "-n", "ml-team", "--timeout=180s")
+    fleet.wait_until_served("first-answer", "ml-team")
 
 
 def _condition(fleet: Fleet, type_: str) -> dict[str, str]:

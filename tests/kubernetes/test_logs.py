@@ -29,7 +29,7 @@ IN_TEAM = ("-n", "ml-team")
 @pytest.fixture(scope="module")
 def served(fleet: Fleet) -> Iterator[Fleet]:
     fleet.kubectl("apply", "-f", str(EXAMPLE))
-    fleet.kubectl("wait", "--for=condition=Ready", "ms/first-answer", "-n", "ml-team", "--timeout=180s")
+    fleet.wait_until_served("first-answer", "ml-team")
     yield fleet
     fleet.kubectl("delete", "md,ms", "--all", "-n", "ml-team", "--timeout=180s")
 

@@ -193,8 +193,7 @@ def test_a_deployment_serves_from_the_cache(fleet: Fleet, staged: Path) -> None:
         about | {"kind": "ModelService", "spec": selected},
     )
     try:
-        fleet.kubectl("wait", "--for=condition=Ready", "ms/cached", "-n", TEAM, "--timeout=180s")
-        address = fleet.kubectl("get", "ms", "cached", "-n", TEAM, "-o", "jsonpath={.status.address}")
+        address = fleet.wait_until_served("cached", TEAM)
         with openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0, timeout=60) as client:
             answer = client.chat.completions.create(
                 model="gemma",

@@ -4,6 +4,9 @@ import asyncio
 import os
 import subprocess
 import sys
+import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -72,6 +75,20 @@ class Fleet(ControlPlane):
             kubectl, check, KUBECONFIG=str(self.kubeconfig), KUBECACHEDIR=str(self.home.kubectl_cache)
         )
 
+    def wait_until_served(self, service: str, namespace: str) -> str:
+        """Wait until a service is Ready and the gateway has read its route; return its address.
+
+        On a busy machine, a service can be Ready a moment before that.
+        """
+        named = (service, "-n", namespace)
+        self.kubectl("wait", "--for=condition=Ready", "ms", *named, f"--timeout={PATIENCE_S}s")
+        address = self.kubectl("get", "ms", *named, "-o", "jsonpath={.status.address}")
+        deadline = time.monotonic() + PATIENCE_S
+        while _lacks_route(address):
+            assert time.monotonic() < deadline, f"{address} is not routed"
+            time.sleep(0.1)
+        return address
+
     def _run(self, command: Sequence[str], check: bool, **variables: str) -> str:
         done = subprocess.run(
             command,
@@ -98,3 +115,14 @@ def fleet_of_processes(folder: Path) -> Iterator[Fleet]:
         yield fleet
     finally:
         fleet.modelplane("down")
+
+
+def _lacks_route(address: str) -> bool:
+    """Return true if the gateway itself answers that no endpoint serves a service."""
+    try:
+        urllib.request.urlopen(f"{address}/v1/models", timeout=PATIENCE_S).close()
+    except urllib.error.HTTPError as error:
+        return error.code == 503 and b"cannot serve ModelService" in error.read()
+    except urllib.error.URLError:
+        return False  # a certificate that is not the system's, for example
+    return False
