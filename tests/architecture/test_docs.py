@@ -16,7 +16,7 @@ from modelplane.local.home import ENVIRONMENT_VARIABLE, choose_home
 from modelplane.local.next_steps import describe_next_steps
 from modelplane.local.ports import Ports
 from modelplane.local.settings import Settings
-from support.readmes import lines_for_a_shell
+from support.transcripts import lines_for_a_shell
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "modelplane"

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from support.patience import PATIENCE_S
-from support.readmes import lines_for_a_shell
 from support.terminal_cast import Recording, shown, terminal
 from support.tour_pages import ROOT, TOUR, heading
+from support.transcripts import lines_for_a_shell
 
 pytestmark = [
     pytest.mark.kubernetes,

@@ -27,10 +27,10 @@ from modelplane.local.supervision import lifecycle
 from support.fleets import Fleet
 from support.load import Load
 from support.patience import LOOK_S, PATIENCE_S
-from support.readmes import lines_for_a_shell
 from support.rolling import stand_in
 from support.simulated_clouds import SimulatedClouds
 from support.third_party_crds import definitions
+from support.transcripts import lines_for_a_shell
 
 pytestmark = pytest.mark.kubernetes
 

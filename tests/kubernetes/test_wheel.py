@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support.readmes import lines_for_a_shell
-from support.transcripts import check_outputs, read_page, split_output, write_script
+from support.transcripts import check_outputs, lines_for_a_shell, read_page, split_output, write_script
 
 ROOT = Path(__file__).parents[2]
 

@@ -3,7 +3,6 @@
 Run as a program, it prints how many blocks are executed and how many are only validated, and why.
 """
 
-import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from support.shell_lines import commands
-from support.transcripts import Step, read_steps
+from support.transcripts import FENCE, Step, join_commands, read_steps
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(
@@ -88,8 +87,6 @@ VALIDATED: Mapping[str, str] = {
 """Pages of which tests check the lines for a shell without running them, with the reason. A folder ends with
 a slash."""
 
-_FENCE = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
-
 
 @dataclass(frozen=True, slots=True)
 class Block:
@@ -110,13 +107,13 @@ def blocks(language: str) -> Iterator[Block]:
     """Yield the blocks of all pages in a language; ``bash`` are also those with outputs."""
     for page in PAGES:
         text = page.read_text()
-        for match in _FENCE.finditer(text):
+        for match in FENCE.finditer(text):
             place = str(page.relative_to(ROOT)), text.count("\n", 0, match.start()) + 1
-            if match[1] == language:
-                yield Block(*place, language, match[2])
-            elif (match[1], language) == ("console", "bash"):
-                steps = read_steps(match[2])
-                yield Block(*place, language, "".join(f"{step.command}\n" for step in steps), steps)
+            if match["language"] == language:
+                yield Block(*place, language, match["text"])
+            elif (match["language"], language) == ("console", "bash"):
+                steps = read_steps(match["text"])
+                yield Block(*place, language, join_commands(steps), steps)
 
 
 OFFLINE = {"classes", "example", "plan", "render", "validate"}

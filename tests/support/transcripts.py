@@ -15,13 +15,14 @@ the page shows something else.
 import os
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 RECORD = "MODELPLANE_RECORD"
 OMITTED = "..."
-_FENCE = re.compile(r"^( *)```console\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w*)\n(?P<text>.*?)^ *```$", re.MULTILINE | re.DOTALL)
+"""A block of code of a page."""
 _CONTINUED = re.compile(r">(?: |$)")
 _MARK = "=== the next command of the page ==="
 _VARIES = (
@@ -53,7 +54,25 @@ class Step:
 
 def read_page(page: Path) -> tuple[tuple[Step, ...], ...]:
     """Return the steps of each console block of a page."""
-    return tuple(read_steps(match[2]) for match in _FENCE.finditer(page.read_text()))
+    return tuple(read_steps(match["text"]) for match in _consoles(page.read_text()))
+
+
+def lines_for_a_shell(page: Path) -> tuple[str, ...]:
+    """Return each block of commands of a page, without outputs, in the order of the page."""
+    return tuple(
+        match["text"] if match["language"] == "bash" else join_commands(read_steps(match["text"]))
+        for match in FENCE.finditer(page.read_text())
+        if match["language"] in ("bash", "console")
+    )
+
+
+def join_commands(steps: Sequence[Step]) -> str:
+    """Return the commands of steps, a line each."""
+    return "".join(f"{step.command}\n" for step in steps)
+
+
+def _consoles(text: str) -> Iterator["re.Match[str]"]:
+    return (match for match in FENCE.finditer(text) if match["language"] == "console")
 
 
 def read_steps(text: str) -> tuple[Step, ...]:
@@ -85,10 +104,9 @@ def split_output(steps: Sequence[Step], printed: str) -> tuple[str, ...]:
     """
     *outputs, rest = re.split(rf"{_MARK} (\d+)\n", printed)
     assert (len(outputs), rest) == (2 * len(steps), ""), printed
-    statuses = dict(zip(steps, outputs[1::2], strict=True))
     failed = [
         step.command
-        for step, status in statuses.items()
+        for step, status in zip(steps, outputs[1::2], strict=True)
         if status != "0" and not (status == "2" and step.command.startswith("modelplane "))
     ]
     assert failed == [], f"{failed} failed:\n{printed}"
@@ -127,10 +145,10 @@ def check_outputs(page: Path, steps: Sequence[Step], outputs: Sequence[str]) -> 
 def _record(page: Path, step: Step, printed: Step) -> None:
     """Replace the first step of a page that is that one: those before it were written already."""
     text = page.read_text()
-    for match in _FENCE.finditer(text):
-        steps = list(read_steps(match[2]))
+    for match in _consoles(text):
+        steps = list(read_steps(match["text"]))
         if step in steps:
             steps[steps.index(step)] = printed
-            block = textwrap.indent("```console\n" + "".join(map(str, steps)) + "```", match[1])
+            block = textwrap.indent("```console\n" + "".join(map(str, steps)) + "```", match["indent"])
             page.write_text(f"{text[: match.start()]}{block}{text[match.end() :]}")
             return

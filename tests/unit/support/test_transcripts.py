@@ -58,6 +58,13 @@ def test_a_command_that_fails_is_seen_and_those_after_it_run() -> None:
         split_output(steps, run(steps))
 
 
+def test_a_command_that_fails_is_seen_although_the_same_one_works_later() -> None:
+    counted = Step('[ -n "${seen:-}" ]', "")
+    steps = (counted, Step("seen=1", ""), counted)
+    with pytest.raises(AssertionError, match="seen"):
+        split_output(steps, run(steps))
+
+
 def test_commands_of_modelplane_may_report_that_something_does_not_fit() -> None:
     steps = (Step("modelplane () { return $1; }", ""), Step("modelplane 2", ""), Step("modelplane 1", ""))
     assert split_output(steps[:2], run(steps[:2])) == ("", "")
