@@ -21,6 +21,8 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+import bytecode
+
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "01-first-answer"
 LATER_S = 60
@@ -50,14 +52,14 @@ def main() -> int:
 
 
 def measure(folder: Path, *, cold: bool, rest: bool) -> dict[str, Any]:
-    environment = environ() | {"MODELPLANE_HOME": str(folder / "home")}
+    environment = bytecode.environ() | {"MODELPLANE_HOME": str(folder / "home")}
     result: dict[str, Any] = {"machine": f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}"}
     if cold:
         say("building the control plane with empty caches")
         result["build_seconds"] = build(folder)
     # Neither the binary nor bytecode is part of the start: an installation has both.
     find_or_build(environment)
-    subprocess.run([sys.executable, "-c", COMPILE], env=environment, check=True)
+    bytecode.compile_modules()
     try:
         started = time.monotonic()
         say("modelplane up")
@@ -88,7 +90,7 @@ def measure(folder: Path, *, cold: bool, rest: bool) -> dict[str, Any]:
 
 def weigh(folder: Path, clusters: int) -> dict[str, Any]:
     """Return how long a fleet of several clusters takes to start, and its memory a minute later."""
-    environment = environ() | {"MODELPLANE_HOME": str(folder / "clusters")}
+    environment = bytecode.environ() | {"MODELPLANE_HOME": str(folder / "clusters")}
     try:
         started = time.monotonic()
         say(f"modelplane up --clusters {clusters}")
@@ -133,17 +135,6 @@ except ImportError:  # release 0.9, which this checkout is compared with
     from modelplane.local.builds import binary
 binary.find_or_build(lambda progress: None)
 """
-
-
-COMPILE = """\
-import compileall, modelplane
-compileall.compile_dir(modelplane.__path__[0], quiet=1)
-"""
-
-
-def environ() -> dict[str, str]:
-    """Return the environment with bytecode, without which each process of a fleet compiles its modules."""
-    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def find_or_build(environment: dict[str, str]) -> None:

@@ -11,9 +11,7 @@ is the script that pip installed. Modelplane is compiled before the first round.
 """
 
 import argparse
-import compileall
 import json
-import os
 import resource
 import statistics
 import subprocess
@@ -23,7 +21,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import modelplane
+import bytecode
 
 MANIFEST = """\
 apiVersion: modelplane.ai/v1alpha1
@@ -57,8 +55,7 @@ FLEET = ("02-build-the-platform", "03-deploying-a-model")
 
 
 def median_s(rounds: int, *command: str) -> float:
-    # Compiled modules are kept, as they are for users, whatever the caller's variables say.
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment = bytecode.environ()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
     times = []
     for _ in range(rounds):
@@ -88,8 +85,7 @@ def main() -> None:
     parser.add_argument("--fleet", action="store_true", help="time status too, of a fleet on this machine")
     options = parser.parse_args()
     rounds = options.rounds
-    for folder in modelplane.__path__:
-        compileall.compile_dir(folder, quiet=1)
+    bytecode.compile_modules()
     fleet = [word for folder in FLEET for word in ("--fleet", str(EXAMPLES / folder))]
     with tempfile.TemporaryDirectory() as folder:
         manifest = Path(folder, "deployment.yaml")
