@@ -92,14 +92,14 @@ class ChildWriter:
         clusters: Clusters,
         children: ControlPlaneChildren,
         releases: Releases,
-        reporter: StatusWriter,
+        status_writer: StatusWriter,
     ) -> None:
         self._client = client
         self._informers = informers
         self._clusters = clusters
         self._children = children
         self._releases = releases
-        self._reporter = reporter
+        self._status_writer = status_writer
         self._settled = Settled()
 
     async def write(
@@ -141,7 +141,7 @@ class ChildWriter:
             annotations = {labels.HELM_RELEASES: record} if releases else {}
             await self._add_finalizer(owner, ownership.FINALIZER, annotations)
         if on_clusters and not set(recorded({"status": composition.status})) <= set(recorded(owner)):
-            await self._reporter.recorded(owner, composition)
+            await self._status_writer.recorded(owner, composition)
 
     async def _add_finalizer(
         self, item: Object, finalizer: str, annotations: Mapping[str, str] = MappingProxyType({})

@@ -55,14 +55,14 @@ class Finalizer:
         clusters: Clusters,
         children: ChildIndex,
         releases: Releases,
-        reporter: StatusWriter,
+        status_writer: StatusWriter,
     ) -> None:
         self._client = client
         self._informers = informers
         self._clusters = clusters
         self._children = children
         self._releases = releases
-        self._reporter = reporter
+        self._status_writer = status_writer
         self._recorder = Recorder(client)
 
     @staticmethod
@@ -84,10 +84,12 @@ class Finalizer:
         users = [str(guard) for guard in self._guards(owner) if not self._is_child(owner, guard)]
         given_up, abandoned = self._start_clock_or_give_up(owner), self._abandoned(owner)
         if users and not given_up:
-            await self._reporter.deleting(owner, f"waiting for {listing(users)} to go{self._patience(owner)}")
+            await self._status_writer.deleting(
+                owner, f"waiting for {listing(users)} to go{self._patience(owner)}"
+            )
             return _LOOK_AGAIN_S
         if left := await self._delete_remaining(owner, abandoned):
-            await self._reporter.deleting(owner, f"waiting for {listing(left)} to go")
+            await self._status_writer.deleting(owner, f"waiting for {listing(left)} to go")
             return _LOOK_AGAIN_S
         # Events first: a process that ends here repeats them, and releases nothing in silence.
         if users:

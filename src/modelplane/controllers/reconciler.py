@@ -49,9 +49,9 @@ class Reconciler:
         self._wake = wake
         self._watching_since: datetime | None = None
         places = (client, copies.informers, copies.clusters)
-        self._reporter = StatusWriter(client, copies.informers)
-        self._writer = ChildWriter(*places, copies.children, copies.releases, self._reporter)
-        self._finalizer = Finalizer(*places, copies.children.index, copies.releases, self._reporter)
+        self._status_writer = StatusWriter(client, copies.informers)
+        self._writer = ChildWriter(*places, copies.children, copies.releases, self._status_writer)
+        self._finalizer = Finalizer(*places, copies.children.index, copies.releases, self._status_writer)
 
     @property
     def watching_since(self) -> datetime | None:
@@ -74,7 +74,7 @@ class Reconciler:
         try:
             decoded = decode_as(kind.type, owner)
         except InvalidObject as error:
-            await self._reporter.blocked(owner, str(error))
+            await self._status_writer.blocked(owner, str(error))
             return None
         requirements = self._requirements(kind, decoded)
         # What the last composition watched triggers another one until this one says anew what it watches.
@@ -91,7 +91,7 @@ class Reconciler:
         if isinstance(composition, Blocked):
             self._interests.set_unsatisfied(key, True)
             late = self._changed_since(request, requirements)
-            await self._reporter.blocked(owner, composition.cause)
+            await self._status_writer.blocked(owner, composition.cause)
             return 0.0 if late else None
         self._interests.set(key, (*requirements, *composition.also_watch))
         # What triggers it only from now on may have changed while it was composed.
@@ -108,7 +108,7 @@ class Reconciler:
             after = await _composed(key.kind, replace(request, observed=written))
             if isinstance(after, Composition):
                 composition, observed = after, written
-        await self._reporter.composed(owner, observed, composition, unwritten)
+        await self._status_writer.composed(owner, observed, composition, unwritten)
         return unwritten or (0.0 if late else composition.again_in_s)
 
     async def _write(
@@ -117,7 +117,7 @@ class Reconciler:
         """Write a composition and record what it decided; return what could not be written."""
         unwritten = await self._writer.write(owner, observed, composition)
         if not unwritten:
-            await self._reporter.decided(owner, observed, composition)
+            await self._status_writer.decided(owner, observed, composition)
             for reference in composition.wakes:
                 self._wake(OwnerKey(reference.kind, reference.namespace, reference.name))
         return unwritten

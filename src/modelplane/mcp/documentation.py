@@ -309,7 +309,7 @@ def _of_section(page: Page, section: Section) -> _Scored:
         (page.title, _TITLE),
         (headings, _HEADINGS),
         (page.path, _PATH),
-        (clean_text(_drop_outputs(section.text)), 1.0),
+        (_read_words(section), 1.0),
     )
     links = " ".join(page.linked_as) if section is page.sections[0] else ""
     return _counted((*fields, (links, _LINKS)))
@@ -317,16 +317,16 @@ def _of_section(page: Page, section: Section) -> _Scored:
 
 def _of_page(page: Page) -> _Scored:
     headings = " ".join(section.heading for section in page.sections[1:])
-    text = " ".join(clean_text(_drop_outputs(section.text)) for section in page.sections)
+    text = " ".join(_read_words(section) for section in page.sections)
     links = " ".join(page.linked_as)
     return _counted(
         ((page.title, _TITLE), (headings, _HEADINGS), (page.path, _PATH), (links, _LINKS), (text, 1.0))
     )
 
 
-def _drop_outputs(text: str) -> str:
-    """Return a text without the outputs of its commands, whose words say little about the page."""
-    return _CONSOLE.sub(lambda console: "\n".join(_COMMAND.findall(console[0])), text)
+def _read_words(section: Section) -> str:
+    """Return the text of a section; the outputs of its commands are left out, as no page is about them."""
+    return clean_text(_CONSOLE.sub(lambda console: "\n".join(_COMMAND.findall(console[0])), section.text))
 
 
 def _counted(fields: Iterable[tuple[str, float]]) -> _Scored:

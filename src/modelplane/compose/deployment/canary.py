@@ -137,7 +137,7 @@ def _advance(
     """Return a canary after the last decision on its step."""
     owner, observed = request.owner, request.facts.canary
     status = replace(before, step=min(before.step, len(settings.steps)))
-    status = _count_needed(owner, settings, status)
+    status = _set_needed(owner, settings, status)
     if unsupported := _unsupported(owner, observed):
         return Canary(status, unsupported=unsupported)
     serving = sum(serves(item) and not is_updating(item) for item in new)
@@ -151,7 +151,7 @@ def _advance(
             if status.step == len(settings.steps):
                 return Canary(_finish(status, CanaryPhase.PROMOTED))
             status = replace(status, step=status.step + 1, step_start_time=None, message="")
-            status = _count_needed(owner, settings, status)
+            status = _set_needed(owner, settings, status)
     is_there = serving >= status.replicas
     if status.step_start_time is None and is_there and request.now is not None and not is_paused(owner):
         status = replace(status, weight=settings.steps[status.step - 1].weight, step_start_time=request.now)
@@ -169,7 +169,7 @@ def is_paused(owner: ModelDeployment) -> bool:
     return owner.spec.rollout is not None and owner.spec.rollout.paused
 
 
-def _count_needed(owner: ModelDeployment, settings: CanarySettings, status: CanaryStatus) -> CanaryStatus:
+def _set_needed(owner: ModelDeployment, settings: CanarySettings, status: CanaryStatus) -> CanaryStatus:
     """Return a state with the number of replicas that its step needs: at least one, and never all."""
     weight, replicas = settings.steps[status.step - 1].weight, owner.spec.replicas
     needed = max(1, min(ceil(weight * replicas / 100), replicas - 1))

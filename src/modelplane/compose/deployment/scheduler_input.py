@@ -99,14 +99,6 @@ def read_clusters(
     )
 
 
-def find_outside(found: Iterable[Mapping[str, Any]], regions: Collection[str]) -> frozenset[str]:
-    """Return the InferenceClusters that are known to be outside a region rule; none without a rule."""
-    if not regions:
-        return frozenset()
-    known = map(read_cluster, found)
-    return frozenset(site.name for site in known if site.region is not None and site.region not in regions)
-
-
 def find_unreachable(
     found: Iterable[Mapping[str, Any]], replicas: Iterable[Mapping[str, Any]], names: Collection[str]
 ) -> dict[str, str]:
