@@ -10,7 +10,7 @@ READY := $(VENV)/.ready
 NETWORKS = $(shell unshare --net true 2>/dev/null && echo 4 || echo 0)
 
 # The commit whose fleets must go on under the code of the working tree, unless BASE names another.
-LAST_RELEASE := a2e5a15a
+LAST_RELEASE := 728a91cf
 
 # Reading the modules of those folders, of which no test runs here, would take a third of the time for all.
 WITHOUT_SERVERS := --ignore=tests/kubernetes --ignore=tests/scale --ignore=tests/engines --ignore=tests/browser
