@@ -39,7 +39,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def fleet(
     certificates: Path, kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Fleet]:
-    """A fleet that trusts the authority, with a model of its own and, if it can be built, the module."""
+    """A fleet that trusts the authority, with a model of its own."""
     started = Fleet(Home(tmp_path_factory.mktemp("fleet")), kubernetes_binary)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SSL_CERT_FILE", str(certificates / "authority.pem"))

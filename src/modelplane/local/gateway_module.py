@@ -1,9 +1,9 @@
 """Source of the gateway module: the library that Envoy loads.
 
 In this order: the environment variable, the installed wheel, the library that the repository carries for its
-sources, the user's cache under a key of everything that the build depends on, and else, where someone has edited
-the sources, a build with Rust's ``cargo``. A library is made for one Envoy, the version that ``pyproject.toml``
-requires.
+sources, and where someone has edited the sources, the user's cache under a key of everything that the build
+depends on, or a build with Rust's ``cargo``. A library is made for one Envoy, the version that
+``pyproject.toml`` requires.
 """
 
 import hashlib
