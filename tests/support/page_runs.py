@@ -74,11 +74,11 @@ PAGES: Mapping[str, Run] = {
     "docs/how-to/hardware.md": Run(),
     "docs/how-to/keys.md": Run(before=SERVED),
     "docs/how-to/quotas.md": Run(before=SERVED),
-    "docs/how-to/register.md": Run(before=UNREGISTERED, after="modelplane up"),
+    "docs/how-to/register.md": Run(before=UNREGISTERED, after="kubectl delete ic gpu-1\nmodelplane up"),
 }
 
 _SAVED = re.compile(
-    r"\b[Ss]ave\b[^\n`]*(?:\n[^\n`]+)?`([\w.-]+)`[^\n]*\n(?: *<!-- include: [^\n]* -->)?\s*\Z"
+    r"\b[Ss]ave\b[^\n`]*(?:\n[^\n`]+)?`([\w.-]+)`[^\n]*\n\s*(?:<!-- include: [^\n]* -->)?\s*\Z"
 )
 
 
