@@ -68,13 +68,19 @@ class Run:
 
 
 PAGES: Mapping[str, Run] = {
+    "docs/how-to/backup.md": Run(before=SERVED),
     "docs/how-to/drain.md": Run(before=SERVED),
     "docs/how-to/failover.md": Run(before=SERVED),
     "docs/how-to/gateway.md": Run(before=SERVED),
     "docs/how-to/hardware.md": Run(),
     "docs/how-to/keys.md": Run(before=SERVED),
+    "docs/how-to/observe.md": Run(before=SERVED),
     "docs/how-to/quotas.md": Run(before=SERVED),
     "docs/how-to/register.md": Run(before=UNREGISTERED, after="kubectl delete ic gpu-1\nmodelplane up"),
+    "docs/how-to/spot.md": Run(
+        before=SERVED, after="kubectl --context local-3 annotate node local-3 modelplane.ai/eviction-notice-"
+    ),
+    "docs/how-to/tls.md": Run(before=SERVED, after="kubectl delete secret models-tls -n modelplane-system"),
 }
 
 _SAVED = re.compile(
