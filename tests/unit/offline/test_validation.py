@@ -76,7 +76,7 @@ def test_selectors_that_compile_may_cost_too_much_together():
         pytest.param(
             [("  replicas: 1", "  replicas: one")],
             f'stdin:7:13: {NAMED}: spec.replicas: must be a whole number, not the text "one": number of '
-            "ModelReplicas across the fleet: the field to scale",
+            "replicas in the fleet",
             id="a word for a number",
         ),
         pytest.param(
