@@ -86,7 +86,8 @@ def test_selectors_that_compile_may_cost_too_much_together():
         ),
         pytest.param(
             [("  replicas: 1", "  replicas: 1.5")],
-            f"stdin:7:13: {NAMED}: spec.replicas: must be a whole number, not 1.5: number of replicas in the fleet",
+            f"stdin:7:13: {NAMED}: spec.replicas: must be a whole number, not 1.5: number of "
+            "replicas in the fleet",
             id="a fraction",
         ),
         pytest.param(
