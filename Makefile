@@ -33,8 +33,7 @@ $(READY) $(RUNS): pyproject.toml
 	@$(or $(PYTHON),false) -c '$(SUITABLE)' || { \
 		echo "Modelplane needs Python 3.11 or later$(if $(PYTHON),; $(PYTHON) is not,, and there is none on the PATH)." \
 			"Install one, or say where one is: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
-	@$(PYTHON) package/environment.py $(VENV) $(EXTRAS)
-	@touch $@
+	@$(PYTHON) package/environment.py $@ $(EXTRAS)
 
 up: $(or $(wildcard $(READY)),$(RUNS)) ## Start a fleet on this machine
 	@$(BIN)/modelplane up

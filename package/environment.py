@@ -1,8 +1,9 @@
 # ruff: noqa: INP001  a script, not a package; it runs before anything is installed
 """Install Modelplane with extras into a virtual environment, with progress.
 
-Usage: ``python package/environment.py DIRECTORY EXTRAS``, in the root of the repository. A second run waits
-for the first. A failure is explained in one sentence.
+Usage: ``python package/environment.py STAMP EXTRAS``, in the root of the repository. STAMP is the file in the
+environment that records that it was installed. A second run waits for the first. A failure is explained in one
+sentence.
 """
 
 import fcntl
@@ -20,17 +21,22 @@ _LINE_EVERY_S = 10.0
 
 def main() -> int:
     """Install, and return the exit status."""
-    directory, extras = Path(sys.argv[1]), sys.argv[2]
+    stamp, extras = Path(sys.argv[1]), sys.argv[2]
+    directory = stamp.parent
     # The lock is on a file that is there, so that it leaves nothing behind.
     with Path("pyproject.toml").open() as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             sys.stdout.write(f"Waiting for another make that installs into {directory}\n")
+            sys.stdout.flush()
             fcntl.flock(lock, fcntl.LOCK_EX)
+            if stamp.exists():
+                return 0
         if problem := install(directory, extras):
             sys.stderr.write(f"{problem}\n")
             return 1
+        stamp.touch()
     return 0
 
 
