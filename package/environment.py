@@ -2,8 +2,8 @@
 """Install Modelplane with extras into a virtual environment, with progress.
 
 Usage: ``python package/environment.py STAMP EXTRAS``, in the root of the repository. STAMP is the file in the
-environment that records that it was installed. A second run waits for the first. A failure is explained in one
-sentence.
+environment that records that it was installed. A second run waits for the first. A failure is explained in
+one sentence.
 """
 
 import fcntl
