@@ -8,7 +8,6 @@ import pytest
 from support.attacked import Attacked, attacked
 from support.envoys import Gateway, running_envoy
 from support.fleets import ControlPlane
-from support.gateway_module import library
 
 
 @pytest.fixture
