@@ -18,6 +18,7 @@ from helm_chart import build_chart
 from metrics_page import metrics_page
 from package_folders import project
 from reference_pages import conditions_page, kind_page
+from troubleshoot_page import troubleshoot_page
 
 from modelplane.api.kinds import KINDS
 from modelplane.api.schema.crd import crd
@@ -34,6 +35,7 @@ CRDS = ROOT / "package" / "crds"
 CROSSPLANE = ROOT / "package" / "crossplane"
 CHART = ROOT / "package" / "helm" / "modelplane"
 REFERENCE = ROOT / "docs" / "reference"
+HOW_TO = ROOT / "docs" / "how-to"
 GETTING_STARTED = ROOT / "examples" / "getting-started"
 ARGOCD_HEALTH = ROOT / "examples" / "gitops" / "argocd-health.yaml"
 
@@ -60,6 +62,7 @@ def generated() -> dict[Path, str]:
         files[CRDS / f"{kind.group}_{kind.plural}.yaml"] = f"# {ORIGIN}\n{metadata.to_yaml(crd(kind))}"
         files[REFERENCE / f"{kind.module}.md"] = f"<!-- {ORIGIN} -->\n\n{kind_page(kind)}"
     files[REFERENCE / "conditions.md"] = f"<!-- {ORIGIN} -->\n\n{conditions_page()}"
+    files[HOW_TO / "troubleshoot.md"] = f"<!-- {ORIGIN} -->\n\n{troubleshoot_page()}"
     files[REFERENCE / "metrics.md"] = f"<!-- {METRICS_ORIGIN} -->\n\n{metrics_page()}"
     files[REFERENCE / "components.md"] = f"<!-- {COMPONENTS_ORIGIN} -->\n\n{components_page()}"
     files[REFERENCE / "sizes.md"] = f"<!-- {SIZES_ORIGIN} -->\n\n{sizing_page()}"
