@@ -35,13 +35,11 @@ def _tables(kinds: tuple[str, ...]) -> Iterator[str]:
         rows = [row for row in ROWS if _kind(row) == kind and _asks_for_something(row)]
         # The clouds have the same rows, of which one is enough.
         lines = dict.fromkeys(
-            f"| `{row.reason}` | `{row.reason.type}` | {row.reason.meaning} | {row.reason.remedy} |"
+            f"| `{row.reason}` of `{row.reason.type}` | {row.reason.meaning} | {row.reason.remedy} |"
             for row in rows
         )
         heading = [f"### {kind}", ""] if len(kinds) > 1 else []
-        yield "\n".join(
-            [*heading, "| Reason | Condition | Meaning | What to do |", "|---|---|---|---|", *lines]
-        )
+        yield "\n".join([*heading, "| Reason of condition | Meaning | What to do |", "|---|---|---|", *lines])
 
 
 def _kind(row: Row) -> str:
@@ -50,6 +48,5 @@ def _kind(row: Row) -> str:
 
 def _asks_for_something(row: Row) -> bool:
     """Return true if a user has to do more than wait."""
-    return (
-        bool(row.reason.remedy) and row.reason.remedy != "Wait." and not row.reason.remedy.startswith("None")
-    )
+    remedy = row.reason.remedy
+    return bool(remedy) and remedy != "Wait." and not remedy.startswith("None")

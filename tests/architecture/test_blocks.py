@@ -27,7 +27,7 @@ def names(text: str) -> frozenset[str]:
 
 
 ORDINARY = names(
-    "cat cd claude cp crane crossplane curl export grep helm hf jq kubeconform ls make mkdir openssl pip "
+    "cat cd claude cp crane crossplane curl docker export grep helm hf jq kubeconform ls make mkdir openssl pip "
     "python python3 read sed seq sh skopeo sleep source ssh tar true umask wait xargs"
 )
 """Programs that pages use beside Modelplane's and kubectl."""

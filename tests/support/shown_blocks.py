@@ -4,6 +4,7 @@ Run as a program, it prints how many blocks are executed and how many are only v
 """
 
 import sys
+import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -122,7 +123,7 @@ def blocks(language: str) -> Iterator[Block]:
         for match in FENCE.finditer(text):
             place = str(page.relative_to(ROOT)), text.count("\n", 0, match.start()) + 1
             if match["language"] == language:
-                yield Block(*place, language, match["text"])
+                yield Block(*place, language, textwrap.dedent(match["text"]))
             elif (match["language"], language) == ("console", "bash"):
                 steps = read_steps(match["text"])
                 yield Block(*place, language, join_commands(steps), steps)
