@@ -1,5 +1,5 @@
 # ruff: noqa: INP001  a script beside what it writes, not a package
-"""Write CRDs, Crossplane's packages, reference pages, three examples and the table of cards, or check them.
+"""Write CRDs, packages, reference pages, manifests on pages, three examples and the table of cards.
 
 Usage: ``python package/generate.py [--check]``. With ``--check`` nothing is
 written; the exit status is 1 when a file differs, is missing or is not one of
@@ -16,6 +16,7 @@ from card_rows import card_rows
 from components_page import components_page
 from getting_started import build_getting_started
 from helm_chart import build_chart
+from included_manifests import fill_pages
 from metrics_page import metrics_page
 from package_folders import project
 from reference_pages import conditions_page, kind_page, kinds_page
@@ -81,7 +82,7 @@ def generated() -> dict[Path, str]:
     for path, content in build_chart().items():
         # JSON has no comments.
         files[CHART / path] = content if path.endswith(".json") else f"# {CHART_ORIGIN}\n{content}"
-    return files
+    return files | fill_pages(files)
 
 
 def _pages(files: Iterable[Path]) -> set[PurePosixPath]:
@@ -97,7 +98,7 @@ def drift(files: dict[Path, str]) -> list[str]:
         if not path.exists():
             problems.append(f"{path.relative_to(ROOT)} is missing")
         elif path.read_text(encoding="utf-8") != content:
-            problems.append(f"{path.relative_to(ROOT)} is not what the types say")
+            problems.append(f"{path.relative_to(ROOT)} is out of date")
     problems += [f"{path.relative_to(ROOT)} belongs to no kind" for path in _stale(files)]
     return sorted(problems)
 

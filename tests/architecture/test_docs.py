@@ -177,11 +177,10 @@ def test_every_decision_is_listed_once_and_in_order() -> None:
 )
 def test_every_decision_has_a_status_and_a_date(record: Path) -> None:
     """The date is that of the commit that added the record; a decision that replaces it exists."""
-    _, _, head, date, *_ = record.read_text().splitlines()
-    assert re.fullmatch(r"Date: \d{4}-\d\d-\d\d", date)
-    status = re.fullmatch(r"Status: (?:accepted|superseded by (\d+))  ", head)
-    assert status is not None
-    assert status[1] is None or list(record.parent.glob(f"{int(status[1]):04d}-*.md"))
+    form = r"# .+\n\nStatus: (?:accepted|superseded by (\d+))\n\nDate: \d{4}-\d\d-\d\d\n\n"
+    match = re.match(form, record.read_text())
+    assert match is not None
+    assert match[1] is None or list(record.parent.glob(f"{int(match[1]):04d}-*.md"))
 
 
 def _section(command: str) -> str:
