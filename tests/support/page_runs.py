@@ -75,12 +75,30 @@ PAGES: Mapping[str, Run] = {
     "docs/how-to/hardware.md": Run(),
     "docs/how-to/keys.md": Run(before=SERVED),
     "docs/how-to/observe.md": Run(before=SERVED),
+    "docs/how-to/gitops.md": Run(),
+    "docs/how-to/pod-keys.md": Run(
+        before=SERVED, after="kubectl --context local-1 annotate ns modelplane-system allow.modelplane.ai/keys-"
+    ),
     "docs/how-to/quotas.md": Run(before=SERVED),
     "docs/how-to/register.md": Run(before=UNREGISTERED, after="kubectl delete ic gpu-1\nmodelplane up"),
     "docs/how-to/spot.md": Run(
         before=SERVED, after="kubectl --context local-3 annotate node local-3 modelplane.ai/eviction-notice-"
     ),
     "docs/how-to/tls.md": Run(before=SERVED, after="kubectl delete secret models-tls -n modelplane-system"),
+    "docs/how-to/cost.md": Run(before=SERVED),
+    "docs/how-to/images.md": Run(
+        before="for name in controller gateway; do\n"
+        "  kubectl create serviceaccount modelplane-$name -n modelplane-system\n"
+        "done",
+        after="kubectl delete sa/modelplane-controller sa/modelplane-gateway secret/registry"
+        " -n modelplane-system",
+    ),
+    "docs/how-to/permissions.md": Run(
+        before="modelplane install --image any:1 > all.yaml\n"
+        "kubectl apply -f all.yaml -l rbac.authorization.k8s.io/aggregate-to-edit=true\n",
+        after="kubectl delete rolebinding ml-team -n ml-team; kubectl delete clusterrolebinding platform"
+        " gateway; kubectl delete role,rolebinding kubeconfigs -n modelplane-system",
+    ),
 }
 
 _SAVED = re.compile(

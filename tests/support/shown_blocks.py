@@ -4,6 +4,7 @@ Run as a program, it prints how many blocks are executed and how many are only v
 """
 
 import sys
+import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -43,11 +44,17 @@ _CHOICES = "shows alternatives, of which a reader takes one"
 
 VALIDATED: Mapping[str, str] = {
     "CONTRIBUTING.md": "the targets themselves are what the tests are run by",
+    "docs/explanation/": "shows plans of the repository's files, which a test runs",
     "docs/explanation/deletion.md": _NAMES,
     "docs/explanation/request-path.md": _NAMES,
     "docs/how-to/ai-tools.md": "needs the clients of assistants",
     "docs/how-to/autoscaling.md": _NAMES,
+    "docs/how-to/charts.md": _CLUSTER,
+    "docs/how-to/choose-gateway.md": _CLUSTER,
+    "docs/how-to/cluster-components.md": _CLUSTER,
+    "docs/how-to/cluster-credentials.md": _CLUSTER,
     "docs/how-to/crossplane.md": "needs Crossplane",
+    "docs/how-to/crossplane-packages.md": "a test pushes to a registry of its own with the same commands",
     "docs/how-to/deploy.md": _NAMES,
     "docs/how-to/expose.md": _NAMES,
     "docs/how-to/dashboard.md": "does not end by itself",
@@ -55,17 +62,23 @@ VALIDATED: Mapping[str, str] = {
     "docs/how-to/external-providers.md": "needs an account of a provider",
     "docs/how-to/gitops.md": "needs Argo CD or Flux; tests run the checks, the comparison and the script",
     "docs/how-to/install.md": _CLUSTER,
+    "docs/how-to/images.md": "needs a registry of the reader's own",
+    "docs/how-to/install-eks.md": _CLOUD,
+    "docs/how-to/install-gke.md": _CLOUD,
+    "docs/how-to/install-kind.md": "needs kind",
     "docs/how-to/local-fleet.md": "starts fleets, which the tests start with homes of their own",
     "docs/how-to/move-to-crossplane.md": "needs Crossplane",
     "docs/how-to/own-model.md": "needs a model of the reader's own",
-    "docs/how-to/pod-keys.md": _NAMES,
     "docs/how-to/prefill-decode-on-a-laptop.md": "a test runs the example that the page explains",
     "docs/how-to/regions.md": _NAMES,
+    "docs/how-to/remove.md": _CLUSTER,
     "docs/how-to/rollouts.md": _NAMES,
     "docs/how-to/scale-to-zero.md": _NAMES,
     "docs/how-to/size.md": "needs the Hugging Face hub",
     "docs/how-to/tls.md": "takes six minutes; tests replace the key with shorter times",
     "docs/how-to/topologies.md": _CHOICES,
+    "docs/how-to/troubleshoot.md": _NAMES,
+    "docs/how-to/upgrade.md": _CLUSTER,
     "docs/how-to/variants.md": _NAMES,
     "docs/how-to/weights.md": "needs a source of the reader's own",
     "docs/reference/components.md": _CLUSTER,
@@ -103,7 +116,7 @@ def blocks(language: str) -> Iterator[Block]:
         for match in FENCE.finditer(text):
             place = str(page.relative_to(ROOT)), text.count("\n", 0, match.start()) + 1
             if match["language"] == language:
-                yield Block(*place, language, match["text"])
+                yield Block(*place, language, textwrap.dedent(match["text"]))
             elif (match["language"], language) == ("console", "bash"):
                 steps = read_steps(match["text"])
                 yield Block(*place, language, join_commands(steps), steps)
