@@ -68,12 +68,15 @@ class Run:
 
 
 PAGES: Mapping[str, Run] = {
+    "docs/how-to/ai-tools.md": Run(),
     "docs/how-to/backup.md": Run(before=SERVED),
     "docs/how-to/drain.md": Run(before=SERVED),
+    "docs/how-to/editors.md": Run(),
     "docs/how-to/failover.md": Run(before=SERVED),
     "docs/how-to/gateway.md": Run(before=SERVED),
     "docs/how-to/hardware.md": Run(),
     "docs/how-to/keys.md": Run(before=SERVED),
+    "docs/how-to/local-fleet.md": Run(before=SERVED),
     "docs/how-to/observe.md": Run(before=SERVED),
     "docs/how-to/gitops.md": Run(),
     "docs/how-to/pod-keys.md": Run(
