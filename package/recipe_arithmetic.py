@@ -116,11 +116,11 @@ def block(folder: Path, further: Iterable[Path] = ()) -> str:
 
 
 _INTRODUCTION: Final = """Predicted by the rules of [`modelplane size`](../../../docs/how-to/size.md) from the
-configuration of the model and the shapes of its tensors. Nothing of it was measured: this project has only
-planned these manifests, and run nothing of them on a GPU. [Engines](../../../docs/reference/engines.md) says
-what ran without one."""
-_NOT_RUN: Final = """This project has only planned these manifests, and run nothing of them on a GPU.
-[Engines](../../../docs/reference/engines.md) says what ran without one."""
+configuration of the model and the shapes of its tensors, not measured. This project has planned these
+manifests, but has not run them on a GPU. [Engines](../../../docs/reference/engines.md) lists the tests that ran
+without a GPU."""
+_NOT_RUN: Final = """This project has planned these manifests, but has not run them on a GPU.
+[Engines](../../../docs/reference/engines.md) lists the tests that ran without a GPU."""
 
 
 def _documents(path: Path) -> list[dict[str, Any]]:
@@ -279,7 +279,7 @@ def _token(model: Model, split: Split, element: int) -> str:
     else:
         heads = f"2 x {-(-architecture_.kv_heads // split.tensor)} KV heads x {architecture_.head_dim}"
     sliding = architecture_.layers.count(LayerKind.SLIDING)
-    note = f", {sliding} of which keep a window of {architecture_.window:,} and one step" if sliding else ""
+    note = f"; {sliding} of them keep a window of {architecture_.window:,} and one step" if sliding else ""
     stages = f", divided over {split.pipeline} nodes" if split.pipeline > 1 else ""
     return f"{heads} x {element} bytes = {each:,} bytes of a token, in {kept} layers{note}{stages}"
 
