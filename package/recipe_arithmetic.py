@@ -117,8 +117,8 @@ def block(folder: Path, further: Iterable[Path] = ()) -> str:
 
 _INTRODUCTION: Final = """Predicted by the rules of [`modelplane size`](../../../docs/how-to/size.md) from the
 configuration of the model and the shapes of its tensors, not measured. This project has planned these
-manifests, but has not run them on a GPU. [Engines](../../../docs/reference/engines.md) lists the tests that ran
-without a GPU."""
+manifests, but has not run them on a GPU. [Engines](../../../docs/reference/engines.md) lists the tests that
+ran without a GPU."""
 _NOT_RUN: Final = """This project has planned these manifests, but has not run them on a GPU.
 [Engines](../../../docs/reference/engines.md) lists the tests that ran without a GPU."""
 
