@@ -1,4 +1,4 @@
-"""How-to pages whose console blocks a test runs on a local fleet, in the order of the page.
+"""Pages whose console blocks a test runs on a local fleet, in the order of the page.
 
 To add a page, add one row to PAGES below:
 
@@ -62,6 +62,7 @@ class Run:
 
 PAGES: Mapping[str, Run] = {
     "docs/how-to/keys.md": Run(before=SERVED),
+    "examples/08-prefill-and-decode/README.md": Run(own_fleet=True),
 }
 
 _SAVED = re.compile(

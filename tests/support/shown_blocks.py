@@ -81,7 +81,6 @@ VALIDATED: Mapping[str, str] = {
     "docs/reference/commands.md": "has an example of each command; the commands have tests of their own",
     "examples/": _CLOUD,
     "skills/": _NAMES,
-    "examples/08-prefill-and-decode/README.md": "a test runs the example with the fleet's own clients",
     "examples/README.md": _CHOICES,
 }
 """Pages with lines for a shell that no test runs, with the reason. A folder ends with a slash."""

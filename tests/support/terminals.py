@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from modelplane.local.home import Home
 from support.patience import LOOK_S
@@ -66,14 +67,17 @@ class Terminal:
             text = text.replace(path, shown)
         return text, int(done[1])
 
-    def follow(self, page: Path, steps: Sequence[Step]) -> str:
+    def follow(
+        self, page: Path, steps: Sequence[Step], instead: Mapping[str, str] = MappingProxyType({})
+    ) -> str:
         """Run steps of a page, compare each output with the page's, and return what they printed.
 
-        A look is repeated until it prints what the page shows.
+        A look is repeated until it prints what the page shows. Commands in ``instead`` are replaced.
         """
         told = ""
         for step in steps:
-            printed, status = self._look(step) if _LOOK.match(step.command) else self.run(step.command)
+            command = instead.get(step.command, step.command)
+            printed, status = self._look(step) if _LOOK.match(command) else self.run(command)
             assert not status or _may_fail(step), f"{page}: `{step.command}` failed ({status}):\n{printed}"
             check_outputs(page, [step], [printed])
             told += printed
@@ -120,7 +124,9 @@ def build_environment(home: Home, programs: Path) -> dict[str, str]:
 
 
 @contextmanager
-def open_terminal(home: Home, programs: Path, folder: Path = ROOT) -> Iterator[Terminal]:
+def open_terminal(
+    home: Home, programs: Path, folder: Path = ROOT, home_shown: str = "~/.local/share/modelplane"
+) -> Iterator[Terminal]:
     """Start a shell in a folder, and end it with all that it has started in the background."""
     process = subprocess.Popen(
         ["bash", "--noprofile", "--norc"],
@@ -131,7 +137,7 @@ def open_terminal(home: Home, programs: Path, folder: Path = ROOT) -> Iterator[T
         stderr=subprocess.STDOUT,
         start_new_session=True,
     )
-    shown = {str(home.root): "~/.local/share/modelplane", str(folder): "~/modelplane"}
+    shown = {str(home.root): home_shown, str(folder): "~/modelplane"}
     try:
         yield Terminal(process, shown)
     finally:
