@@ -13,7 +13,6 @@ from modelplane.api.kinds import KINDS
 from modelplane.kube.resources import Object
 from modelplane.local.home import Home
 from support.fleets import Fleet
-from support.gateway_module import library
 from support.page_runs import PAGES, Run, SavedFile, read_parts
 from support.terminals import Terminal, open_terminal, write_programs
 
@@ -34,7 +33,6 @@ def programs(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory) 
 @pytest.fixture(scope="module")
 def shared_fleet(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     started = Fleet(Home(tmp_path_factory.mktemp("pages") / "home"), kubernetes_binary)
-    library()  # its gateway has the module, where that can be built
     options = ("--clusters=3", "--cpu-devices=4", "--host-commands", "--container-engine=none")
     try:
         started.modelplane("up", *options)
