@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from modelplane.local.home import Home
-from support.patience import LOOK_S
+from support.patience import LOOK_S, PATIENCE_S
 from support.transcripts import Step, check_outputs, is_recording, is_shown
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,7 +30,7 @@ _KEY = re.compile(r"\bmpk_[0-9a-f]{48}\b")
 _SETTLED = 3
 """As often in a row a look prints the same before it is recorded."""
 _TIMEOUT_S = 400.0
-_LOOKS_S = 60.0
+_LOOKS_S = float(PATIENCE_S)
 _FAILED = re.compile(r"error|refused|denied|forbidden|timed out|not ", re.IGNORECASE)
 
 
