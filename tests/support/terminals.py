@@ -21,8 +21,9 @@ from support.transcripts import Step, check_outputs, is_recording, is_shown
 ROOT = Path(__file__).resolve().parents[2]
 _MARK = "=== the next command of the page ==="
 _LOOK = re.compile(
-    r"(?:modelplane )?kubectl (?:get|describe|events|logs|top)\b(?!.*(?:\s-w|--watch))"
-    r"|modelplane (?:status|explain|usage|chat|key list|cluster list|doctor)\b|curl\b"
+    r"(?!.*(?:\bwhile\b|\bxargs\b|\s-w\b|--watch))(?:modelplane )?kubectl (?:get|describe|events|logs|top)\b"
+    r"|modelplane (?:status|explain|usage|chat|key list|cluster list|doctor)\b|curl\b",
+    re.DOTALL,
 )
 """Commands that change nothing: a reader who sees something else runs them again."""
 _KEY = re.compile(r"\bmpk_[0-9a-f]{48}\b")
