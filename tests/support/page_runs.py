@@ -1,4 +1,4 @@
-"""How-to pages whose console blocks a test runs on a local fleet, in the order of the page.
+"""Pages whose console blocks a test runs on a local fleet, in the order of the page.
 
 To add a page, add one row to PAGES below:
 
@@ -74,13 +74,14 @@ PAGES: Mapping[str, Run] = {
     "docs/how-to/editors.md": Run(),
     "docs/how-to/failover.md": Run(before=SERVED),
     "docs/how-to/gateway.md": Run(before=SERVED),
+    "docs/how-to/gitops.md": Run(),
     "docs/how-to/hardware.md": Run(),
     "docs/how-to/keys.md": Run(before=SERVED),
     "docs/how-to/local-fleet.md": Run(before=SERVED),
     "docs/how-to/observe.md": Run(before=SERVED),
-    "docs/how-to/gitops.md": Run(),
     "docs/how-to/pod-keys.md": Run(
-        before=SERVED, after="kubectl --context local-1 annotate ns modelplane-system allow.modelplane.ai/keys-"
+        before=SERVED,
+        after="kubectl --context local-1 annotate ns modelplane-system allow.modelplane.ai/keys-",
     ),
     "docs/how-to/quotas.md": Run(before=SERVED),
     "docs/how-to/register.md": Run(before=UNREGISTERED, after="kubectl delete ic gpu-1\nmodelplane up"),
@@ -102,6 +103,7 @@ PAGES: Mapping[str, Run] = {
         after="kubectl delete rolebinding ml-team -n ml-team; kubectl delete clusterrolebinding platform"
         " gateway; kubectl delete role,rolebinding kubeconfigs -n modelplane-system",
     ),
+    "examples/08-prefill-and-decode/README.md": Run(own_fleet=True),
 }
 
 _SAVED = re.compile(

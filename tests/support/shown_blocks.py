@@ -34,6 +34,7 @@ EXECUTED: Mapping[str, str] = {
     "examples/05-scale-the-model/README.md": "tests/kubernetes/test_tour.py",
     "examples/06-lose-a-region/README.md": "tests/kubernetes/test_tour.py",
     "examples/07-api-keys/README.md": "tests/kubernetes/test_first_answer.py",
+    "docs/how-to/move-to-crossplane.md": "tests/kubernetes/test_move.py",
 }
 """Pages of which a test runs every line for a shell, as a reader would, with the test."""
 
@@ -63,7 +64,6 @@ VALIDATED: Mapping[str, str] = {
     "docs/how-to/install-eks.md": _CLOUD,
     "docs/how-to/install-gke.md": _CLOUD,
     "docs/how-to/install-kind.md": "needs kind",
-    "docs/how-to/move-to-crossplane.md": "needs Crossplane",
     "docs/how-to/own-model.md": "needs a model of the reader's own",
     "docs/how-to/prefill-decode-on-a-laptop.md": "a test runs the example that the page explains",
     "docs/how-to/regions.md": _NAMES,
@@ -81,7 +81,6 @@ VALIDATED: Mapping[str, str] = {
     "docs/reference/commands.md": "has an example of each command; the commands have tests of their own",
     "examples/": _CLOUD,
     "skills/": _NAMES,
-    "examples/08-prefill-and-decode/README.md": "a test runs the example with the fleet's own clients",
     "examples/README.md": _CHOICES,
 }
 """Pages with lines for a shell that no test runs, with the reason. A folder ends with a slash."""
