@@ -8,7 +8,8 @@ that machine. Rust's standard library for another machine is an installation of 
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,7 +70,7 @@ def gateway(machine: Machine, tools: Path, report: Report) -> Path:
     environment = _environment(tools)
     folder = find_cache() / "release"
     sources = gateway_module.SOURCES
-    options = (*gateway_module.read_manifests(), *command, ZIG, _rustc("--version"))
+    options = (*gateway_module.read_manifests(), *command, ZIG, run_rustc("--version"))
     target = folder / compute_key(sources / "src", frozenset({".rs"}), options) / gateway_module.LIBRARY
     with hold_build(target.parent, report):
         if not target.exists():
@@ -78,20 +79,33 @@ def gateway(machine: Machine, tools: Path, report: Report) -> Path:
     return target
 
 
-def lock_crates() -> Path | None:
-    """Write the lock of the gateway module's crates beside its manifest; return None without cargo."""
-    if shutil.which("cargo") is None:
-        return None
+def lock_crates(versions: Mapping[str, str] | None = None) -> dict[str, tuple[str, str]]:
+    """Write the lock of the gateway module's crates, and return the version and the checksum of each crate.
+
+    ``versions`` are those to lock; the default is the newest that the manifest accepts. Raises ``LocalError``
+    without cargo.
+    """
     sources = gateway_module.SOURCES
+    if shutil.which("cargo") is None:
+        raise LocalError("no `cargo` is on PATH: install Rust 1.88 or later")
     subprocess.run(["cargo", "generate-lockfile", "--quiet"], cwd=sources, check=True)
-    return sources / gateway_module.LOCK
+    for name, version in (versions or {}).items():
+        if _read_crates(sources)[name][0] != version:
+            update = ["cargo", "update", "--quiet", "--precise", version, name]
+            subprocess.run(update, cwd=sources, check=True)
+    return _read_crates(sources)
+
+
+def _read_crates(sources: Path) -> dict[str, tuple[str, str]]:
+    packages = tomllib.loads((sources / gateway_module.LOCK).read_text())["package"]
+    return {crate["name"]: (crate["version"], crate["checksum"]) for crate in packages if "checksum" in crate}
 
 
 def missing(machine: Machine) -> str:
     """Return what a build of the gateway module lacks; empty if it lacks nothing."""
     if not gateway_module.can_build():
         return "no `cargo` is on PATH: install Rust 1.88 or later"
-    libraries = Path(_rustc("--print", "sysroot"), "lib", "rustlib", machine.rust_target)
+    libraries = Path(run_rustc("--print", "sysroot"), "lib", "rustlib", machine.rust_target)
     if not libraries.is_dir():
         return (
             f"Rust has no standard library for {machine.rust_target}: run "
@@ -100,7 +114,8 @@ def missing(machine: Machine) -> str:
     return ""
 
 
-def _rustc(*arguments: str) -> str:
+def run_rustc(*arguments: str) -> str:
+    """Return what ``rustc`` prints."""
     done = subprocess.run(
         ["rustc", *arguments], cwd=gateway_module.SOURCES, capture_output=True, text=True, check=False
     )
@@ -108,11 +123,13 @@ def _rustc(*arguments: str) -> str:
 
 
 def _environment(tools: Path) -> dict[str, str]:
-    """Return the environment of cargo, in which no path of this machine gets into the library."""
-    home = os.environ.get("CARGO_HOME") or str(Path.home() / ".cargo")
+    """Return the environment of cargo, in which no path or registry of this machine gets into the library."""
+    home = Path(os.environ.get("CARGO_HOME") or Path.home() / ".cargo")
+    subprocess.run(["cargo", "fetch", "--quiet"], cwd=gateway_module.SOURCES, check=True)
+    folders = {home: "/cargo", **dict.fromkeys(sorted(home.glob("registry/src/*")), "/crates")}
     return os.environ | {
         "PATH": f"{tools}{os.pathsep}{os.environ.get('PATH', '')}",
-        "RUSTFLAGS": f"--remap-path-prefix={home}=/cargo",
+        "RUSTFLAGS": " ".join(f"--remap-path-prefix={folder}={name}" for folder, name in folders.items()),
     }
 
 

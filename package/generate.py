@@ -1,5 +1,5 @@
 # ruff: noqa: INP001  a script beside what it writes, not a package
-"""Write CRDs, Crossplane's packages, reference pages, three examples and the table of cards, or check them.
+"""Write CRDs, packages, reference pages, manifests on pages, three examples and the table of cards.
 
 Usage: ``python package/generate.py [--check]``. With ``--check`` nothing is
 written; the exit status is 1 when a file differs, is missing or is not one of
@@ -8,16 +8,18 @@ those generated.
 
 import argparse
 import sys
-from pathlib import Path
+from collections.abc import Iterable
+from pathlib import Path, PurePosixPath
 
 from argocd_health import config_map
 from card_rows import card_rows
 from components_page import components_page
 from getting_started import build_getting_started
 from helm_chart import build_chart
+from included_manifests import fill_pages
 from metrics_page import metrics_page
 from package_folders import project
-from reference_pages import conditions_page, kind_page
+from reference_pages import conditions_page, kind_page, kinds_page
 
 from modelplane.api.kinds import KINDS
 from modelplane.api.schema.crd import crd
@@ -29,6 +31,10 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "tests"))
 from recipe_arithmetic import pages as recipe_pages  # noqa: E402  it imports them
 from sizing_page import sizing_page  # noqa: E402  as above
+
+sys.path.append(str(ROOT / "package" / "site"))
+import contents  # noqa: E402  the site's, which is not a package
+import stage  # noqa: E402  as above
 
 CRDS = ROOT / "package" / "crds"
 CROSSPLANE = ROOT / "package" / "crossplane"
@@ -59,11 +65,14 @@ def generated() -> dict[Path, str]:
     for kind in KINDS:
         files[CRDS / f"{kind.group}_{kind.plural}.yaml"] = f"# {ORIGIN}\n{metadata.to_yaml(crd(kind))}"
         files[REFERENCE / f"{kind.module}.md"] = f"<!-- {ORIGIN} -->\n\n{kind_page(kind)}"
+    files[REFERENCE / "kinds.md"] = f"<!-- {ORIGIN} -->\n\n{kinds_page()}"
     files[REFERENCE / "conditions.md"] = f"<!-- {ORIGIN} -->\n\n{conditions_page()}"
     files[REFERENCE / "metrics.md"] = f"<!-- {METRICS_ORIGIN} -->\n\n{metrics_page()}"
     files[REFERENCE / "components.md"] = f"<!-- {COMPONENTS_ORIGIN} -->\n\n{components_page()}"
     files[REFERENCE / "sizes.md"] = f"<!-- {SIZES_ORIGIN} -->\n\n{sizing_page()}"
     files |= recipe_pages()
+    index = ROOT / contents.ROOT
+    files[index] = contents.complete_root(index.read_text(), contents.read_sections(_pages(files)))
     files[CARD_ROWS] = card_rows(CARDS_ORIGIN)
     for path, content in project().items():
         files[CROSSPLANE / path] = f"# {CROSSPLANE_ORIGIN}\n{content}"
@@ -73,7 +82,13 @@ def generated() -> dict[Path, str]:
     for path, content in build_chart().items():
         # JSON has no comments.
         files[CHART / path] = content if path.endswith(".json") else f"# {CHART_ORIGIN}\n{content}"
-    return files
+    return files | fill_pages(files)
+
+
+def _pages(files: Iterable[Path]) -> set[PurePosixPath]:
+    """Return the pages that there are after these files are written, by their paths in the repository."""
+    written = {PurePosixPath(path.relative_to(ROOT)) for path in files if path.suffix == ".md"}
+    return written | stage.paths().keys()
 
 
 def drift(files: dict[Path, str]) -> list[str]:
@@ -83,7 +98,7 @@ def drift(files: dict[Path, str]) -> list[str]:
         if not path.exists():
             problems.append(f"{path.relative_to(ROOT)} is missing")
         elif path.read_text(encoding="utf-8") != content:
-            problems.append(f"{path.relative_to(ROOT)} is not what the types say")
+            problems.append(f"{path.relative_to(ROOT)} is out of date")
     problems += [f"{path.relative_to(ROOT)} belongs to no kind" for path in _stale(files)]
     return sorted(problems)
 

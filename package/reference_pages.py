@@ -13,7 +13,7 @@ from typing import Any
 from modelplane.api.conditions.reasons import EVERY_KIND, ROWS
 from modelplane.api.conditions.row import Reason
 from modelplane.api.kinds import KINDS, Kind
-from modelplane.api.meta import INFRASTRUCTURE_GROUP
+from modelplane.api.meta import GROUP, INFRASTRUCTURE_GROUP, VERSION
 from modelplane.api.schema.crd import build_schema
 from modelplane.api.schema.fields import FORMS
 from modelplane.compose.kinds import COMPOSED
@@ -32,6 +32,25 @@ class Field:
     limits: str
     meaning: str
     rules: tuple[str, ...]
+
+
+def kinds_page() -> str:
+    """Return the list of all kinds, in the order of their list."""
+    parts = [
+        "# Kinds",
+        "Each page describes one kind: an example, the fields, the rules, and the conditions.",
+    ]
+    for group, title in ((GROUP, "The fleet and its models"), (INFRASTRUCTURE_GROUP, "Clusters of clouds")):
+        parts += [f"## {title}", f"The API version is `{group}/{VERSION}`.", _kinds_table(group)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _kinds_table(group: str) -> str:
+    lines = ["| Kind | Short name | What it describes |", "|---|---|---|"]
+    for kind in (kind for kind in KINDS if kind.group == group):
+        about = build_schema(kind)["description"].partition(". ")[0].rstrip(".")
+        lines.append(f"| [{kind.name}]({kind.module}.md) | `{kind.short}` | {about}. |")
+    return "\n".join(lines)
 
 
 def kind_page(kind: Kind) -> str:

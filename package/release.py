@@ -26,6 +26,7 @@ from modelplane import __version__
 from modelplane.crossplane.package import building, package_contents
 from modelplane.crossplane.package.metadata import Registry, Version
 from modelplane.host.errors import LocalError
+from modelplane.local import gateway_module
 from modelplane.local.build import Progress, Report
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -57,21 +58,20 @@ def _locks(directory: Path, _scratch: Path, left_out: list[str]) -> Iterator[Pat
     """Copy the locks of Python packages, and write that of the crates, with which the wheels are built."""
     for name in (*locks.EXTRAS, locks.BUILD):
         yield _said(Path(shutil.copy(locks.FOLDER / f"{name}.txt", directory / f"requirements-{name}.txt")))
-    crates = cross_builds.lock_crates()
-    if crates is None:
-        left_out.append("Cargo.lock: no `cargo` is on PATH: install Rust 1.88 or later")
-    else:
-        yield _said(Path(shutil.copy(crates, directory)))
+    try:
+        cross_builds.lock_crates(gateway_module.read_record().versions)
+        yield _said(Path(shutil.copy(gateway_module.SOURCES / gateway_module.LOCK, directory)))
+    except LocalError as error:
+        left_out.append(f"{gateway_module.LOCK}: {error}")
 
 
 def _wheels(directory: Path, scratch: Path, left_out: list[str]) -> Iterator[Path]:
-    tools = bill_of_materials.environment(scratch / "zig", cross_builds.ZIG)
     for machine in cross_builds.MACHINES:
         carried = {PROGRAM: str(cross_builds.control_plane(machine, _say(machine)))}
-        try:
-            carried[MODULE] = str(cross_builds.gateway(machine, tools, _say(machine)))
-        except LocalError as error:
-            left_out.append(f"the gateway module of the wheel for {machine.name}: {error}")
+        if (library := gateway_module.find_carried(machine.name)) is None:
+            left_out.append(f"the gateway module of {machine.name}: run `make gateway-module` first")
+        else:
+            carried[MODULE] = str(library)
         yield distribution("wheel", directory, scratch / machine.name, carried)
 
 

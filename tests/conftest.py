@@ -17,7 +17,6 @@ from modelplane.local import binary, gateway_module
 from modelplane.local.home import Home
 from support import network_namespace
 from support.fleets import ControlPlane, control_plane_of
-from support.gateway_module import library
 
 # Else gRPC starts threads in every process that is forked off, and a process with threads
 # may not enter a user namespace.
@@ -133,10 +132,7 @@ def kubernetes_binary() -> Path:
 @pytest.fixture(scope="session")
 def module_library() -> Path:
     """The gateway module, built if it has to be."""
-    found = library()
-    if found is None:
-        pytest.skip("there is no cargo on PATH to build the gateway module with")
-    return found
+    return gateway_module.find_or_build(lambda _progress: None)
 
 
 @pytest.fixture(scope="module")

@@ -40,18 +40,21 @@ def main() -> int:
     shutil.rmtree(output, ignore_errors=True)
     shutil.rmtree(work, ignore_errors=True)
     places = stage.paths()
-    site = stage.collect(places)
-    stage.write(stage.Site(contents.with_contents(site.pages), site.files), work / "source")
+    sections = contents.read_sections(places)
+    texts = contents.add_sections(stage.read(places), sections)
+    places |= {section.page: stage.place(section.page) for section in sections}
+    site = stage.collect(texts, places)
+    stage.write(stage.Site(contents.add_trees(site.pages, sections, places), site.files), work / "source")
     shutil.copytree(HERE / "static", work / "static")
     if not arguments.no_diagrams:
         npm.extract(_MERMAID, _MODULES, work / "static" / "mermaid")
         npm.extract(_PLAYER, _PLAYED, work / "static" / "asciinema")
     if status := _sphinx(work, output):
         return status
-    markdown = stage.collect({source: stage.published(path) for source, path in places.items()})
-    published = stage.Site({**markdown.pages, **contents.lists(markdown.pages)}, markdown.files)
-    stage.write(published, output)
-    for_assistants.write(markdown.pages, output)
+    published = {source: stage.published(path) for source, path in places.items()}
+    markdown = stage.collect(texts, published)
+    stage.write(markdown, output)
+    for_assistants.write(markdown.pages, sections, published, output)
     print(f"{len(site.pages)} pages: open {output / 'index.html'}, or serve the folder")
     return 0
 

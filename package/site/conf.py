@@ -20,6 +20,7 @@ exclude_patterns = ["files/**"]
 
 # Anchors of headings are those of Git hosts, to which the pages link.
 myst_heading_anchors = 4
+myst_enable_extensions = ["alert", "attrs_block"]
 myst_fence_as_directive = ["mermaid"]
 
 html_theme = "furo"

@@ -47,18 +47,26 @@ def paths(root: Path = ROOT) -> dict[PurePosixPath, PurePosixPath]:
     return dict(_paths(root))
 
 
+def place(page: PurePosixPath) -> PurePosixPath:
+    """Return the path on the site of a page below ``docs``, ``examples`` or ``gateway-module``."""
+    shown = page.relative_to("docs") if page.parts[0] == "docs" else page
+    return shown.with_name("index.md") if shown.name == "README.md" else shown
+
+
 def published(path: PurePosixPath) -> PurePosixPath:
     """Return the path of a page as Markdown on the site: `index.md` below the address of the page."""
     return path if path.name == "index.md" else path.with_suffix("") / "index.md"
 
 
-def collect(places: Paths, root: Path = ROOT) -> Site:
+def read(places: Paths, root: Path = ROOT) -> dict[PurePosixPath, str]:
+    """Return the text of each page, by its path in the repository."""
+    return {source: (root / source).read_text() for source in places}
+
+
+def collect(texts: Mapping[PurePosixPath, str], places: Paths, root: Path = ROOT) -> Site:
     """Return the pages at the given places. Raises ValueError for a link that leads nowhere."""
     files: set[PurePosixPath] = set()
-    pages = {
-        target: _relinked((root / source).read_text(), source, places, root, files)
-        for source, target in places.items()
-    }
+    pages = {places[source]: _relinked(text, source, places, root, files) for source, text in texts.items()}
     return Site(pages, frozenset(files))
 
 
@@ -91,8 +99,7 @@ def _paths(root: Path) -> Iterator[tuple[PurePosixPath, PurePosixPath]]:
             path = PurePosixPath(page.relative_to(root))
             if str(path) in _OWN or "target" in path.parts:
                 continue
-            shown = path.relative_to("docs") if folder == "docs" else path
-            yield path, shown.with_name("index.md") if shown.name == "README.md" else shown
+            yield path, place(path)
 
 
 def _relinked(text: str, source: PurePosixPath, places: Paths, root: Path, files: set[PurePosixPath]) -> str:

@@ -165,17 +165,6 @@ def test_the_demo_of_the_readme_is_what_up_prints(monkeypatch: pytest.MonkeyPatc
     assert (make_up, activate, shown) == ("make up", "source .venv/bin/activate", printed)
 
 
-def _linked(page: Path) -> list[Path]:
-    return [(page.parent / target).resolve() for target in re.findall(r"\]\(([^)#]+)", page.read_text())]
-
-
-def test_every_page_of_the_documentation_is_in_its_index() -> None:
-    indexes = (DOCS / "README.md", DOCS / "decisions" / "README.md")
-    linked = {page for index in indexes for page in _linked(index)}
-    assert indexes[1] in _linked(indexes[0])
-    assert set(DOCS.rglob("*.md")) - linked == {indexes[0]}
-
-
 def test_every_decision_is_listed_once_and_in_order() -> None:
     folder = DOCS / "decisions"
     listed = re.findall(r"^(\d+)\. \[.+\]\((.+)\)$", (folder / "README.md").read_text(), re.MULTILINE)

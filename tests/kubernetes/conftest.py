@@ -16,7 +16,6 @@ from modelplane.local.home import Home
 from modelplane.proxy import module
 from support.envoys import Gateway, running_envoy
 from support.fleets import ControlPlane, Fleet, control_plane_of
-from support.gateway_module import library
 
 
 @pytest.fixture(scope="session")
@@ -41,7 +40,6 @@ async def client(control_plane: ControlPlane) -> AsyncIterator[Client]:
 def fleet(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     """What ``modelplane up`` starts."""
     started = Fleet(Home(tmp_path_factory.mktemp("fleet")), kubernetes_binary)
-    library()  # its gateway has the module, where that can be built
     try:
         started.modelplane("up")
         yield started

@@ -29,7 +29,6 @@ from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from support.certificates import authority, server_pair
 from support.fleets import ControlPlane
-from support.gateway_module import library
 from support.kinds import install
 from support.patience import PATIENCE_S
 from support.service_accounts import kubeconfig
@@ -60,7 +59,6 @@ async def _owned_by_crossplane(client: Client, *, owned: bool = True) -> None:
 @pytest.fixture
 async def bench(own_control_plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Bench]:
     """A control plane whose kinds are Crossplane's, with the gateway's objects and the publisher."""
-    library()
     plane = own_control_plane
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(

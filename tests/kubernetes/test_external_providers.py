@@ -19,7 +19,6 @@ from openai.types.chat import ChatCompletionMessageParam
 from modelplane.local.home import Home
 from support.certificates import authority, server_context
 from support.fleets import Fleet
-from support.gateway_module import library
 from support.patience import PATIENCE_S
 from support.provider import PIECES, Provider, serving
 
@@ -40,8 +39,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def fleet(
     certificates: Path, kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Fleet]:
-    """A fleet that trusts the authority, with a model of its own and, if it can be built, the module."""
-    library()
+    """A fleet that trusts the authority, with a model of its own."""
     started = Fleet(Home(tmp_path_factory.mktemp("fleet")), kubernetes_binary)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SSL_CERT_FILE", str(certificates / "authority.pem"))
@@ -269,7 +267,6 @@ def condition(fleet: Fleet, name: str, type_: str) -> str:
     return fleet.kubectl("get", "me", name, "-n", TEAM, "-o", path)
 
 
-@pytest.mark.skipif(library() is None, reason="there is no cargo on PATH to build the gateway module with")
 def test_a_provider_gets_the_credential_that_its_owner_permits_and_nothing_else_does(
     fleet: Fleet, start: Callable[..., Provider]
 ) -> None:

@@ -18,7 +18,6 @@ import pytest
 
 from kubernetes.test_tour import at_a_terminal, blocks
 from modelplane.host.errors import LocalError
-from modelplane.local import gateway_module
 from modelplane.proxy import admin, gateway_metrics
 from modelplane.telemetry import metric_definitions
 from support.fleets import PROCESSES, Fleet
@@ -415,8 +414,6 @@ def _status(fleet: Fleet) -> dict[str, dict[str, object]]:
 def test_the_gateway_asks_for_keys_as_its_page_says(
     served: Fleet, kubernetes_binary: Path, tmp_path: Path
 ) -> None:
-    if gateway_module.find() is None:
-        pytest.skip("there is no cargo on PATH to build the gateway module with")
     reader = at_a_terminal(served, kubernetes_binary, tmp_path)
     *steps, clean_up = blocks("07-api-keys")
     try:

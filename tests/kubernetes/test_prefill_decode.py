@@ -14,7 +14,6 @@ import pytest
 
 from modelplane.local.home import Home
 from support.fleets import Fleet
-from support.gateway_module import library
 from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kubernetes
@@ -29,7 +28,6 @@ _BEFORE_ARGUMENTS = 5
 def divided(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     """A fleet whose one node has two devices, with the example on it."""
     started = Fleet(Home(tmp_path_factory.mktemp("divided")), kubernetes_binary)
-    library()
     try:
         started.modelplane("up", "--cpu-devices", "2", "--container-engine", "none")
         started.kubectl("apply", "-f", str(EXAMPLE))

@@ -17,7 +17,6 @@ from modelplane.gateway.envoy import access_log, rewrite
 from modelplane.gateway.envoy.envoy_names import ENVOY, HTTP_FILTERS
 from modelplane.gateway.route_table import Front, Listener
 from modelplane.host.file_system import write_private
-from modelplane.local import gateway_module
 from modelplane.proxy import admin
 from support.envoys import Gateway, free_ports, running_envoy
 from support.patience import PATIENCE_S
@@ -225,11 +224,3 @@ async def running_model() -> AsyncIterator[Model]:
         yield model
     finally:
         await runner.cleanup()
-
-
-def library() -> Path | None:
-    """Return the module, built if it has to be; None without the means."""
-    found = gateway_module.find()
-    if found is None and gateway_module.can_build():
-        found = gateway_module.find_or_build(lambda _progress: None)
-    return found

@@ -14,7 +14,6 @@ import yaml
 from modelplane.local.home import Home
 from support import stand_in_engine
 from support.fleets import Fleet
-from support.gateway_module import library
 from support.patience import LOOK_S
 
 NAMESPACE = "team-rolling"
@@ -25,7 +24,6 @@ _PATIENCE_S = 300.0
 def fleet_of(folder: Path, binary: Path, *options: str) -> Iterator[Fleet]:
     """Run a fleet whose pods may be any program, with a namespace for deployments."""
     started = Fleet(Home(folder / "home"), binary)
-    library()
     try:
         started.modelplane("up", "--host-commands", "--container-engine=none", *options)
         started.kubectl("create", "namespace", NAMESPACE)

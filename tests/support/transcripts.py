@@ -138,8 +138,14 @@ def check_outputs(page: Path, steps: Sequence[Step], outputs: Sequence[str]) -> 
         if is_shown(step.output, printed):
             continue
         hint = f"run this test with {RECORD}=1 to write it into the page"
-        assert os.environ.get(RECORD), f"{page}: `{step.command}` printed, {hint}:\n{printed}"
-        _record(page, step, Step(step.command, printed))
+        assert is_recording(), f"{page}: `{step.command}` printed, {hint}:\n{printed}"
+        lines = "".join(f"{line.rstrip()}\n" for line in printed.splitlines())
+        _record(page, step, Step(step.command, lines))
+
+
+def is_recording() -> bool:
+    """Return true if outputs are written into the pages."""
+    return bool(os.environ.get(RECORD))
 
 
 def _record(page: Path, step: Step, printed: Step) -> None:

@@ -1,14 +1,18 @@
 """Source of the gateway module: the library that Envoy loads.
 
-In this order: the environment variable, the installed wheel, the user's cache under a key of everything that
-the build depends on, and else a build with Rust's ``cargo``. Its sources are part of the repository only. A
-library is made for one Envoy, the version that ``pyproject.toml`` requires.
+In this order: the environment variable, the installed wheel, the library that the repository carries for its
+sources, and where someone has edited the sources, the user's cache under a key of everything that the build
+depends on, or a build with Rust's ``cargo``. A library is made for one Envoy, the version that
+``pyproject.toml`` requires.
 """
 
+import hashlib
+import json
 import os
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import modelplane
@@ -31,8 +35,40 @@ SOURCES = _PACKAGE.parents[1] / "gateway-module"
 """The crate, in a checkout of the repository."""
 
 
+BUILT = SOURCES / "built"
+"""The libraries that the repository carries, one for each kind of machine, and the record of their build."""
+
+RECORD = "record.json"
+"""Name of the record: the sources, tools and crates of the build, and the SHA-256 of each library."""
+
 # The oldest C library that the Rust of today supports; `cargo-zigbuild` links against its symbols.
 _OLD_LIBC = "x86_64-unknown-linux-gnu.2.17"
+
+
+@dataclass(frozen=True, slots=True)
+class BuildRecord:
+    """How the libraries of the repository were built."""
+
+    sources: str
+    """SHA-256 of the sources, as ``hash_sources`` returns it."""
+    rustc: str
+    """What ``rustc --version`` printed."""
+    linker: str
+    """The requirement of the package with the linker."""
+    crates: Mapping[str, Sequence[str]]
+    """Version and SHA-256 of each crate."""
+    libraries: Mapping[str, str]
+    """SHA-256 of the library for each kind of machine."""
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """The version of each crate."""
+        return {name: version for name, (version, _) in self.crates.items()}
+
+
+def read_record() -> BuildRecord:
+    """Return the record of the libraries that the repository carries."""
+    return BuildRecord(**json.loads((BUILT / RECORD).read_text()))
 
 
 def find() -> Path | None:
@@ -45,8 +81,35 @@ def find() -> Path | None:
     shipped = _PACKAGE / "_bin" / LIBRARY
     if shipped.exists() or not SOURCES.exists():
         return shipped if shipped.exists() else None
+    if (carried := find_carried(os.uname().machine)) is not None:
+        return carried
     cached = _cached()
     return cached if cached.exists() else None
+
+
+def find_carried(machine: str) -> Path | None:
+    """Return the library of the repository for a kind of machine, if it is that of the present sources."""
+    library = BUILT / machine / LIBRARY
+    if not library.exists():
+        return None
+    record = read_record()
+    if record.sources != hash_sources():
+        return None
+    if record.libraries[machine] != hashlib.sha256(library.read_bytes()).hexdigest():
+        raise LocalError(
+            f"{library} is not the library that {RECORD} beside it records: restore it with "
+            f"`git checkout -- {library}`, or build it with `make gateway-module`"
+        )
+    return library
+
+
+def hash_sources() -> str:
+    """Return the SHA-256 of the crate's sources and manifest, the same on every machine."""
+    files = sorted(path for path in (SOURCES / "src").rglob("*.rs"))
+    parts = (
+        f"{path.relative_to(SOURCES)}\0{path.read_text()}\0" for path in (SOURCES / "Cargo.toml", *files)
+    )
+    return hashlib.sha256("".join(parts).encode()).hexdigest()
 
 
 def find_or_build(report: Report) -> Path:

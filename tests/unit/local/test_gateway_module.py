@@ -1,3 +1,5 @@
+import os
+import shutil
 import tomllib
 
 import pytest
@@ -29,6 +31,38 @@ def test_the_environment_variable_names_the_library(tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("without_cargo")
+def test_the_repository_carries_the_library_of_its_sources_so_nobody_needs_cargo():
+    for machine in ("x86_64", "aarch64"):
+        assert gateway_module.find_carried(machine) is not None, (
+            "run `make gateway-module`, and commit its result"
+        )
+    assert gateway_module.find() == gateway_module.BUILT / os.uname().machine / gateway_module.LIBRARY
+
+
+@pytest.fixture
+def edited(tmp_path, monkeypatch):
+    """A crate that differs from the one whose library the repository carries."""
+    sources = tmp_path / "crate"
+    (sources / "src").mkdir(parents=True)
+    (sources / "Cargo.toml").write_text("manifest")
+    monkeypatch.setattr(gateway_module, "SOURCES", sources)
+
+
+@pytest.mark.usefixtures("edited")
+def test_the_library_of_other_sources_is_not_used():
+    assert gateway_module.find() is None
+
+
+def test_an_altered_library_is_refused_and_never_loaded(tmp_path, monkeypatch):
+    altered = tmp_path / "built"
+    shutil.copytree(gateway_module.BUILT, altered)
+    (altered / "x86_64" / gateway_module.LIBRARY).write_bytes(b"\x7fELF")
+    monkeypatch.setattr(gateway_module, "BUILT", altered)
+    with pytest.raises(LocalError, match=r"^\S+ is not the library that record.json beside it records:"):
+        gateway_module.find_carried("x86_64")
+
+
+@pytest.mark.usefixtures("without_cargo", "edited")
 def test_without_cargo_the_error_says_what_to_install():
     assert (gateway_module.find(), gateway_module.can_build()) == (None, False)
     with pytest.raises(LocalError, match=r"`cargo` of Rust 1\.88 or later: install both, or set MODELPLANE_"):

@@ -4,6 +4,7 @@ import importlib
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path, PurePosixPath
@@ -51,6 +52,11 @@ def repository(folder: Path, **pages: str) -> Path:
     return folder
 
 
+def collected(modules: Any, root: Path) -> Any:
+    places = modules.stage.paths(root)
+    return modules.stage.collect(modules.stage.read(places, root), places, root)
+
+
 def test_links_between_pages_follow_them_to_their_places(modules: Any, tmp_path: Path) -> None:
     root = repository(
         tmp_path,
@@ -62,12 +68,13 @@ def test_links_between_pages_follow_them_to_their_places(modules: Any, tmp_path:
         },
     )
     places = modules.stage.paths(root)
-    staged = modules.stage.collect(places, root).pages
+    texts = modules.stage.read(places, root)
+    staged = modules.stage.collect(texts, places, root).pages
     assert staged[PurePosixPath("how-to/drain.md")] == (
         "# A\n[b](../examples/one/index.md#end) [c](../index.md) [d](#here)\n"
     )
     markdown = {source: modules.stage.published(place) for source, place in places.items()}
-    published = modules.stage.collect(markdown, root).pages
+    published = modules.stage.collect(texts, markdown, root).pages
     assert published[PurePosixPath("how-to/drain/index.md")] == (
         "# A\n[b](../../examples/one/index.md#end) [c](../../index.md) [d](#here)\n"
     )
@@ -80,7 +87,7 @@ def test_files_that_pages_link_to_are_on_the_site(modules: Any, tmp_path: Path) 
     root = repository(tmp_path, **{"examples/one/README.md": "# B\n[m](model.yaml) [all](../../tests)\n"})
     (root / "examples/one/model.yaml").write_text("kind: ModelDeployment\n")
     (root / "tests/unit").mkdir(parents=True)
-    staged = modules.stage.collect(modules.stage.paths(root), root)
+    staged = collected(modules, root)
     text = staged.pages[PurePosixPath("examples/one/index.md")]
     assert text == "# B\n[m](../../files/examples/one/model.yaml) [all](../../files/tests/index.txt)\n"
     modules.stage.write(staged, tmp_path / "out", root)
@@ -91,39 +98,48 @@ def test_files_that_pages_link_to_are_on_the_site(modules: Any, tmp_path: Path) 
 def test_code_that_looks_like_a_link_stays_as_it_is(modules: Any, tmp_path: Path) -> None:
     text = "# A\n`[a-z]([-a-z]*)` and [`code`](../README.md)\n\n```bash\necho [x](y)\n```\n"
     root = repository(tmp_path, **{"docs/how-to/a.md": text})
-    staged = modules.stage.collect(modules.stage.paths(root), root).pages
+    staged = collected(modules, root).pages
     assert staged[PurePosixPath("how-to/a.md")] == text.replace("../README.md", "../index.md")
 
 
 def test_a_link_that_leads_nowhere_is_an_error_with_its_page(modules: Any, tmp_path: Path) -> None:
     root = repository(tmp_path, **{"docs/how-to/a.md": "# A\n[b](gone.md)\n"})
     with pytest.raises(ValueError, match=r"docs/how-to/a\.md: the link to gone\.md leads nowhere"):
-        modules.stage.collect(modules.stage.paths(root), root)
+        collected(modules, root)
 
 
-def test_steps_come_first_in_the_navigation_and_how_to_is_left_out(modules: Any) -> None:
-    pages = {
-        PurePosixPath("index.md"): "# Documentation\n",
-        PurePosixPath("examples/index.md"): "# Examples\n",
-        PurePosixPath("examples/quotas/index.md"): "# Quotas\n",
-        PurePosixPath("examples/01-first/index.md"): "# First\n",
-        PurePosixPath("examples/recipes/index.md"): "# Recipes\n",
-        PurePosixPath("examples/recipes/qwen/index.md"): "# Qwen\n",
-        PurePosixPath("how-to/zebra.md"): "# How to see zebras\n",
-        PurePosixPath("how-to/install.md"): "# Install it\n",
-    }
-    found = modules.contents.with_contents(pages)
+def test_every_page_is_in_one_section_of_the_navigation(modules: Any) -> None:
+    """A new page needs a row in package/site/navigation.yaml, or the folder of a page with a row."""
+    sections = modules.contents.read_sections(modules.stage.paths())
+    named = [page for section in sections for page in section.pages[1:]]
+    assert [page for page, times in Counter(named).items() if times > 1] == []
+    assert set(named) == modules.stage.paths().keys() - {modules.contents.ROOT}
+
+
+def test_a_page_in_no_section_is_an_error_with_what_to_do(modules: Any) -> None:
+    pages = [*modules.stage.paths(), PurePosixPath("docs/how-to/stray.md")]
+    with pytest.raises(
+        ValueError, match=r"docs/how-to/stray\.md is in no section: name it in package/site/nav"
+    ):
+        modules.contents.read_sections(pages)
+
+
+def test_pages_follow_that_of_their_folder_and_how_to_is_left_out(modules: Any) -> None:
+    stray = PurePosixPath("docs/decisions/9999-stray.md")
+    places = {**modules.stage.paths(), stray: PurePosixPath("decisions/9999-stray.md")}
+    sections = modules.contents.read_sections(places)
+    texts = modules.contents.add_sections({**dict.fromkeys(places, "# How to do it\n")}, sections)
+    places |= {section.page: modules.stage.place(section.page) for section in sections}
+    trees = modules.contents.add_trees({places[page]: text for page, text in texts.items()}, sections, places)
 
     def entries(path: str) -> list[str]:
-        return re.findall(r"^(.+ <.+>)$", found[PurePosixPath(path)], re.MULTILINE)
+        return re.findall(r"^(.+ </.+>)$", trees[PurePosixPath(path)], re.MULTILINE)
 
-    assert entries("examples/index.md") == [
-        "First <01-first/index>",
-        "Quotas <quotas/index>",
-        "Recipes <recipes/index>",
-    ]
-    assert entries("examples/recipes/index.md") == ["Qwen <qwen/index>"]
-    assert entries("how-to/index.md") == ["Install it <install>", "See zebras <zebra>"]
+    assert "Do it </examples/recipes/kimi-k2/index>" in entries("examples/recipes/index.md")
+    assert "Do it </examples/recipes/kimi-k2/index>" not in entries("examples/index.md")
+    assert entries("index.md")[:2] == ["Get started </get-started>", "Concepts </concepts>"]
+    assert trees[places[stray]].startswith("---\norphan: true\n---\n"), "out of the navigation"
+    assert entries("contribute.md")[-1] == "Register hardware </skills/register-hardware>"
 
 
 class _Loaded(HTMLParser):

@@ -1,0 +1,88 @@
+"""How-to pages whose console blocks a test runs on a local fleet, in the order of the page.
+
+To add a page, add one row to PAGES below:
+
+    "docs/how-to/keys.md": Run(before=SERVED),
+
+`before` are lines for a shell that do what the page's "Before you begin" asks for, and `after` are lines that
+undo what the page leaves behind outside objects of Modelplane. After each page, its new objects of Modelplane
+are deleted, and those that it changed get their former spec and labels.
+
+What a page can rely on, as its reader has it after `modelplane up --clusters 3 --cpu-devices 4`:
+- three InferenceClusters, local-1 to local-3, each with four devices, and the InferenceGateway `default`;
+- kubectl and modelplane, an empty namespace ml-team, and a folder with `examples` in it;
+- one shell for all blocks of the page, so that variables remain set;
+- each file that the page tells its reader to save in the line above its block: "Save it as `service.yaml`:".
+
+Write the outputs into the page, and then run it again to see that they are shown:
+
+    MODELPLANE_RECORD=1 .venv/bin/python -m pytest -q -n0 tests/kubernetes/test_pages.py -k keys.md
+
+Commands that only look (kubectl get, modelplane explain, curl) are repeated until they print what the page
+shows. To be recorded, they must print the same three times. Replace lines that vary, or that
+nobody needs, by a line of `...`, and text in a line by `...`. A command may fail if the page shows its error.
+"""
+
+import re
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from support.transcripts import FENCE, Step, read_steps
+
+SERVED = """
+kubectl apply -f examples/01-first-answer
+kubectl wait --for=condition=Ready ms/first-answer -n ml-team --timeout=3m
+"""
+"""The model of the first tutorial: deployment gemma, service first-answer, in namespace ml-team."""
+
+
+def serve(name: str, namespace: str = "ml-team") -> str:
+    """Return lines that serve the model of the first tutorial with another name."""
+    changes = (
+        f"s/name: gemma$/name: {name}/; s/deployment: gemma$/deployment: {name}/; s/first-answer/{name}/;"
+        f" s/ml-team/{namespace}/"
+    )
+    return (
+        f"for file in examples/01-first-answer/*.yaml; do sed '{changes}' $file | kubectl apply -f -; done\n"
+        f"kubectl wait --for=condition=Ready ms/{name} -n {namespace} --timeout=3m\n"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """How a page is run."""
+
+    before: str = ""
+    after: str = ""
+    own_fleet: bool = False
+    """The page itself starts a fleet: it runs without the one that the others share."""
+
+
+PAGES: Mapping[str, Run] = {
+    "docs/how-to/keys.md": Run(before=SERVED),
+}
+
+_SAVED = re.compile(
+    r"\b[Ss]ave\b[^\n`]*(?:\n[^\n`]+)?`([\w.-]+)`[^\n]*\n(?: *<!-- include: [^\n]* -->)?\s*\Z"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SavedFile:
+    """A file that a page tells its reader to save."""
+
+    name: str
+    text: str
+
+
+def read_parts(page: Path) -> Iterator[SavedFile | tuple[Step, ...]]:
+    """Yield what a reader does with each block of a page that isn't offline: save it, or run its steps."""
+    text = page.read_text()
+    for match in FENCE.finditer(text):
+        content = textwrap.dedent(match["text"])
+        if match["language"] == "console":
+            yield read_steps(content)
+        elif match["language"] != "bash" and (saved := _SAVED.search(text[: match.start()])):
+            yield SavedFile(saved[1], content)

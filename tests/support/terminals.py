@@ -1,0 +1,139 @@
+"""A reader with a terminal: a shell that runs the steps of a page one after the other."""
+
+import os
+import re
+import selectors
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from modelplane.local.home import Home
+from support.patience import LOOK_S
+from support.transcripts import Step, check_outputs, is_recording, is_shown
+
+ROOT = Path(__file__).resolve().parents[2]
+_MARK = "=== the next command of the page ==="
+_LOOK = re.compile(
+    r"(?:modelplane )?kubectl (?:get|describe|events|logs|top)\b(?!.*(?:\s-w|--watch))"
+    r"|modelplane (?:status|explain|usage|chat|key list|cluster list|doctor)\b|curl\b"
+)
+"""Commands that change nothing: a reader who sees something else runs them again."""
+_KEY = re.compile(r"\bmpk_[0-9a-f]{48}\b")
+"""A key of the gateway, of which a page shows the beginning."""
+_SETTLED = 3
+"""As often in a row a look prints the same before it is recorded."""
+_TIMEOUT_S = 400.0
+_LOOKS_S = 60.0
+_FAILED = re.compile(r"error|refused|denied|forbidden|timed out|not ", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Terminal:
+    """A running shell."""
+
+    process: "subprocess.Popen[bytes]"
+    replaced: Mapping[str, str]
+    """Paths of this machine, with what a reader's terminal prints for them."""
+
+    def run(self, command: str) -> tuple[str, int]:
+        """Run a command, and return what it prints and its status. Fails if it doesn't end."""
+        stdin, stdout = self.process.stdin, self.process.stdout
+        assert stdin
+        assert stdout
+        # A command that reads the terminal must not read the commands after it.
+        stdin.write(f"{{ {command}\n}} </dev/null\nprintf '%s %s\\n' '{_MARK}' $?\n".encode())
+        stdin.flush()
+        deadline = time.monotonic() + _TIMEOUT_S
+        printed = b""
+        with selectors.DefaultSelector() as selector:
+            selector.register(stdout, selectors.EVENT_READ)
+            while not (done := re.search(rf"{_MARK} (\d+)\n".encode(), printed)):
+                assert time.monotonic() < deadline, (
+                    f"`{command}` does not end; it printed:\n{printed.decode()}"
+                )
+                if selector.select(timeout=1.0):
+                    piece = os.read(stdout.fileno(), 65536)
+                    assert piece, f"`{command}` ended the shell; it printed:\n{printed.decode()}"
+                    printed += piece
+        text = _KEY.sub("mpk_...", printed[: done.start()].decode())
+        for path, shown in self.replaced.items():
+            text = text.replace(path, shown)
+        return text, int(done[1])
+
+    def follow(self, page: Path, steps: Sequence[Step]) -> str:
+        """Run steps of a page, compare each output with the page's, and return what they printed.
+
+        A look is repeated until it prints what the page shows.
+        """
+        told = ""
+        for step in steps:
+            printed, status = self._look(step) if _LOOK.match(step.command) else self.run(step.command)
+            assert not status or _may_fail(step), f"{page}: `{step.command}` failed ({status}):\n{printed}"
+            check_outputs(page, [step], [printed])
+            told += printed
+        return told
+
+    def _look(self, step: Step) -> tuple[str, int]:
+        deadline = time.monotonic() + _LOOKS_S
+        printed, status = self.run(step.command)
+        same = 1
+        while not is_shown(step.output, printed) and time.monotonic() < deadline:
+            if is_recording() and same == _SETTLED:
+                break
+            time.sleep(LOOK_S)
+            before = printed
+            printed, status = self.run(step.command)
+            same = same + 1 if is_shown(before, printed) else 1
+        return printed, status
+
+
+def _may_fail(step: Step) -> bool:
+    """Return true if the page shows the error, or if the command reports a misfit with its status."""
+    return bool(_FAILED.search(step.output)) or step.command.startswith("modelplane ")
+
+
+def write_programs(folder: Path, kubernetes_binary: Path) -> None:
+    """Write the programs of the pages into a folder: kubectl and modelplane."""
+    for name, command in (
+        ("kubectl", shlex.join((str(kubernetes_binary.absolute()), "kubectl"))),
+        ("modelplane", shlex.join((sys.executable, "-m", "modelplane.cli.main"))),
+    ):
+        (folder / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+        (folder / name).chmod(0o700)
+
+
+def build_environment(home: Home, programs: Path) -> dict[str, str]:
+    """Return the environment of a reader of a fleet."""
+    return {
+        "PATH": f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "MODELPLANE_HOME": str(home.root),
+        "KUBECONFIG": str(home.kubeconfig),
+        # Another fleet may have had the same address, and other kinds.
+        "KUBECACHEDIR": str(programs / "cache"),
+    }
+
+
+@contextmanager
+def open_terminal(home: Home, programs: Path, folder: Path = ROOT) -> Iterator[Terminal]:
+    """Start a shell in a folder, and end it with all that it has started in the background."""
+    process = subprocess.Popen(
+        ["bash", "--noprofile", "--norc"],
+        env=os.environ | build_environment(home, programs),
+        cwd=folder,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    shown = {str(home.root): "~/.local/share/modelplane", str(folder): "~/modelplane"}
+    try:
+        yield Terminal(process, shown)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
