@@ -13,6 +13,7 @@ from modelplane.api.kinds import KINDS
 from modelplane.kube.resources import Object
 from modelplane.local.home import Home
 from support.fleets import Fleet
+from support.page_models import serve_models
 from support.page_runs import PAGES, Run, SavedFile, read_parts
 from support.terminals import Terminal, open_terminal, write_programs
 
@@ -30,8 +31,16 @@ def programs(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory) 
     return folder
 
 
+@pytest.fixture(scope="module", autouse=True)
+def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with serve_models(tmp_path_factory.mktemp("hub")):
+        yield
+
+
 @pytest.fixture(scope="module")
-def shared_fleet(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+def shared_fleet(
+    kubernetes_binary: Path, models: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Fleet]:
     started = Fleet(Home(tmp_path_factory.mktemp("pages") / "home"), kubernetes_binary)
     options = ("--clusters=3", "--cpu-devices=4", "--host-commands", "--container-engine=none")
     try:

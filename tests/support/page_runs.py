@@ -38,6 +38,13 @@ kubectl wait --for=condition=Ready ms/first-answer -n ml-team --timeout=3m
 """The model of the first tutorial: deployment gemma, service first-answer, in namespace ml-team."""
 
 
+DEPLOYED = """
+kubectl apply -f examples/01-first-answer/2-model-deployment.yaml
+kubectl wait --for=condition=Ready md/gemma -n ml-team --timeout=3m
+"""
+"""The same without the service."""
+
+
 def serve(name: str, namespace: str = "ml-team") -> str:
     """Return lines that serve the model of the first tutorial with another name."""
     changes = (
@@ -61,7 +68,14 @@ class Run:
 
 
 PAGES: Mapping[str, Run] = {
+    "docs/how-to/autoscaling.md": Run(before=SERVED),
+    "docs/how-to/autoscaling-latency.md": Run(before=SERVED),
+    "docs/how-to/autoscaling-schedules.md": Run(before=SERVED),
+    "docs/how-to/canary.md": Run(before="kubectl apply -f examples/01-first-answer/3-model-service.yaml"),
+    "docs/how-to/deploy.md": Run(),
+    "docs/how-to/expose.md": Run(before=DEPLOYED),
     "docs/how-to/keys.md": Run(before=SERVED),
+    "docs/how-to/rollouts.md": Run(),
 }
 
 _SAVED = re.compile(
