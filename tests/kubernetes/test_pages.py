@@ -110,6 +110,7 @@ def restore(fleet: Fleet, before: dict[tuple[str, ...], Object], folder: Path) -
     ):
         scope = ("-n", namespace) if namespace else ()
         fleet.kubectl("delete", kind, name, *scope, "--ignore-not-found", "--timeout=180s")
+    fleet.kubectl("wait", "--for=delete", "modelreplicas", "--all", "-A", "--timeout=180s")
     for key, item in before.items():
         found = now.get(key)
         if found and (found["spec"], found["metadata"].get("labels")) == (

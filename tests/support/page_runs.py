@@ -2,6 +2,7 @@
 
 To add a page, add one row to PAGES below:
 
+    "docs/how-to/hugging-face.md": Run(after="kubectl delete secret hf-token -n ml-team"),
     "docs/how-to/keys.md": Run(before=SERVED),
 
 `before` are lines for a shell that do what the page's "Before you begin" asks for, and `after` are lines that
