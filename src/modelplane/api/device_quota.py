@@ -27,7 +27,7 @@ PriorityClassName = Annotated[
 
 
 class ClassQuota(Model):
-    """Limits on the devices of one InferenceClass."""
+    """Quota for the devices of one InferenceClass."""
 
     __rules__ = (
         Rule(
@@ -39,7 +39,7 @@ class ClassQuota(Model):
     class_name: Annotated[
         str,
         about(
-            "InferenceClass of the node pools. A class that is not listed is not limited.",
+            "InferenceClass of the node pools. Classes that are not listed are not limited.",
             min_length=1,
             max_length=253,
             pattern=DNS_SUBDOMAIN,
@@ -49,7 +49,7 @@ class ClassQuota(Model):
         Annotated[
             str,
             about(
-                "Device entry of the class. Absent: the first one.",
+                "Device entry of the class. Default: the first entry.",
                 min_length=1,
                 max_length=63,
                 pattern=DNS_LABEL,
@@ -60,8 +60,9 @@ class ClassQuota(Model):
     nominal_quota: Annotated[
         int,
         about(
-            "Devices that the namespaces may hold without borrowing. Whole nodes count where pools count "
-            "nodes, claims where they count devices.",
+            "Number of devices that the namespaces can use without borrowing. In pools with "
+            "accounting Nodes, a replica uses every device of the nodes it takes; with "
+            "accounting Devices, only the devices it claims.",
             ge=0,
             le=MOST_DEVICES,
         ),
@@ -70,7 +71,8 @@ class ClassQuota(Model):
         Annotated[
             int,
             about(
-                "Maximum number of devices to borrow from the cohort. Absent: all that it lends.",
+                "Maximum number of devices to borrow from the cohort. Default: all devices that the "
+                "cohort lends.",
                 ge=0,
                 le=MOST_DEVICES,
             ),
@@ -81,7 +83,7 @@ class ClassQuota(Model):
         Annotated[
             int,
             about(
-                "Maximum number of devices to lend to the cohort. Absent: all that is unused.",
+                "Maximum number of devices to lend to the cohort. Default: all unused devices.",
                 ge=0,
                 le=MOST_DEVICES,
             ),
@@ -91,27 +93,28 @@ class ClassQuota(Model):
 
 
 class PreemptionPolicy(StrEnum):
-    """Replicas that a replica without a place may displace."""
+    """Which replicas can be preempted for a replica that doesn't fit."""
 
     NEVER = "Never"
     LOWER_PRIORITY = "LowerPriority"
 
 
 class Preemption(Model):
-    """Preemption by the deployments of the namespaces."""
+    """Preemption for the deployments in the namespaces."""
 
     within_cohort: Annotated[
         PreemptionPolicy,
         about(
-            "Never: none. LowerPriority: replicas of deployments of lower priority, in the namespaces of "
-            "this quota and of the others of its cohort. They are drained first, and the last replica of a "
-            "deployment that serves stays."
+            "Replicas that can be preempted. Never: none. LowerPriority: replicas of deployments "
+            "with a lower priority, in the namespaces of this quota and of the other quotas in "
+            "the cohort. Preempted replicas are drained first. The last serving replica of a "
+            "deployment is never preempted."
         ),
     ] = PreemptionPolicy.NEVER
 
 
 class DeviceQuotaSpec(Model):
-    """Namespaces, and what they may hold and use."""
+    """The namespaces that share the quota, and the limits."""
 
     __rules__ = (
         Rule(
@@ -136,8 +139,8 @@ class DeviceQuotaSpec(Model):
     namespaces: Annotated[
         tuple[NamespaceName, ...],
         about(
-            "Namespaces whose ModelDeployments share the quota. A namespace is in one DeviceQuota at most; "
-            "one that is in none is not limited.",
+            "Namespaces whose ModelDeployments share the quota. A namespace can be in only one "
+            "DeviceQuota. Namespaces without a DeviceQuota are not limited.",
             min_length=1,
             max_length=MOST_NAMESPACES,
             unique=True,
@@ -147,7 +150,7 @@ class DeviceQuotaSpec(Model):
         Annotated[
             str,
             about(
-                "Group of DeviceQuotas that lend devices to each other. Absent: none.",
+                "Group of DeviceQuotas that lend devices to each other. Default: none.",
                 min_length=1,
                 max_length=63,
                 pattern=DNS_LABEL,
@@ -157,54 +160,69 @@ class DeviceQuotaSpec(Model):
     ) = None
     classes: Annotated[
         tuple[ClassQuota, ...],
-        about("Limits by class. Absent: no limits.", min_length=1, max_length=MOST_LIMITS, atomic=True),
+        about(
+            "Limits for each class. Default: no limits.", min_length=1, max_length=MOST_LIMITS, atomic=True
+        ),
     ] = ()
     priority_class_names: Annotated[
         tuple[PriorityClassName, ...],
         about(
-            "PriorityClasses (scheduling.k8s.io) that ModelDeployments of the namespaces may name. Absent: "
-            "none.",
+            "PriorityClasses (scheduling.k8s.io) that ModelDeployments in the namespaces can "
+            "use. Default: none.",
             min_length=1,
             max_length=MOST_PRIORITY_CLASSES,
             unique=True,
         ),
     ] = ()
-    preemption: Annotated[Preemption, about("Preemption by the deployments of the namespaces.")] = (
+    preemption: Annotated[Preemption, about("Preemption for the deployments in the namespaces.")] = (
         Preemption()
     )
 
 
 class ClassUsage(Model):
-    """Use of one device of a class."""
+    """Usage of one device of a class."""
 
     class_name: Annotated[str, about("InferenceClass of the node pools.")]
     device_name: Annotated[str, about("Device entry of the class.")]
     used: Annotated[
-        int, about("Devices that the replicas of the namespaces hold, until they are gone.", ge=0)
+        int,
+        about(
+            "Number of devices that the replicas in the namespaces use, including replicas that "
+            "are being deleted.",
+            ge=0,
+        ),
     ]
-    borrowed: Annotated[int, about("Those of them that are beyond nominalQuota.", ge=0)] = 0
-    capacity: Annotated[int, about("Devices that the fleet's pools of the class have.", ge=0)] = 0
+    borrowed: Annotated[int, about("Number of used devices above nominalQuota.", ge=0)] = 0
+    capacity: Annotated[int, about("Number of devices in all pools of the class.", ge=0)] = 0
 
 
 class PriorityClassValue(Model):
-    """A PriorityClass, as it was read."""
+    """A PriorityClass that exists."""
 
     name: Annotated[str, about("Name of the PriorityClass.")]
-    value: Annotated[int, about("Its value: deployments with higher ones are placed first.")]
-    preempts: Annotated[bool, about("False if its preemptionPolicy is Never.")] = True
+    value: Annotated[
+        int, about("Value of the PriorityClass. Deployments with a higher value are placed first.")
+    ]
+    preempts: Annotated[
+        bool,
+        about(
+            "Whether deployments with this PriorityClass can preempt others. False if "
+            "preemptionPolicy is Never."
+        ),
+    ] = True
 
 
 class DeviceQuotaStatus(Status):
-    """Use of the quota."""
+    """Usage of the quota."""
 
     classes: Annotated[
         tuple[ClassUsage, ...],
-        about("Use by class and device.", max_length=MOST_LIMITS, keys=("className", "deviceName")),
+        about("Usage for each class and device.", max_length=MOST_LIMITS, keys=("className", "deviceName")),
     ] = ()
     priority_classes: Annotated[
         tuple[PriorityClassValue, ...],
         about(
-            "The PriorityClasses that exist, of those in spec.priorityClassNames.",
+            "The PriorityClasses in spec.priorityClassNames that exist.",
             max_length=MOST_PRIORITY_CLASSES,
             keys=("name",),
         ),
@@ -212,8 +230,9 @@ class DeviceQuotaStatus(Status):
 
 
 class DeviceQuota(Model):
-    """Limits on the devices that namespaces hold together, and the priorities that they may use."""
+    """Limits the number of devices that a group of namespaces can use together, and the priorities that
+    they can use."""
 
     metadata: ObjectMeta
-    spec: Annotated[DeviceQuotaSpec, about("Namespaces, and what they may hold and use.")]
-    status: Annotated[DeviceQuotaStatus, about("Use of the quota.")] = DeviceQuotaStatus()
+    spec: Annotated[DeviceQuotaSpec, about("The namespaces that share the quota, and the limits.")]
+    status: Annotated[DeviceQuotaStatus, about("Usage of the quota.")] = DeviceQuotaStatus()

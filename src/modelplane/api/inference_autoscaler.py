@@ -13,7 +13,7 @@ MOST_SCHEDULES = 8
 
 
 class AutoscalerSchedule(Model):
-    """Bounds of the number of replicas in windows of time."""
+    """Bounds for the number of replicas during recurring time windows."""
 
     __rules__ = (
         Rule(
@@ -30,8 +30,8 @@ class AutoscalerSchedule(Model):
     cron: Annotated[
         str,
         about(
-            "Times at which a window begins: minute, hour, day of the month, month and day of the week, as "
-            "in a CronJob.",
+            "Start times of the window, in the format of a CronJob: minute, hour, day of the "
+            "month, month, and day of the week.",
             max_length=100,
             pattern=r"^[0-9A-Za-z*,/-]+( [0-9A-Za-z*,/-]+){4}$",
         ),
@@ -39,18 +39,20 @@ class AutoscalerSchedule(Model):
     time_zone: Annotated[
         str,
         about(
-            "Time zone of these times, by its name in the IANA database, such as Europe/Berlin.",
+            "Time zone of the start times, as a name in the IANA database, such as Europe/Berlin.",
             min_length=1,
             max_length=64,
             pattern=r"^[A-Za-z][-A-Za-z0-9_+/]*$",
         ),
     ] = "Etc/UTC"
-    duration_seconds: Annotated[int, about("Length of a window.", ge=60, le=604_800)]
+    duration_seconds: Annotated[int, about("Length of a window, in seconds.", ge=60, le=604_800)]
     min_replicas: (
         Annotated[
             int,
             about(
-                "Least number of replicas in a window, in place of spec.minReplicas.", ge=0, le=MOST_REPLICAS
+                "Minimum number of replicas during a window. Overrides spec.minReplicas.",
+                ge=0,
+                le=MOST_REPLICAS,
             ),
         ]
         | None
@@ -59,7 +61,7 @@ class AutoscalerSchedule(Model):
         Annotated[
             int,
             about(
-                "Maximum number of replicas in a window, in place of spec.maxReplicas.",
+                "Maximum number of replicas during a window. Overrides spec.maxReplicas.",
                 ge=1,
                 le=MOST_REPLICAS,
             ),
@@ -74,7 +76,8 @@ _MOMENT = Meta(extra_json_schema={"maxLength": 35})
 
 
 class AutoscalerTargets(Model):
-    """Load of one replica. The target that needs the most replicas decides."""
+    """Target load of one replica. If you set several targets, the one that needs the most replicas
+    applies."""
 
     __rules__ = (
         Rule(
@@ -87,8 +90,8 @@ class AutoscalerTargets(Model):
         Annotated[
             int,
             about(
-                "Requests in progress and held, for each replica: those that an engine answers at the same "
-                "time at the speed that users should have.",
+                "Target number of requests per replica, in progress or waiting at the gateway. "
+                "Choose how many concurrent requests one replica serves at acceptable latency.",
                 ge=1,
                 le=100_000,
             ),
@@ -99,8 +102,8 @@ class AutoscalerTargets(Model):
         Annotated[
             int,
             about(
-                "Tokens of answers per second, for each replica. The tokens of a service count for each "
-                "deployment that it selects.",
+                "Target number of response tokens per second and replica. The tokens of a "
+                "ModelService count for each deployment that the service selects.",
                 ge=1,
                 le=10_000_000,
             ),
@@ -111,9 +114,9 @@ class AutoscalerTargets(Model):
         Annotated[
             int,
             about(
-                "Goal for the time to the first token of 95 in 100 streams, from the end of a request, in "
-                "milliseconds. While it is missed in two windows of 30 seconds and no replica is starting, "
-                "one more replica is needed.",
+                "Target for the 95th percentile of the time to first token of streams, in "
+                "milliseconds from the end of the request. If the target is missed in two windows of "
+                "30 seconds and no replica is starting, the autoscaler adds one replica.",
                 ge=10,
                 le=60_000,
             ),
@@ -123,12 +126,12 @@ class AutoscalerTargets(Model):
 
 
 class AutoscalerWindows(Model):
-    """Times of steps down. Steps up have none."""
+    """How long to wait before scaling down. Scaling up doesn't wait."""
 
     scale_down_seconds: Annotated[
         int,
         about(
-            "Time in which fewer replicas would have done, before there are fewer.",
+            "How long fewer replicas must have been enough before the number of replicas is reduced.",
             ge=30,
             le=_DAY_S,
         ),
@@ -136,7 +139,8 @@ class AutoscalerWindows(Model):
     scale_to_zero_seconds: Annotated[
         int,
         about(
-            "Time without a request before the last replica is given up, with minReplicas 0.",
+            "How long there must have been no request before the last replica is removed. Only "
+            "with minReplicas 0.",
             ge=5,
             le=_DAY_S,
         ),
@@ -144,7 +148,7 @@ class AutoscalerWindows(Model):
 
 
 class InferenceAutoscalerSpec(Model):
-    """The deployment, its bounds and its targets."""
+    """The deployment to scale, bounds, and targets."""
 
     __rules__ = (
         Rule(
@@ -152,22 +156,21 @@ class InferenceAutoscalerSpec(Model):
             "minReplicas is more than maxReplicas: lower it, or raise maxReplicas",
         ),
         Rule(
-            "!has(self.schedules) || self.schedules.all(each, "
-            "(has(each.minReplicas) ? each.minReplicas : self.minReplicas) <= "
-            "(has(each.maxReplicas) ? each.maxReplicas : self.maxReplicas))",
+            "!has(self.schedules) || self.schedules.all(each, (has(each.minReplicas) ? each.minReplicas : "
+            "self.minReplicas) <= (has(each.maxReplicas) ? each.maxReplicas : self.maxReplicas))",
             "in the windows of a schedule, minReplicas is more than maxReplicas: give the schedule both",
         ),
     )
 
     deployment_ref: Annotated[
         LocalReference,
-        about("ModelDeployment of this namespace. Nothing else should write its spec.replicas."),
+        about("ModelDeployment in this namespace. Nothing else should write its spec.replicas."),
     ]
     min_replicas: Annotated[
         int,
         about(
-            "Least number of replicas. With 0, a request starts the first one, if the ModelService has "
-            "spec.hold.",
+            "Minimum number of replicas. With 0, a request starts the first replica if the "
+            "ModelService has spec.hold.",
             ge=0,
             le=MOST_REPLICAS,
         ),
@@ -175,41 +178,46 @@ class InferenceAutoscalerSpec(Model):
     max_replicas: Annotated[int, about("Maximum number of replicas.", ge=1, le=MOST_REPLICAS)]
     targets: Annotated[
         AutoscalerTargets,
-        about("Load of one replica. Of several targets, that which needs the most replicas decides."),
+        about(
+            "Target load of one replica. If you set several targets, the one that needs the most "
+            "replicas applies."
+        ),
     ]
-    windows: Annotated[AutoscalerWindows, about("Times of steps down.")] = AutoscalerWindows()
+    windows: Annotated[AutoscalerWindows, about("How long to wait before scaling down.")] = (
+        AutoscalerWindows()
+    )
     schedules: Annotated[
         tuple[AutoscalerSchedule, ...],
         about(
-            "Bounds in windows of time. Of several open ones, the largest minReplicas and the largest "
-            "maxReplicas count.",
+            "Bounds during time windows. If several windows are open, the largest minReplicas "
+            "and the largest maxReplicas apply.",
             max_length=MOST_SCHEDULES,
             keys=("name",),
         ),
     ] = ()
-    paused: Annotated[bool, about("True to leave the number of replicas as it is.")] = False
+    paused: Annotated[bool, about("Whether to stop changing the number of replicas.")] = False
 
 
 class AutoscaledReplicas(Model):
     """Numbers of replicas."""
 
-    desired: Annotated[int, about("Replicas that the autoscaler asks for.", ge=0)]
-    ready: Annotated[int, about("Replicas that serve.", ge=0)]
+    desired: Annotated[int, about("Number of replicas that the autoscaler requests.", ge=0)]
+    ready: Annotated[int, about("Number of serving replicas.", ge=0)]
 
 
 class AutoscalerLoad(Model):
-    """Counts of the gateway at a time."""
+    """Load that the gateway measured."""
 
-    time: Annotated[dt.datetime, about("Time of the counts."), _MOMENT]
-    in_flight: Annotated[int, about("Requests in progress.", ge=0)]
-    held: Annotated[int, about("Requests that wait at the gateway.", ge=0)]
-    tokens_per_second: Annotated[int, about("Tokens of answers per second, over a minute.", ge=0)]
+    time: Annotated[dt.datetime, about("Time of the measurement."), _MOMENT]
+    in_flight: Annotated[int, about("Number of requests in progress.", ge=0)]
+    held: Annotated[int, about("Number of requests that wait at the gateway.", ge=0)]
+    tokens_per_second: Annotated[int, about("Response tokens per second, averaged over one minute.", ge=0)]
     time_to_first_token_milliseconds: (
         Annotated[
             int,
             about(
-                "Time in which 95 in 100 streams of a minute had their first token: a bucket's bound. "
-                "Absent without a stream, and above 60 seconds.",
+                "95th percentile of the time to first token of the streams in one minute, as the "
+                "upper bound of a histogram bucket. Absent without streams, and above 60 seconds.",
                 ge=0,
             ),
         ]
@@ -218,27 +226,33 @@ class AutoscalerLoad(Model):
 
 
 class InferenceAutoscalerStatus(Status):
-    """The last decision, and what it was made from."""
+    """The last decision, and the measurements behind it."""
 
     replicas: Annotated[AutoscaledReplicas, about("Numbers of replicas.")] | None = None
-    decision: Annotated[str, about("Reason of the last change.", max_length=1024)] = ""
+    decision: Annotated[str, about("Reason for the last change.", max_length=1024)] = ""
     open_schedules: Annotated[
         tuple[str, ...],
-        about("Schedules whose window is open.", max_length=MOST_SCHEDULES, atomic=True),
+        about("Schedules with an open window.", max_length=MOST_SCHEDULES, atomic=True),
     ] = ()
     last_scale_time: Annotated[dt.datetime, about("Time of the last change."), _MOMENT] | None = None
     cold_start_seconds: (
-        Annotated[int, about("Time from the last start from zero until the first replica was ready.", ge=0)]
+        Annotated[
+            int,
+            about(
+                "Duration of the last start from zero until the first replica was ready, in seconds.", ge=0
+            ),
+        ]
         | None
     ) = None
     load: (
-        Annotated[AutoscalerLoad, about("Counts of the gateway, written every 30 seconds or later.")] | None
+        Annotated[AutoscalerLoad, about("Load that the gateway measured, updated at most every 30 seconds.")]
+        | None
     ) = None
 
 
 class InferenceAutoscaler(Model):
-    """Scales a ModelDeployment by the requests that the gateway counts, also to zero."""
+    """Scales a ModelDeployment to match the requests at the gateway. It can scale to zero."""
 
     metadata: ObjectMeta
-    spec: Annotated[InferenceAutoscalerSpec, about("The deployment, its bounds and its targets.")]
+    spec: Annotated[InferenceAutoscalerSpec, about("The deployment to scale, bounds, and targets.")]
     status: Annotated[InferenceAutoscalerStatus, about("The last decision.")] = InferenceAutoscalerStatus()

@@ -16,7 +16,7 @@ from modelplane.api.schema.fields import LABEL_VALUE, Rule, about
 AcceleratorType = Annotated[
     str,
     about(
-        f"The cloud's name of the GPU; nodes carry it as the label {labels.GPU}.",
+        f"Name of the GPU in the cloud, and value of the label {labels.GPU} on the nodes.",
         min_length=1,
         max_length=63,
         pattern=LABEL_VALUE,
@@ -25,10 +25,10 @@ AcceleratorType = Annotated[
 
 
 class Accelerator(Model):
-    """The GPU of a node, in the cloud's terms."""
+    """The GPU of a node, as the cloud names it."""
 
     type: AcceleratorType
-    count: Annotated[int, about("GPUs of one node.", ge=1, le=16)]
+    count: Annotated[int, about("Number of GPUs of one node.", ge=1, le=16)]
 
 
 class GKERecipe(Model):
@@ -81,12 +81,12 @@ class NebiusRecipe(Model):
 class VultrRecipe(Model):
     """Nodes on Vultr Kubernetes Engine."""
 
-    plan: Annotated[str, about("Plan, such as vcg-l40s-16c-180g-48vram.", min_length=1, max_length=63)]
+    plan: Annotated[str, about("Vultr plan, such as vcg-l40s-16c-180g-48vram.", min_length=1, max_length=63)]
     accelerator: Annotated[Accelerator, about("The GPUs of the plan.")]
 
 
 class Provisioning(Model):
-    """Recipe of a cloud for a node of this class."""
+    """How a cloud provisions nodes of this class."""
 
     __rules__ = tuple(
         Rule(
@@ -96,7 +96,7 @@ class Provisioning(Model):
         for provider in Cloud
     )
 
-    provider: Annotated[Cloud, about("The cloud; the block of the same name holds its recipe.")]
+    provider: Annotated[Cloud, about("The cloud. The field with the same name contains the recipe.")]
     gke: Annotated[GKERecipe, about("Recipe for GKE.")] | None = None
     eks: Annotated[EKSRecipe, about("Recipe for EKS.")] | None = None
     aks: Annotated[AKSRecipe, about("Recipe for AKS.")] | None = None
@@ -105,7 +105,7 @@ class Provisioning(Model):
 
 
 class InferenceClassSpec(Model):
-    """The devices of a node of this class, and its recipe."""
+    """The devices of a node of this class, and how to provision the node."""
 
     __rules__ = (
         Rule(
@@ -114,18 +114,18 @@ class InferenceClassSpec(Model):
         ),
     )
 
-    description: Annotated[str, about("Purpose of the class, for people.", max_length=1024)] | None = None
+    description: Annotated[str, about("Description of the class, for people.", max_length=1024)] | None = None
     provisioning: (
         Annotated[
             Provisioning,
-            about("Recipe that provisions pools of this class. Absent for pools that exist already."),
+            about("How to provision nodes of this class. Not needed for existing pools."),
         ]
         | None
     ) = None
     devices: Annotated[
         tuple[Device, ...],
         about(
-            "Devices of one node, one entry for each type of device.",
+            "Devices of one node, one entry per type of device.",
             min_length=1,
             max_length=16,
             keys=("name",),
@@ -134,15 +134,17 @@ class InferenceClassSpec(Model):
     pricing: (
         Annotated[
             DevicePricing,
-            about("Prices of the devices, for plans and for placement by cost. Absent: not known."),
+            about("Prices of the devices, for plans and for placement by cost. Default: unknown."),
         ]
         | None
     ) = None
 
 
 class InferenceClass(Model):
-    """A type of node for node pools, against which deployments are matched."""
+    """A type of node for node pools. The scheduler matches deployments against the devices of the class."""
 
     metadata: ObjectMeta
-    spec: Annotated[InferenceClassSpec, about("The devices of a node of this class, and its recipe.")]
+    spec: Annotated[
+        InferenceClassSpec, about("The devices of a node of this class, and how to provision the node.")
+    ]
     status: Annotated[Status, about("Status of the class.")] = Status()

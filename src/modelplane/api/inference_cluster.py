@@ -43,25 +43,26 @@ from modelplane.api.schema.fields import DNS_LABEL, DNS_SUBDOMAIN, LABEL_VALUE, 
 
 
 class Taint(Model):
-    """A taint, which keeps deployments away unless they tolerate it."""
+    """A taint, which excludes deployments that don't tolerate it."""
 
     key: Annotated[str, about("Key of the taint.", min_length=1, max_length=317, pattern=QUALIFIED_NAME)]
     value: Annotated[str, about("Value of the taint.", max_length=63, pattern=LABEL_VALUE)] = ""
     effect: Annotated[
         TaintEffect,
-        about("NoSchedule keeps new replicas away. NoExecute also evicts existing ones."),
+        about("Effect of the taint. NoSchedule: no new replicas. NoExecute: also evict existing replicas."),
     ]
 
 
 class ServingStack(Model):
-    """Components on the cluster that serve models."""
+    """Components on the cluster for serving models."""
 
     profile: Annotated[
         ServingProfile,
         about(
-            "Standard: everything that serving needs. Minimal: the gateway, and the DRA driver with what "
-            "labels its nodes. None: only what is enabled in components. A cluster with a gateway of its "
-            "own gets nothing with the other profiles."
+            "Set of components to install. Standard: every component required for serving. "
+            "Minimal: the gateway, the DRA driver, and the component that labels GPU nodes. "
+            "None: only the components that are enabled in components. On a cluster that already "
+            "has a gateway, Standard and Minimal install nothing."
         ),
     ] = ServingProfile.STANDARD
     components: Annotated[tuple[ComponentSettings, ...], COMPONENTS] = ()
@@ -69,21 +70,21 @@ class ServingStack(Model):
         ServingBackend,
         about(
             "Workloads of new replicas. Modelplane: Deployments and LeaderWorkerSets. KServe: "
-            "LLMInferenceServices. Replicas that exist keep what they have. KServe adds its components to "
-            "the profile."
+            "LLMInferenceServices; the components of KServe are added to the profile. Existing "
+            "replicas keep their workloads."
         ),
     ] = ServingBackend.MODELPLANE
 
 
 class LocalObjectKind(StrEnum):
-    """Kind of an object on the cluster that pods may name."""
+    """Kind of an object on the cluster that pods can reference."""
 
     SECRET = "Secret"  # noqa: S105 - a kind, not a secret
     CONFIG_MAP = "ConfigMap"
 
 
 class LocalObject(Model):
-    """An object on the cluster that pods may name."""
+    """An object on the cluster that pods can reference."""
 
     kind: Annotated[LocalObjectKind, about("Kind of the object.")]
     name: Annotated[str, about("Name of the object.", min_length=1, max_length=253, pattern=DNS_SUBDOMAIN)]
@@ -114,7 +115,7 @@ _NOT_AT_ONCE = Rule(
 
 
 class InferenceClusterSpec(Model):
-    """Source of the cluster, and its node pools."""
+    """Source and node pools of the cluster."""
 
     __rules__ = (
         _NOT_AT_ONCE,
@@ -171,40 +172,40 @@ class InferenceClusterSpec(Model):
     taints: Annotated[
         tuple[Taint, ...],
         about(
-            "Taints, which keep away every ModelDeployment that does not tolerate them.",
+            "Taints of the cluster. Replicas are placed only if the ModelDeployment tolerates them.",
             max_length=64,
             keys=("key", "effect"),
         ),
     ] = ()
     pool_taints: Annotated[
         tuple[PoolTaint, ...],
-        about("Taints of single pools, to cordon or drain them.", max_length=16, keys=("pool", "key")),
+        about("Taints of individual pools, to cordon or drain them.", max_length=16, keys=("pool", "key")),
     ] = ()
-    drain: Annotated[DrainSettings, about("How a drain moves replicas.")] = DrainSettings()
+    drain: Annotated[DrainSettings, about("How many replicas a drain moves at a time.")] = DrainSettings()
     node_pools: Annotated[
         tuple[NodePool, ...],
-        about("Pools of GPU nodes.", min_length=1, max_length=8, keys=("name",)),
+        about("Node pools for engines.", min_length=1, max_length=8, keys=("name",)),
     ] = ()
-    serving_stack: Annotated[ServingStack, about("Components on the cluster that serve models.")] = (
+    serving_stack: Annotated[ServingStack, about("Components on the cluster for serving models.")] = (
         ServingStack()
     )
     local_objects: Annotated[
         tuple[LocalObject, ...],
         about(
-            "Secrets and ConfigMaps of the cluster itself that pods may name, in the namespace of their "
-            "team. Otherwise pods get copies of objects of that namespace on the control plane.",
+            "Secrets and ConfigMaps on the cluster, in the namespace of the team, that pods use directly. "
+            "For other names, pods use copies of the objects in the same namespace on the control plane.",
             max_length=64,
             keys=("kind", "name"),
         ),
     ] = ()
     pod_keys: Annotated[
-        PodKeys, about("Labels and annotations that the pods of engines may have on this cluster.")
+        PodKeys, about("Labels and annotations that the pods of engines can have on this cluster.")
     ] = PodKeys()
     pod_scheduler: (
         Annotated[
             PodScheduler,
             about(
-                "Scheduler of the pods of new replicas. Replicas that exist keep what they have. Absent: "
+                "Pod scheduler for new replicas. Existing replicas keep their scheduler. Default: "
                 "kube-scheduler, without a queue."
             ),
         ]
@@ -214,8 +215,9 @@ class InferenceClusterSpec(Model):
     capacity_source: Annotated[
         CapacitySource,
         about(
-            "Capacity that new replicas may use. Declared: that of nodePools. Observed: the same, lowered by "
-            "nodes and devices that are absent, tainted, or held by others. Replicas that exist stay."
+            "Capacity for new replicas. Declared: the capacity of nodePools. Observed: the "
+            "declared capacity without nodes and devices that are missing, tainted, or used by "
+            "other pods. Existing replicas are not affected."
         ),
     ] = CapacitySource.DECLARED
 
@@ -230,45 +232,45 @@ class ClusterGateway(Model):
     """The gateway on the cluster."""
 
     address: Annotated[
-        str, about("Host or IP address, with a port unless it is 80, or 443 with a serverName.")
+        str, about("Host name or IP address. Includes the port unless it is 80, or 443 with a serverName.")
     ]
     server_name: (
         Annotated[
             str,
-            about("Name in its certificate, if requests use mutual TLS. Absent: requests use plain HTTP."),
+            about("Server name in the gateway's certificate. Absent if requests use plain HTTP."),
         ]
         | None
     ) = None
-    mutual_tls: Annotated[MutualTLSStatus, about("Rollout of mutual TLS. Absent: there is none.")] | None = (
-        msgspec.field(name="mutualTLS", default=None)
+    mutual_tls: Annotated[MutualTLSStatus, about("Rollout of mutual TLS.")] | None = msgspec.field(
+        name="mutualTLS", default=None
     )
 
 
 class GPUPool(Model):
-    """A pool that replicas can be placed on."""
+    """A node pool for replicas."""
 
     name: Annotated[str, about("Name of the node pool.")]
-    nodes: Annotated[int, about("Largest number of nodes of the pool.", ge=0)] = 0
+    nodes: Annotated[int, about("Maximum number of nodes in the pool.", ge=0)] = 0
     accounting: Annotated[Accounting, about("Unit in which the scheduler counts the pool's capacity.")] = (
         Accounting.NODES
     )
     fabric: (
-        Annotated[str, about("Network that the pool shares with other pools of the same value.")] | None
+        Annotated[str, about("Network of the pool. Pools with the same value share one network.")] | None
     ) = None
     devices: Annotated[
         tuple[Device, ...],
-        about("Devices of each node, from its class.", max_length=16, keys=("name",)),
+        about("Devices of each node, from the class.", max_length=16, keys=("name",)),
     ] = ()
-    pricing: Annotated[DevicePricing, about("Prices of the devices, of the pool or of its class.")] | None = (
+    pricing: Annotated[DevicePricing, about("Prices of the devices, from the pool or the class.")] | None = (
         None
     )
-    spot: Annotated[bool, about("True if the nodes are spot.")] = False
+    spot: Annotated[bool, about("Whether the nodes are spot nodes.")] = False
     blocked_until: (
         Annotated[
             dt.datetime,
             about(
-                "Time until which the pool gets no new replica, because nodes of it are taken back. Absent: "
-                "it is not blocked."
+                "Time until which no new replicas are placed on the pool, because nodes are being "
+                "reclaimed. Absent if the pool is not blocked."
             ),
         ]
         | None
@@ -276,7 +278,7 @@ class GPUPool(Model):
     usable: (
         Annotated[
             UsableCapacity,
-            about("The part that new replicas may use, as observed. Absent: all that is declared."),
+            about("Observed capacity for new replicas. Absent if the declared capacity applies."),
         ]
         | None
     ) = None
@@ -285,10 +287,10 @@ class GPUPool(Model):
 class Capabilities(Model):
     """Capabilities of the cluster."""
 
-    dra: Annotated[bool, about("True if devices can be claimed (resource.k8s.io/v1).")]
-    leader_worker_set: Annotated[bool, about("True if gangs can run (LeaderWorkerSet).")]
-    inference_pool: Annotated[bool, about("True if an endpoint picker can route (InferencePool).")]
-    llm_inference_service: Annotated[bool, about("True if KServe can run engines (LLMInferenceService).")] = (
+    dra: Annotated[bool, about("Whether pods can claim devices (resource.k8s.io/v1).")]
+    leader_worker_set: Annotated[bool, about("Whether gangs can run (LeaderWorkerSet).")]
+    inference_pool: Annotated[bool, about("Whether an endpoint picker can route requests (InferencePool).")]
+    llm_inference_service: Annotated[bool, about("Whether KServe can run engines (LLMInferenceService).")] = (
         False
     )
 
@@ -298,7 +300,7 @@ class ClusterCredential(Model):
 
     expiration_time: Annotated[
         dt.datetime,
-        about("Time at which it expires: that which the cluster granted, not that which was asked for."),
+        about("Time at which the credential expires. It can be earlier than requested."),
     ]
 
 
@@ -307,7 +309,7 @@ class InferenceClusterStatus(Status):
 
     provider_config_ref: (
         Annotated[
-            ProviderConfigReference, about("Provider configuration of the cluster; under Crossplane only.")
+            ProviderConfigReference, about("Provider configuration of the cluster. Only under Crossplane.")
         ]
         | None
     ) = None
@@ -315,28 +317,28 @@ class InferenceClusterStatus(Status):
     cache: Annotated[CacheStorage, about("Storage for ModelCaches.")] | None = None
     gpu_pools: Annotated[
         tuple[GPUPool, ...],
-        about("Pools that replicas can be placed on.", max_length=8, keys=("name",)),
+        about("Node pools for replicas.", max_length=8, keys=("name",)),
     ] = ()
     namespace: Annotated[str, about("Namespace of the objects that provision the cluster.")] | None = None
     capabilities: (
         Annotated[
-            Capabilities, about("Capabilities found on the cluster. Absent until the cluster was observed.")
+            Capabilities, about("Capabilities of the cluster. Absent until the cluster has been observed.")
         ]
         | None
     ) = None
     credential: (
         Annotated[
             ClusterCredential,
-            about("The token in the kubeconfig. Absent for a credential that is not known to expire."),
+            about("Expiry of the token in the kubeconfig. Absent if no expiry is known."),
         ]
         | None
     ) = None
-    drain: Annotated[DrainStatus, about("Progress of a drain. Absent: nothing drains.")] | None = None
+    drain: Annotated[DrainStatus, about("Progress of a drain, if any.")] | None = None
     eviction_notices: Annotated[
         tuple[EvictionNotice, ...],
         about(
-            f"Nodes that are about to be taken back, the earliest deadline first; at most {MAX_NOTICES}. "
-            "Replicas on them are replaced.",
+            "Nodes that the cloud is about to reclaim, earliest deadline first. At most "
+            f"{MAX_NOTICES}. Replicas on these nodes are replaced.",
             max_length=MAX_NOTICES,
             keys=("node",),
         ),
@@ -361,7 +363,7 @@ class InferenceCluster(Model):
     )
 
     metadata: ObjectMeta
-    spec: Annotated[InferenceClusterSpec, about("Source of the cluster, and its node pools.")]
+    spec: Annotated[InferenceClusterSpec, about("Source and node pools of the cluster.")]
     status: Annotated[InferenceClusterStatus, about("Status of the cluster.")] = InferenceClusterStatus()
 
     def cordon(self, pool: str = "") -> Cordon:

@@ -31,14 +31,14 @@ class Backend(StrEnum):
 
 
 class Authentication(StrEnum):
-    """Method by which the gateway authenticates its clients."""
+    """How the gateway authenticates clients."""
 
     API_KEY = "APIKey"
     NONE = "None"
 
 
 class LoadBalancer(StrEnum):
-    """Load balancer to install if the platform has none."""
+    """Load balancer to install if the platform doesn't provide one."""
 
     METALLB = "MetalLB"
 
@@ -49,7 +49,7 @@ class MetalLB(Model):
     address_pool: Annotated[
         str,
         about(
-            "Addresses to assign: first-last, or a CIDR.",
+            "Addresses to assign, as FIRST-LAST or a CIDR.",
             min_length=1,
             max_length=128,
             pattern=r"^[0-9a-fA-F.:]+(-[0-9a-fA-F.:]+|/[0-9]{1,3})$",
@@ -70,13 +70,16 @@ class Traefik(Model):
     version: Annotated[
         str,
         about(
-            "Version of Traefik's Helm chart, 41.3.0 or later.", min_length=1, max_length=64, pattern=VERSION
+            "Version of the Traefik Helm chart, at least 41.3.0.",
+            min_length=1,
+            max_length=64,
+            pattern=VERSION,
         ),
     ]
     load_balancer: (
         Annotated[
             LoadBalancer,
-            about("Load balancer to install. Absent if the platform assigns addresses itself."),
+            about("Load balancer to install. Not needed if the platform assigns addresses."),
         ]
         | None
     ) = None
@@ -90,7 +93,7 @@ class EnvoyGateway(Model):
         Annotated[
             str,
             about(
-                "Version of Envoy Gateway's Helm chart, v1.8 or later. Absent: that of serving stacks.",
+                "Version of the Envoy Gateway Helm chart, at least v1.8. Default: as in serving stacks.",
                 min_length=1,
                 max_length=64,
                 pattern=VERSION,
@@ -103,7 +106,7 @@ class EnvoyGateway(Model):
 AddressRange = Annotated[
     str,
     about(
-        "Address, or range of addresses as a CIDR.",
+        "IP address, or address range as a CIDR.",
         min_length=2,
         max_length=64,
         pattern=r"^[0-9a-fA-F.:]+(/[0-9]{1,3})?$",
@@ -115,7 +118,8 @@ EVERY_NAMESPACE = "*"
 """Namespace of the grant for those that have none of their own."""
 
 ClientNamespace = Annotated[
-    str, about("A namespace, or * for every one.", min_length=1, max_length=63, pattern=rf"{DNS_LABEL}|^\*$")
+    str,
+    about("A namespace, or * for all namespaces.", min_length=1, max_length=63, pattern=rf"{DNS_LABEL}|^\*$"),
 ]
 
 MAX_KEYS = 100
@@ -127,12 +131,13 @@ MOST_HOPS = 8
 
 
 class KeyGrant(KeyLimits):
-    """Limits of the ModelKeys of a namespace together."""
+    """Combined limits of all ModelKeys in a namespace."""
 
     namespace: Annotated[
         str,
         about(
-            "Namespace, or * for each one without a grant of its own, which has these limits for itself.",
+            "Namespace, or * for every namespace without its own grant. With *, each namespace "
+            "has these limits separately.",
             min_length=1,
             max_length=63,
             pattern=rf"{DNS_LABEL}|^\*$",
@@ -141,7 +146,7 @@ class KeyGrant(KeyLimits):
     services: Annotated[
         tuple[ServicePattern, ...],
         about(
-            "ModelServices that keys of the namespace may use. Absent: those of the namespace itself.",
+            "ModelServices that keys of the namespace can use. Default: the ModelServices in the namespace.",
             min_length=1,
             max_length=64,
             unique=True,
@@ -150,7 +155,7 @@ class KeyGrant(KeyLimits):
     regions: Annotated[
         tuple[Region, ...],
         about(
-            "Regions to which requests with these keys may go. Absent: every region.",
+            "Regions that can serve requests with these keys. Default: every region.",
             min_length=1,
             max_length=MOST_REGIONS,
             unique=True,
@@ -159,20 +164,21 @@ class KeyGrant(KeyLimits):
     rate_limit_types: Annotated[
         tuple[RateLimitType, ...],
         about(
-            "Values that spec.rateLimitType of the keys may have. With Global alone, every key has it, and "
-            "the rate limit service counts the limits of the namespace too. Absent: both.",
+            "Values that the keys can use in spec.rateLimitType. With only Global, every key uses Global, "
+            "and the rate limit service also enforces the limits of the namespace. Default: both.",
             min_length=1,
             max_length=2,
             unique=True,
         ),
     ] = ()
     max_keys: Annotated[
-        int, about("Maximum of valid ModelKeys of the namespace: the oldest ones.", ge=1, le=100_000)
+        int,
+        about("Maximum number of valid ModelKeys in the namespace: the oldest ones.", ge=1, le=100_000),
     ] = MAX_KEYS
     budget: (
         Annotated[
             Budget,
-            about("What all keys of the namespace may use in a day and a month of UTC. Absent: no limit."),
+            about("Daily and monthly budget of all keys in the namespace, in UTC. Default: no limit."),
         ]
         | None
     ) = None
@@ -191,8 +197,8 @@ class CertificateRef(Model):
     name: Annotated[
         str,
         about(
-            f"Name of a Secret of type kubernetes.io/tls in namespace {SYSTEM_NAMESPACE}, such as one that "
-            "cert-manager writes.",
+            f"Name of a Secret of type kubernetes.io/tls in namespace {SYSTEM_NAMESPACE}, such as "
+            "a Secret that cert-manager creates.",
             min_length=1,
             max_length=200,
             pattern=DNS_SUBDOMAIN,
@@ -201,28 +207,28 @@ class CertificateRef(Model):
 
 
 class GatewayTLS(Model):
-    """TLS of the gateway."""
+    """TLS settings of the gateway."""
 
     certificate_refs: Annotated[
         tuple[CertificateRef, ...],
         about(
-            "Certificates. A client gets the one for the host that it asks for, else the first.",
+            "Certificates. The gateway presents the one for the requested host, otherwise the first.",
             min_length=1,
             max_length=16,
             keys=("name",),
         ),
     ]
-    minimum_version: Annotated[TLSVersion, about("Oldest version that clients may use.")] = TLSVersion.V1_2
+    minimum_version: Annotated[TLSVersion, about("Oldest TLS version of clients.")] = TLSVersion.V1_2
 
 
 class ModelAlias(Model):
-    """Another name of a ModelService, for clients of the namespaces that it names."""
+    """Another name of a ModelService, for clients in certain namespaces."""
 
     name: ModelName
     service: Annotated[
         str,
         about(
-            "The ModelService, as NAMESPACE/SERVICE. A key must be allowed to use it.",
+            "The ModelService, as NAMESPACE/SERVICE. Keys also need permission to use this service.",
             min_length=3,
             max_length=127,
             pattern=SERVICE_NAME,
@@ -231,8 +237,8 @@ class ModelAlias(Model):
     namespaces: Annotated[
         tuple[ClientNamespace, ...],
         about(
-            "Namespaces for whose ModelKeys the name counts. A gateway that asks for no key knows only "
-            "names for *.",
+            "Namespaces with ModelKeys that can use this name. On a gateway without "
+            "authentication, only names for * work.",
             min_length=1,
             max_length=64,
             unique=True,
@@ -241,7 +247,7 @@ class ModelAlias(Model):
 
 
 class InferenceGatewaySpec(Model):
-    """Implementation of the gateway, and its settings."""
+    """Implementation and settings of the gateway."""
 
     __rules__ = (
         Rule(
@@ -253,10 +259,10 @@ class InferenceGatewaySpec(Model):
     backend: Annotated[
         Backend,
         about(
-            "Envoy: a proxy that Modelplane configures itself. Traefik, EnvoyGateway: installed on the "
-            "control plane's cluster from their Helm charts. GatewayAPI: the implementation of the Gateway "
-            "modelplane in namespace modelplane-system. If another gateway than this one carries the "
-            "traffic, status.backend and a condition say so."
+            "Implementation of the gateway. Envoy: a proxy that Modelplane configures. Traefik, "
+            "EnvoyGateway: installed from Helm charts on the cluster of the control plane. GatewayAPI: the "
+            "implementation behind Gateway modelplane in namespace modelplane-system. status.backend and a "
+            "condition show if a different gateway carries the traffic."
         ),
     ]
     traefik: Annotated[Traefik, about("Settings of the Traefik backend.")] | None = None
@@ -264,9 +270,9 @@ class InferenceGatewaySpec(Model):
     allowed_destinations: Annotated[
         tuple[AddressRange, ...],
         about(
-            "Addresses that ModelEndpoints may lead to although they are refused otherwise: private, "
-            "loopback, link-local, multicast, reserved, metadata services of clouds, and "
-            "deniedDestinations.",
+            "Addresses that ModelEndpoints can use although they are refused by default: "
+            "private, loopback, link-local, multicast, and reserved addresses, metadata services "
+            "of clouds, and deniedDestinations.",
             max_length=64,
             atomic=True,
         ),
@@ -274,8 +280,8 @@ class InferenceGatewaySpec(Model):
     denied_destinations: Annotated[
         tuple[AddressRange, ...],
         about(
-            "Further addresses that ModelEndpoints must not lead to, such as public addresses of the pods "
-            "of the gateway's cluster. With Envoy, also refused after a name has been resolved.",
+            "Additional addresses that ModelEndpoints can't use, such as public addresses of pods on the "
+            "gateway's cluster. With Envoy, the addresses are also refused after a name is resolved.",
             max_length=64,
             atomic=True,
         ),
@@ -284,8 +290,9 @@ class InferenceGatewaySpec(Model):
         Annotated[
             Authentication,
             about(
-                "APIKey: a request needs the key of a ModelKey, and without the gateway module none is "
-                "served. None: every request is served. Absent: as with None, and a condition says so."
+                "How clients authenticate. APIKey: each request needs the key of a ModelKey; without "
+                "the gateway module, no request is served. None: every request is served. Default: "
+                "the same as None, with a condition that reports the open gateway."
             ),
         ]
         | None
@@ -293,8 +300,7 @@ class InferenceGatewaySpec(Model):
     key_grants: Annotated[
         tuple[KeyGrant, ...],
         about(
-            "Limits of all ModelKeys of a namespace together. Keys of a namespace without a grant are "
-            "not valid.",
+            "Combined limits of all ModelKeys in a namespace. Keys without a grant are not valid.",
             max_length=1000,
             keys=("namespace",),
         ),
@@ -302,9 +308,9 @@ class InferenceGatewaySpec(Model):
     num_trusted_hops: Annotated[
         int,
         about(
-            "Proxies in front of the gateway, such as load balancers, whose entries in X-Forwarded-For and "
-            "whose X-Forwarded-Proto count: with 1, the client's address is the last entry. With 0, it is "
-            "the address of the connection.",
+            "Number of trusted proxies in front of the gateway, such as load balancers. Their "
+            "X-Forwarded-For entries and X-Forwarded-Proto are used: with 1, the client address "
+            "is the last entry; with 0, it is the address of the connection.",
             ge=0,
             le=MOST_HOPS,
         ),
@@ -314,8 +320,8 @@ class InferenceGatewaySpec(Model):
         Annotated[
             RateLimitService,
             about(
-                "Rate limit service for keys whose spec.rateLimitType is Global. Absent: each gateway "
-                "enforces its part of their limits."
+                "Rate limit service for keys with spec.rateLimitType Global. Default: each gateway "
+                "enforces an equal part of the limits."
             ),
         ]
         | None
@@ -324,8 +330,8 @@ class InferenceGatewaySpec(Model):
         Annotated[
             GatewayTLS,
             about(
-                "TLS of the gateway, with backend Envoy. Its clients then use https, and plain HTTP is "
-                "refused. Absent: plain HTTP."
+                "TLS settings of the gateway, for backend Envoy. Clients must then use https. "
+                "Default: plain HTTP."
             ),
         ]
         | None
@@ -333,7 +339,7 @@ class InferenceGatewaySpec(Model):
     aliases: Annotated[
         tuple[ModelAlias, ...],
         about(
-            "Further names of ModelServices at the URL for all models, for clients of any namespace.",
+            "Additional names of ModelServices at the URL for all models, for clients in any namespace.",
             max_length=1000,
             keys=("name", "service"),
         ),
@@ -346,7 +352,7 @@ class InferenceGatewayStatus(Status):
     address: (
         Annotated[
             str,
-            about("Host or IP address, with a port unless it is 80, or 443 with TLS. Absent until assigned."),
+            about("Host name or IP address, with the port unless it is 80, or 443 with TLS."),
         ]
         | None
     ) = None
@@ -354,7 +360,7 @@ class InferenceGatewayStatus(Status):
         Annotated[
             str,
             about(
-                "Base URL for all models, as clients of the OpenAI API expect it. Absent without an address, "
+                "Base URL for all models, for clients of the OpenAI API. Absent without an address, "
                 "and without the gateway module."
             ),
         ]
@@ -363,8 +369,7 @@ class InferenceGatewayStatus(Status):
     cluster_gateways: Annotated[
         tuple[str, ...],
         about(
-            "Addresses of the gateways of the InferenceClusters, which only the ModelEndpoints of "
-            "ModelReplicas may lead to.",
+            "Addresses of the gateways of clusters. Only ModelEndpoints of ModelReplicas can use them.",
             atomic=True,
         ),
     ] = ()
@@ -372,10 +377,9 @@ class InferenceGatewayStatus(Status):
         Annotated[
             Backend,
             about(
-                "Implementation that routes requests to endpoints. With Modelplane's controllers: Envoy, "
-                "also behind another gateway. Under Crossplane: Envoy, the installed Traefik or "
-                "EnvoyGateway, or "
-                "GatewayAPI."
+                "Implementation that routes requests to endpoints. With Modelplane's controllers: "
+                "Envoy, even behind another gateway. Under Crossplane: Envoy, the installed Traefik "
+                "or EnvoyGateway, or GatewayAPI."
             ),
         ]
         | None
@@ -386,5 +390,5 @@ class InferenceGateway(Model):
     """The gateway that routes to every ModelService. Name it default."""
 
     metadata: ObjectMeta
-    spec: Annotated[InferenceGatewaySpec, about("Implementation of the gateway, and its settings.")]
+    spec: Annotated[InferenceGatewaySpec, about("Implementation and settings of the gateway.")]
     status: Annotated[InferenceGatewayStatus, about("Address of the gateway.")] = InferenceGatewayStatus()

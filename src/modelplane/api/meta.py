@@ -112,14 +112,21 @@ class Condition(Model):
             pattern=r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
         ),
     ]
-    message: Annotated[str, about("Message for people: the cause, and the remedy.", max_length=32768)] = ""
-    last_transition_time: Annotated[dt.datetime, about("Time of the last change of the status.")]
+    message: Annotated[str, about("Message for people, with the cause and the remedy.", max_length=32768)] = (
+        ""
+    )
+    last_transition_time: Annotated[dt.datetime, about("Time of the last change of status.")]
     observed_generation: Annotated[
-        int, about("The observed metadata.generation. Lower than the object's: stale.", ge=0)
+        int,
+        about(
+            "metadata.generation that the condition was decided for. If the object has a higher "
+            "generation, the condition is out of date.",
+            ge=0,
+        ),
     ] = 0
 
 
-_CONDITIONS = about("Conditions of the object, one entry for each type.", keys=("type",))
+_CONDITIONS = about("Conditions of the object, one entry per type.", keys=("type",))
 
 Conditions = Annotated[tuple[Condition, ...], _CONDITIONS]
 """The ``status.conditions`` that every kind has."""
@@ -132,8 +139,8 @@ class Status(Model):
         Annotated[
             int,
             about(
-                "The metadata.generation for which the status was last decided. Lower than the object's: "
-                "stale. Absent under Crossplane.",
+                "metadata.generation that the status was last decided for. If the object has a "
+                "higher generation, the status is out of date. Absent under Crossplane.",
                 ge=0,
             ),
         ]
@@ -147,12 +154,12 @@ MAX_MATCH_LABELS = 32
 
 
 class LabelSelector(Model):
-    """Selects objects by their labels."""
+    """Selects objects by labels."""
 
     match_labels: Annotated[
         Mapping[str, LabelValue],
         about(
-            "Labels, all of which an object must have, with these values. Empty matches every object.",
+            "Labels and values that an object must have. An empty selector matches every object.",
             max_length=MAX_MATCH_LABELS,
             rules=(QUALIFIED_KEYS,),
         ),

@@ -40,7 +40,7 @@ class CachePhase(StrEnum):
 
 
 class ModelCacheSpec(Model):
-    """The weights to stage, and the clusters to stage them on."""
+    """The weights to stage, and the target clusters."""
 
     __rules__ = (
         Rule(
@@ -59,21 +59,22 @@ class ModelCacheSpec(Model):
 
     source: Annotated[CacheSource, about("Source of the weights.")]
     hugging_face: Annotated[HuggingFace, about("The repository on the Hugging Face hub.")] | None = None
-    http: Annotated[HTTP, about("Files of web servers, each with its checksum.")] | None = None
-    s3: Annotated[S3, about("The objects of a bucket.")] | None = None
-    oci: Annotated[OCI, about("The artifact in a registry.")] | None = None
-    ngc: Annotated[NGC, about("The version of a model in the registry of NVIDIA NGC.")] | None = None
+    http: Annotated[HTTP, about("Files on web servers, each with a checksum.")] | None = None
+    s3: Annotated[S3, about("The objects in a bucket.")] | None = None
+    oci: Annotated[OCI, about("The artifact in an OCI registry.")] | None = None
+    ngc: Annotated[NGC, about("The version of a model in the NVIDIA NGC registry.")] | None = None
     persistent_volume_claim: (
         Annotated[ClaimedVolume, about("The volume to copy the weights from.")] | None
     ) = None
     cluster_selector: (
-        Annotated[LabelSelector, about("Labels of the clusters to stage on. Absent: every cluster.")] | None
+        Annotated[LabelSelector, about("Labels of the clusters to stage on. Default: every cluster.")] | None
     ) = None
     regions: Annotated[
         tuple[Region, ...],
         about(
-            "Regions in which weights may be staged, by the label modelplane.ai/region of clusters. Absent: "
-            "those of the ModelDeployments that use the cache, or every region if one of them has none.",
+            "Regions in which weights can be staged, by the label modelplane.ai/region of "
+            "clusters. Default: the regions of the ModelDeployments that use the cache, or every "
+            "region if one of them has no regions.",
             min_length=1,
             max_length=MOST_REGIONS,
             unique=True,
@@ -84,9 +85,7 @@ class ModelCacheSpec(Model):
 class CacheSummary(Model):
     """Summary of the cache."""
 
-    ready: Annotated[str, about("Clusters that have the weights, of those matched, such as 2/3.")] | None = (
-        None
-    )
+    ready: Annotated[str, about("Clusters with the weights and matched clusters, such as 2/3.")] | None = None
 
 
 class CacheCluster(Model):
@@ -94,35 +93,40 @@ class CacheCluster(Model):
 
     name: Annotated[str, about("Name of the InferenceCluster.")]
     phase: Annotated[CachePhase, about("Phase of the staging.")] | None = None
-    artifact: Annotated[str, about("Hash of the staged source; a changed source is staged anew.")] | None = (
-        None
-    )
-    message: Annotated[str, about("The reason why the cluster is not Ready.")] | None = None
+    artifact: (
+        Annotated[
+            str, about("Hash of the staged source. If the source changes, the weights are staged again.")
+        ]
+        | None
+    ) = None
+    message: Annotated[str, about("Why the weights are not Ready on the cluster.")] | None = None
 
 
 class CacheEstimate(Model):
-    """The size that volumes get if spec has none."""
+    """Estimated size of volumes, used if the spec has no size."""
 
     size_gib: Annotated[
-        int, about("Size of the volumes, in GiB: a tenth more than the source reports.", ge=1, le=LARGEST_GIB)
+        int, about("Size of the volumes, in GiB: 10% more than the source reports.", ge=1, le=LARGEST_GIB)
     ] = field(name="sizeGiB")
-    artifact: Annotated[str, about("Hash of the source that it is for.")]
-    message: Annotated[str, about("What the source reports.")]
+    artifact: Annotated[str, about("Hash of the source of the estimate.")]
+    message: Annotated[str, about("Message about the size that the source reports.")]
 
 
 class ModelCacheStatus(Status):
     """Progress of the staging."""
 
     summary: Annotated[CacheSummary, about("Summary over all matched clusters.")] | None = None
-    estimate: Annotated[CacheEstimate, about("Size of the volumes, if sizeGiB is absent.")] | None = None
+    estimate: (
+        Annotated[CacheEstimate, about("Estimated size of the volumes, if sizeGiB is not set.")] | None
+    ) = None
     clusters: Annotated[
         tuple[CacheCluster, ...], about("Staging on each matched cluster.", keys=("name",))
     ] = ()
 
 
 class ModelCache(Model):
-    """The weights of a model, staged on every matching cluster."""
+    """Stages the weights of a model on every matching cluster."""
 
     metadata: ObjectMeta
-    spec: Annotated[ModelCacheSpec, about("The weights to stage, and the clusters to stage them on.")]
+    spec: Annotated[ModelCacheSpec, about("The weights to stage, and the target clusters.")]
     status: Annotated[ModelCacheStatus, about("Progress of the staging.")] = ModelCacheStatus()

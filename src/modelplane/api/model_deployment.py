@@ -40,14 +40,14 @@ from modelplane.api.schema.fields import LABEL_VALUE, QUALIFIED_KEYS, QUALIFIED_
 
 
 class TolerationOperator(StrEnum):
-    """Comparison of a toleration with a taint."""
+    """How a toleration compares with a taint."""
 
     EQUAL = "Equal"
     EXISTS = "Exists"
 
 
 class Toleration(Model):
-    """Tolerates clusters with a matching taint."""
+    """Allows placement on clusters with a matching taint."""
 
     __rules__ = (
         Rule(
@@ -60,27 +60,30 @@ class Toleration(Model):
     key: Annotated[
         str,
         about(
-            "Key of the taint. Absent with operator Exists: every taint.",
+            "Key of the taint. If unset with operator Exists, every taint matches.",
             max_length=317,
             pattern=f"^$|{QUALIFIED_NAME}",
         ),
     ] = ""
-    operator: Annotated[TolerationOperator, about("Equal compares key and value, Exists the key only.")] = (
-        TolerationOperator.EQUAL
-    )
+    operator: Annotated[
+        TolerationOperator, about("How to compare. Equal: key and value. Exists: only the key.")
+    ] = TolerationOperator.EQUAL
     value: Annotated[str, about("Value of the taint.", max_length=63, pattern=LABEL_VALUE)] = ""
-    effect: Annotated[TaintEffect, about("Effect of the taint. Absent: every effect.")] | None = None
+    effect: Annotated[TaintEffect, about("Effect of the taint. Default: every effect.")] | None = None
 
 
 class Member(MemberPods):
-    """A pod of the engine, or the identical pods of a gang's workers."""
+    """A pod of the engine, or the identical worker pods of a gang."""
 
     __rules__ = (WORKER_RULE,)
 
     node_selector: (
         Annotated[
             NodeSelector,
-            about("Devices that each pod of the member needs. At least one member of an engine has it."),
+            about(
+                "Devices that each pod of the member needs. At least one member of each engine must "
+                "have a nodeSelector."
+            ),
         ]
         | None
     ) = None
@@ -113,16 +116,16 @@ class Engine(EngineShape):
     ]
 
 
-_ENGINES = about("Engines that make up one replica.", min_length=1, max_length=8, keys=("name",))
+_ENGINES = about("Engines of one replica.", min_length=1, max_length=8, keys=("name",))
 
 
 class ReplicaSettings(Model):
-    """Settings of a replica beside its engines."""
+    """Settings of a replica, in addition to the engines."""
 
     cluster_selector: (
         Annotated[
             LabelSelector,
-            about("Labels of the clusters on which replicas may be placed. Absent: every cluster."),
+            about("Labels of the clusters on which replicas can be placed. Default: every cluster."),
         ]
         | None
     ) = None
@@ -130,7 +133,8 @@ class ReplicaSettings(Model):
         Annotated[
             LocalReference,
             about(
-                "ModelCache of this namespace, mounted in every pod. Replicas are placed where it is staged."
+                "ModelCache in this namespace, mounted in every pod. Replicas are placed only on "
+                "clusters where the cache is staged."
             ),
         ]
         | None
@@ -138,18 +142,18 @@ class ReplicaSettings(Model):
     regions: Annotated[
         tuple[Region, ...],
         about(
-            "Regions in which the model may be served, by the label modelplane.ai/region of clusters. No "
-            "replica is placed in another, and no ModelService that selects the deployment sends requests to "
-            "another, external providers included. Absent: every region.",
+            "Regions in which the model can be served, by the label modelplane.ai/region of clusters. "
+            "Replicas are placed only in these regions. ModelServices that select the deployment send "
+            "requests only to these regions; this includes external providers. Default: every region.",
             min_length=1,
             max_length=MOST_REGIONS,
             unique=True,
         ),
     ] = ()
-    serving: Annotated[Serving, about("Serving mode and routing. Absent: mode Unified.")] | None = None
+    serving: Annotated[Serving, about("Serving mode and routing. Default: mode Unified.")] | None = None
     tolerations: Annotated[
         tuple[Toleration, ...],
-        about("Taints of clusters on which replicas may be placed nevertheless.", max_length=64, atomic=True),
+        about("Taints of clusters that replicas tolerate.", max_length=64, atomic=True),
     ] = ()
 
 
@@ -162,12 +166,12 @@ class ReplicaSpec(ReplicaSettings):
 
 
 class TemplateMetadata(Model):
-    """Metadata of the objects of a replica."""
+    """Metadata for the objects of a replica."""
 
     labels: Annotated[
         Mapping[str, LabelValue],
         about(
-            "Labels of every ModelReplica and ModelEndpoint. Labels that Modelplane sets take precedence.",
+            "Labels for every ModelReplica and ModelEndpoint. Labels that Modelplane sets take precedence.",
             max_length=32,
             rules=(RESERVED_PREFIX, QUALIFIED_KEYS),
         ),
@@ -175,14 +179,16 @@ class TemplateMetadata(Model):
 
 
 class DeploymentTemplate(Model):
-    """Template of every replica."""
+    """Template of the replicas."""
 
-    metadata: Annotated[TemplateMetadata, about("Metadata of the objects of a replica.")] = TemplateMetadata()
+    metadata: Annotated[TemplateMetadata, about("Metadata for the objects of a replica.")] = (
+        TemplateMetadata()
+    )
     spec: Annotated[ReplicaSpec, about("One replica.")]
 
 
 class ModelDeploymentSpec(ReplicaSettings):
-    """Number of replicas, and their template."""
+    """Number of replicas, and the template of a replica."""
 
     __rules__ = (
         Rule(
@@ -204,16 +210,16 @@ class ModelDeploymentSpec(ReplicaSettings):
 
     replicas: Annotated[
         int,
-        about("Number of ModelReplicas across the fleet: the field to scale.", ge=0, le=10000),
+        about("Number of replicas in the fleet.", ge=0, le=10000),
     ] = 1
-    placement: Annotated[PlacementSettings, about("Choice between feasible places.")] | None = None
+    placement: Annotated[PlacementSettings, about("How to choose among the places that fit.")] | None = None
     priority_class_name: (
         Annotated[
             PriorityClassName,
             about(
-                "PriorityClass (scheduling.k8s.io) that decides which deployment gets replicas first where "
-                "devices or quota are scarce. The DeviceQuota of the namespace must allow it. Absent: "
-                "priority 0."
+                "PriorityClass (scheduling.k8s.io) of the deployment. Deployments with a higher "
+                "priority are placed first if devices or quota are scarce. The DeviceQuota of the "
+                "namespace must allow the PriorityClass. Default: priority 0."
             ),
         ]
         | None
@@ -221,7 +227,7 @@ class ModelDeploymentSpec(ReplicaSettings):
     failover: (
         Annotated[
             FailoverSettings,
-            about("Replacement of replicas on lost clusters. Absent: they stay, and nothing replaces them."),
+            about("When to replace replicas on lost clusters. Default: never."),
         ]
         | None
     ) = None
@@ -229,8 +235,8 @@ class ModelDeploymentSpec(ReplicaSettings):
         Annotated[
             RolloutSettings,
             about(
-                "Limits of rollouts, and revisions to return to. Absent: one serving replica at a time, and "
-                "no revisions."
+                "Limits of rollouts, and number of revisions to keep. Default: update one serving "
+                "replica at a time, and keep no revisions."
             ),
         ]
         | None
@@ -239,8 +245,8 @@ class ModelDeploymentSpec(ReplicaSettings):
         Annotated[
             StandbyFor,
             about(
-                "Another ModelDeployment, in whose place this one runs its replicas. While that one has "
-                "capacity, this one has none. Absent: the replicas always run.",
+                "Makes this deployment a standby for another ModelDeployment. The standby runs replicas "
+                "only while the preferred deployment lacks capacity. Default: the replicas always run.",
                 whole=True,
             ),
         ]
@@ -250,7 +256,10 @@ class ModelDeploymentSpec(ReplicaSettings):
     template: (
         Annotated[
             DeploymentTemplate,
-            about("Template of the replicas with labels for their objects, instead of the other fields."),
+            about(
+                "Template of the replicas, including labels for the objects. Use instead of the "
+                "fields of a replica in spec."
+            ),
         ]
         | None
     ) = None
@@ -259,27 +268,30 @@ class ModelDeploymentSpec(ReplicaSettings):
 class ReplicaCounts(Model):
     """Numbers of replicas."""
 
-    total: Annotated[int, about("Replicas that have a cluster.", ge=0)]
-    ready: Annotated[int, about("Placed replicas that serve.", ge=0)]
-    spot: Annotated[int, about("Placed replicas that are on spot pools.", ge=0)] = 0
-    updated: Annotated[int, about("Placed replicas that have the current template.", ge=0)] = 0
+    total: Annotated[int, about("Number of replicas that are placed on a cluster.", ge=0)]
+    ready: Annotated[int, about("Number of placed replicas that serve.", ge=0)]
+    spot: Annotated[int, about("Number of placed replicas on spot pools.", ge=0)] = 0
+    updated: Annotated[int, about("Number of placed replicas with the current template.", ge=0)] = 0
 
 
 class DeploymentCost(Model):
-    """Cost of the devices that replicas take, whole nodes where pools count nodes."""
+    """Cost of the devices that replicas use. In pools that count nodes, the cost of whole nodes."""
 
-    currency: Annotated[str, about("Currency, by ISO 4217.")]
-    per_hour: Annotated[str, about("Cost of all placed replicas for an hour.")]
+    currency: Annotated[str, about("ISO 4217 code of the currency.")]
+    per_hour: Annotated[str, about("Cost of all placed replicas per hour.")]
     unpriced_replicas: Annotated[
-        int, about("Placed replicas that are not in the sum, because a price is not known.", ge=0)
+        int,
+        about(
+            "Number of placed replicas that are not included in the cost, because a price is unknown.", ge=0
+        ),
     ] = 0
 
 
 class DeploymentSummary(Model):
-    """Summary of the replicas, as `kubectl get` shows it."""
+    """Summary of the replicas for `kubectl get`."""
 
-    ready: Annotated[str, about("Ready replicas, of those desired now, such as 1/2.")] | None = None
-    clusters: Annotated[str, about("Names of the clusters that the replicas are placed on.")] | None = None
+    ready: Annotated[str, about("Ready replicas and desired replicas, such as 1/2.")] | None = None
+    clusters: Annotated[str, about("Clusters on which the replicas are placed.")] | None = None
 
 
 class ModelDeploymentStatus(Status):
@@ -288,11 +300,12 @@ class ModelDeploymentStatus(Status):
     summary: Annotated[DeploymentSummary, about("Summary of the replicas.")] | None = None
     replicas: Annotated[ReplicaCounts, about("Numbers of replicas.")] | None = None
     cost: (
-        Annotated[DeploymentCost, about("Cost by the prices of pools. Absent: no pool has a price.")] | None
+        Annotated[DeploymentCost, about("Cost, by the prices of the pools. Absent if no pool has a price.")]
+        | None
     ) = None
-    failover: Annotated[FailoverStatus, about("Failover in progress. Absent: no cluster is lost.")] | None = (
-        None
-    )
+    failover: (
+        Annotated[FailoverStatus, about("Failover in progress. Absent if no cluster is lost.")] | None
+    ) = None
     rollout: (
         Annotated[RolloutStatus, about("Progress of the rollout. Absent without spec.rollout.")] | None
     ) = None
@@ -302,7 +315,7 @@ class ModelDeploymentStatus(Status):
     selector: (
         Annotated[
             str,
-            about("Label selector of the counted replicas, as a string, for autoscalers."),
+            about("Label selector of the replicas, as a string, for autoscalers."),
         ]
         | None
     ) = None
@@ -329,12 +342,12 @@ class ReplicaTemplate(msgspec.Struct, frozen=True):
 
 
 class ModelDeployment(Model):
-    """A model to serve: its engines, the devices they need, and how many replicas."""
+    """A model to serve: engines, required devices, and number of replicas."""
 
     __rules__ = SERVICE_NAME_RULES
 
     metadata: ObjectMeta
-    spec: Annotated[ModelDeploymentSpec, about("Number of replicas, and their template.")]
+    spec: Annotated[ModelDeploymentSpec, about("Number of replicas, and the template of a replica.")]
     status: Annotated[ModelDeploymentStatus, about("Status of the deployment.")] = ModelDeploymentStatus()
 
     def replica_template(self) -> ReplicaTemplate:

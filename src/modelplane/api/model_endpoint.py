@@ -12,7 +12,7 @@ from modelplane.api.schema.fields import DNS_SUBDOMAIN, SECRET_KEY, SPACES, abou
 
 
 class CredentialHeader(StrEnum):
-    """Headers that carry a credential."""
+    """Header for a credential."""
 
     AUTHORIZATION = "Authorization"
     X_API_KEY = "x-api-key"
@@ -21,13 +21,13 @@ class CredentialHeader(StrEnum):
 
 
 class CredentialSecret(Model):
-    """The Secret that holds a provider's API key."""
+    """The Secret with the API key of a provider."""
 
     name: Annotated[
         str,
         about(
-            "Name of a Secret in this namespace, of type modelplane.ai/provider-credential. Its key hosts "
-            "lists the hosts that may get the credential.",
+            "Name of a Secret in this namespace, of type modelplane.ai/provider-credential. Key "
+            "hosts of the Secret lists the hosts that can receive the credential.",
             min_length=1,
             max_length=253,
             pattern=DNS_SUBDOMAIN,
@@ -39,12 +39,15 @@ class CredentialSecret(Model):
 
 
 class EndpointCredential(Model):
-    """A provider's API key, and the header that carries it."""
+    """The API key of a provider, and the header to send it in."""
 
-    secret_ref: Annotated[CredentialSecret, about("Secret with the API key.")]
+    secret_ref: Annotated[CredentialSecret, about("Secret that contains the API key.")]
     header: Annotated[
         CredentialHeader,
-        about("Header of the API key, instead of the client's. Authorization sends Bearer and the key."),
+        about(
+            "Header for the API key. Replaces the header of the client. With Authorization, the "
+            "value is Bearer and the key."
+        ),
     ] = CredentialHeader.AUTHORIZATION
 
 
@@ -54,8 +57,8 @@ class ModelEndpointSpec(Model):
     url: Annotated[
         str,
         about(
-            "http or https URL, of which scheme, host and port are used. The port is 443 for https, 80 for "
-            "http, where it is absent.",
+            "http or https URL. Only scheme, host, and port are used. Default port: 443 for "
+            "https, 80 for http.",
             min_length=1,
             max_length=2048,
             pattern=rf"^https?://(\[[0-9a-fA-F:.]+\]|[^{SPACES}/?#@:\[\]]+)"
@@ -66,8 +69,8 @@ class ModelEndpointSpec(Model):
         Annotated[
             str,
             about(
-                "Path that replaces the service's own prefix, /NAMESPACE/SERVICE/. "
-                "Absent: the path is passed on unchanged.",
+                "Path that replaces the prefix of the service, /NAMESPACE/SERVICE/. Default: the "
+                "path is not changed.",
                 max_length=1024,
                 pattern=rf"^/[^{SPACES}?#]*$",
             ),
@@ -78,8 +81,8 @@ class ModelEndpointSpec(Model):
         Annotated[
             str,
             about(
-                "Name of the model at this endpoint, which replaces the one in each request's body. Needs "
-                "the gateway module. Absent: the client's stays.",
+                "Name of the model at this endpoint. Replaces the model name in the body of each request. "
+                "Requires the gateway module. Default: the name in the request is not changed.",
                 min_length=1,
                 max_length=256,
                 pattern=r"^[!-~]+$",
@@ -91,8 +94,8 @@ class ModelEndpointSpec(Model):
         Annotated[
             Region,
             about(
-                "Region in which the endpoint answers requests. Absent: outside every region, so that it "
-                "gets no requests of a service with a region rule."
+                "Region of the endpoint. Default: none. An endpoint without a region receives no "
+                "requests of a service with a region rule."
             ),
         ]
         | None
@@ -101,8 +104,8 @@ class ModelEndpointSpec(Model):
         Annotated[
             EndpointCredential,
             about(
-                "API key that the gateway sends to this endpoint, by https only. Needs the gateway module. "
-                "Absent: the client's headers are passed on."
+                "API key that the gateway sends to this endpoint, only over https. Requires the "
+                "gateway module. Default: the headers of the client are passed on."
             ),
         ]
         | None
@@ -112,9 +115,9 @@ class ModelEndpointSpec(Model):
         Annotated[
             EndpointMutualTLS,
             about(
-                "The gateway shows its certificate and accepts that of the cluster only. For the https "
-                "address of a cluster's gateway, with a rewritePath below /NAMESPACE/ of the endpoint. "
-                "Modelplane sets it."
+                "Mutual TLS: the gateway presents a client certificate and accepts only the "
+                "certificate of the cluster. Set by Modelplane for the https address of a cluster's "
+                "gateway, with a rewritePath below /NAMESPACE/ of the endpoint."
             ),
         ]
         | None

@@ -23,12 +23,12 @@ _MOMENT = Meta(extra_json_schema={"maxLength": 35})
 
 
 class KeyHash(Model):
-    """A key, by its hash."""
+    """A key, identified by a hash."""
 
     sha256: Annotated[
         str,
         about(
-            "SHA-256 of the key, in hexadecimal digits. The key itself is stored nowhere.",
+            "SHA-256 hash of the key, in hexadecimal digits. The key itself is not stored.",
             min_length=64,
             max_length=64,
             pattern="^[0-9a-f]{64}$",
@@ -36,19 +36,20 @@ class KeyHash(Model):
     ]
     expires: (
         Annotated[
-            dt.datetime, about("Time from which the key is refused. Absent: it does not expire."), _MOMENT
+            dt.datetime, about("Time at which the key expires. Default: the key doesn't expire."), _MOMENT
         ]
         | None
     ) = None
 
 
 class ModelKeySpec(KeyLimits):
-    """Hashes of the key, and what it may do."""
+    """Hashes and permissions of the key."""
 
     hashes: Annotated[
         tuple[KeyHash, ...],
         about(
-            "Keys that are valid. They share the limits, so a second one replaces the first with an overlap.",
+            "Valid keys. They share the limits, so that you can rotate to a second key while the "
+            "first is still valid.",
             min_length=1,
             max_length=MAX_HASHES,
             keys=("sha256",),
@@ -57,8 +58,8 @@ class ModelKeySpec(KeyLimits):
     services: Annotated[
         tuple[ServicePattern, ...],
         about(
-            "ModelServices that the key may use, as far as the namespace's grant has them too. Absent: those "
-            "of its namespace.",
+            "ModelServices that the key can use, if the grant of the namespace also includes "
+            "them. Default: the ModelServices in the namespace.",
             min_length=1,
             max_length=MAX_SERVICES,
             unique=True,
@@ -67,9 +68,9 @@ class ModelKeySpec(KeyLimits):
     regions: Annotated[
         tuple[Region, ...],
         about(
-            "Regions to which requests with the key may go, as far as the namespace's grant and the region "
-            "rules of ModelDeployments have them too. An endpoint without a region is outside every region. "
-            "Absent: every region that these allow.",
+            "Regions that can serve requests with the key, if the grant of the namespace and the "
+            "region rules of ModelDeployments also allow them. An endpoint without a region "
+            "belongs to no region. Default: every allowed region.",
             min_length=1,
             max_length=MOST_REGIONS,
             unique=True,
@@ -79,25 +80,29 @@ class ModelKeySpec(KeyLimits):
         Annotated[
             RateLimitType,
             about(
-                "Counters of requestsPerMinute and tokensPerMinute. Local: each gateway has an equal part of "
-                "the limits. Global: the InferenceGateway's rateLimitService counts for all gateways "
-                "together. Absent: Local, unless the namespace's grant allows only Global."
+                "Where requestsPerMinute and tokensPerMinute are counted. Local: each gateway "
+                "enforces an equal part of the limits. Global: the rateLimitService of the "
+                "InferenceGateway counts for all gateways together. Default: Local, unless the grant "
+                "of the namespace allows only Global."
             ),
         ]
         | None
     ) = None
-    blocked: Annotated[bool, about("True to refuse the key.")] = False
+    blocked: Annotated[bool, about("Whether to refuse the key.")] = False
     budget: (
         Annotated[
             Budget,
-            about("What the key may use in a day and a month of UTC. Absent: what its namespace may use."),
+            about(
+                "Daily and monthly budget of the key, in UTC. Default: limited only by the budget of "
+                "the namespace."
+            ),
         ]
         | None
     ) = None
 
 
 class BudgetLimit(StrEnum):
-    """Limits of a budget."""
+    """A limit of a budget."""
 
     TOKENS_PER_DAY = "tokensPerDay"
     TOKENS_PER_MONTH = "tokensPerMonth"
@@ -106,7 +111,7 @@ class BudgetLimit(StrEnum):
 
 
 class BudgetScope(StrEnum):
-    """Users of a budget."""
+    """Scope of a budget."""
 
     KEY = "Key"
     NAMESPACE = "Namespace"
@@ -115,11 +120,13 @@ class BudgetScope(StrEnum):
 class UsedBudget(Model):
     """The part of a limit that is used."""
 
-    of: Annotated[BudgetScope, about("Key: the key's own budget. Namespace: that of all its keys.")]
+    of: Annotated[
+        BudgetScope, about("Scope of the budget. Key: this key. Namespace: all keys in the namespace.")
+    ]
     limit: Annotated[BudgetLimit, about("Name of the limit.")]
     amount: Annotated[str, about("Value of the limit.", max_length=MAX_AMOUNT)]
     used_percent: Annotated[
-        int, about("Part that is used, rounded down. With 100, requests are refused.", ge=0, le=100)
+        int, about("Used percentage of the limit, rounded down. At 100, requests are refused.", ge=0, le=100)
     ]
 
 
@@ -129,32 +136,35 @@ class SeenHash(Model):
     sha256: Annotated[str, about("The hash.", min_length=64, max_length=64, pattern="^[0-9a-f]{64}$")]
     first_seen: Annotated[dt.datetime, about("Time at which the hash was first seen in the key."), _MOMENT]
     refused: Annotated[
-        bool, about("True if the hash belongs to a key of another namespace. The key never gets the hash.")
+        bool,
+        about("Whether the hash belongs to a key in another namespace. This key can never use such a hash."),
     ] = False
 
 
 class ModelKeyStatus(Status):
-    """Conditions of the key, the state of its budgets, and its hashes as they were first seen."""
+    """Conditions of the key, usage of budgets, and first observed hashes."""
 
     hashes: Annotated[
         tuple[SeenHash, ...],
         about(
-            "Hashes of the key, as they were first seen. Of several keys with one hash, the first has it.",
+            "Hashes of the key, with the time at which they were first seen. If several keys "
+            "have the same hash, it belongs to the first.",
             max_length=MAX_HASHES,
             keys=("sha256",),
         ),
     ] = ()
     budgets: Annotated[
         tuple[UsedBudget, ...],
-        about("Budgets of the key and of its namespace.", max_length=8, keys=("of", "limit")),
+        about("Usage of the budgets of the key and the namespace.", max_length=8, keys=("of", "limit")),
     ] = ()
 
 
 class ModelKey(Model):
-    """An API key of a namespace. It can only narrow what the InferenceGateway grants to the namespace."""
+    """An API key of a namespace. A key can only restrict the permissions that the InferenceGateway grants
+    to the namespace."""
 
     metadata: ObjectMeta
-    spec: Annotated[ModelKeySpec, about("Hashes of the key, and what it may do.")]
-    status: Annotated[ModelKeyStatus, about("Conditions of the key, and the state of its budgets.")] = (
+    spec: Annotated[ModelKeySpec, about("Hashes and permissions of the key.")]
+    status: Annotated[ModelKeyStatus, about("Conditions of the key, and usage of budgets.")] = (
         ModelKeyStatus()
     )

@@ -38,19 +38,19 @@ class ResolvedRequest(Model):
     count: Annotated[int, about("Number of devices that each pod claims.", ge=1, le=64)] = 1
     selectors: Annotated[
         tuple[DeviceSelector, ...],
-        about("Conditions, all of which a device must meet.", max_length=8, atomic=True),
+        about("Conditions. A device must match all of them.", max_length=8, atomic=True),
     ] = ()
 
 
 class PlacedMember(MemberPods):
-    """A pod of the engine, or the identical pods of a gang's workers, with their node pool."""
+    """A pod of the engine, or the identical worker pods of a gang, with the node pool."""
 
     __rules__ = (WORKER_RULE,)
 
     node_pool_name: Annotated[
         str,
         about(
-            f"Node pool that the member is pinned to; nodes carry its name as the label {labels.POOL}.",
+            f"Node pool of the member, by the label {labels.POOL} of the nodes.",
             min_length=1,
             max_length=63,
             pattern=LABEL_VALUE,
@@ -59,7 +59,7 @@ class PlacedMember(MemberPods):
     device_requests: Annotated[
         tuple[ResolvedRequest, ...],
         about(
-            "Devices that each pod claims. Absent for a member that claims none.",
+            "Devices that each pod claims. Absent for a member without devices.",
             min_length=1,
             max_length=16,
             keys=("name",),
@@ -90,34 +90,35 @@ class PlacedEngine(EngineShape):
 
 
 class ModelReplicaSpec(Model):
-    """The engines of the replica, and their cluster."""
+    """The engines and the cluster of the replica."""
 
     __rules__ = PHASE_RULES
 
     cluster_name: Annotated[
         str,
         about(
-            "InferenceCluster that the replica is pinned to.",
+            "InferenceCluster of the replica.",
             min_length=1,
             max_length=253,
             pattern=DNS_SUBDOMAIN,
         ),
     ]
     model_cache_ref: (
-        Annotated[LocalReference, about("ModelCache of this namespace, mounted in every pod.")] | None
+        Annotated[LocalReference, about("ModelCache in this namespace, mounted in every pod.")] | None
     ) = None
-    serving: Annotated[Serving, about("Serving mode and routing. Absent: mode Unified.")] | None = None
+    serving: Annotated[Serving, about("Serving mode and routing. Default: mode Unified.")] | None = None
     engines: Annotated[
         tuple[PlacedEngine, ...],
-        about("Engines of the replica, with their placement.", min_length=1, max_length=8, keys=("name",)),
+        about("Engines of the replica, including placement.", min_length=1, max_length=8, keys=("name",)),
     ]
     backend: (
         Annotated[
             ServingBackend,
             about(
                 "Workloads of the engines. Modelplane: Deployments and LeaderWorkerSets. KServe: "
-                "LLMInferenceServices. A ModelDeployment sets it from the InferenceCluster when "
-                "it makes the replica. A replica that runs cannot change it. Absent: Modelplane."
+                "LLMInferenceServices. The ModelDeployment copies this value from the "
+                "InferenceCluster when it creates the replica. You can't change the value of a "
+                "running replica. Default: Modelplane."
             ),
         ]
         | None
@@ -126,15 +127,18 @@ class ModelReplicaSpec(Model):
         Annotated[
             PodScheduler,
             about(
-                "Scheduler of the pods. A ModelDeployment sets it from the InferenceCluster when it makes "
-                "the replica. Absent: kube-scheduler."
+                "Pod scheduler. The ModelDeployment copies this value from the InferenceCluster when "
+                "it creates the replica. Default: kube-scheduler."
             ),
         ]
         | None
     ) = None
     draining: Annotated[
         bool,
-        about("True before the replica is deleted: its endpoint is removed, and its engines keep running."),
+        about(
+            "Whether the replica is about to be deleted. The endpoint is removed, and the "
+            "engines keep running."
+        ),
     ] = False
 
     def find_backend(self) -> ServingBackend:
@@ -147,12 +151,12 @@ MAX_MESSAGE = 2048
 
 
 class EngineFailure(Model):
-    """The last failure of an engine of several pods, which are all replaced at each failure."""
+    """The last failure of an engine with several pods. All pods are replaced after a failure."""
 
     engine: Annotated[str, about("Name of the engine.", max_length=63)]
     message: Annotated[str, about("The pod that failed first, and how.", max_length=MAX_MESSAGE)]
     failed_at: Annotated[dt.datetime, about("Time of the failure.")]
-    failures: Annotated[int, about("Failures since the engine last served.", ge=1)]
+    failures: Annotated[int, about("Number of failures since the engine last served.", ge=1)]
 
 
 class ModelReplicaStatus(Status):
@@ -161,7 +165,8 @@ class ModelReplicaStatus(Status):
     clusters: Annotated[
         tuple[str, ...],
         about(
-            "InferenceClusters that may have objects of this replica, deleted before the replica is.",
+            "InferenceClusters on which objects of the replica can exist. They are deleted "
+            "before the replica.",
             unique=True,
         ),
     ] = ()
@@ -169,20 +174,21 @@ class ModelReplicaStatus(Status):
         Annotated[
             ReplicaEviction,
             about(
-                "Notice that a node under the replica is taken back. It is being replaced. Absent: there is "
-                "none."
+                "Notice that the cloud reclaims a node of the replica. The replica is being "
+                "replaced. Absent without such a notice."
             ),
         ]
         | None
     ) = None
     engine_failures: Annotated[
         tuple[EngineFailure, ...],
-        about("The last failure of each engine of several pods that does not serve.", keys=("engine",)),
+        about("The last failure of each engine with several pods that is not serving.", keys=("engine",)),
     ] = ()
     unhealthy_devices: Annotated[
         tuple[UnhealthyDevice, ...],
         about(
-            "Devices of its pods that their drivers report as unhealthy (KEP-4680). The replica stays.",
+            "Devices of the pods that their drivers report as unhealthy (KEP-4680). The replica "
+            "is not removed.",
             max_length=MAX_UNHEALTHY,
             atomic=True,
         ),
@@ -195,5 +201,5 @@ class ModelReplica(Model):
     __rules__ = SERVICE_NAME_RULES
 
     metadata: ObjectMeta
-    spec: Annotated[ModelReplicaSpec, about("The engines of the replica, and their cluster.")]
+    spec: Annotated[ModelReplicaSpec, about("The engines and the cluster of the replica.")]
     status: Annotated[ModelReplicaStatus, about("Status of the replica.")] = ModelReplicaStatus()

@@ -14,13 +14,13 @@ MAX_ALIASES = 8
 
 
 class EndpointSelector(Model):
-    """Selects ModelEndpoints of the service's namespace."""
+    """Selects ModelEndpoints in the namespace of the service."""
 
     match_labels: Annotated[
         Mapping[str, LabelValue],
         about(
-            "Labels, all of which an endpoint must have, with these values. Empty selects every endpoint of "
-            "the namespace.",
+            "Labels and values that an endpoint must have. An empty selector selects every "
+            "endpoint in the namespace.",
             max_length=MAX_MATCH_LABELS,
             rules=(QUALIFIED_KEYS,),
         ),
@@ -31,13 +31,13 @@ LAST_PRIORITY = 9
 
 
 class EndpointEntry(Model):
-    """A group of endpoints, and its share of the traffic."""
+    """A group of endpoints, and the share of traffic for the group."""
 
     priority: Annotated[
         int,
         about(
-            "Tier of the group, 0 the first. A request goes to the next tier if this one has no endpoint, or "
-            "if those that it was sent to refused it: no connection, 503 or 429.",
+            "Tier of the group. Tier 0 is used first. A request moves to the next tier if this tier has no "
+            "endpoint, or if the endpoints refuse the request: no connection, 503, or 429.",
             ge=0,
             le=LAST_PRIORITY,
         ),
@@ -46,9 +46,9 @@ class EndpointEntry(Model):
         Annotated[
             int,
             about(
-                "Share of the tier's traffic that goes to the whole group, relative to the other entries of "
-                "its priority, 1 where it is absent. With no weight on any of these, each endpoint gets the "
-                "same share.",
+                "Share of the traffic in the tier for the whole group, relative to the other groups "
+                "with the same priority. Default: 1. If no group in the tier has a weight, each "
+                "endpoint receives an equal share.",
                 ge=1,
                 le=1_000_000,
             ),
@@ -59,9 +59,9 @@ class EndpointEntry(Model):
         Annotated[
             int,
             about(
-                "Requests in progress at one endpoint of the group, counted by each gateway, from which "
-                "others are asked first: those of the tier, and if none of them has room, the next tier. "
-                "The last tier is asked even if it has no room. Absent: only refusals count.",
+                "Number of requests in progress at one endpoint, counted by each gateway, at which other "
+                "endpoints are preferred: first in the tier, then in the next tier. The last tier receives "
+                "requests even above this number. Default: no limit, so that only refused requests move on.",
                 ge=1,
                 le=100_000,
             ),
@@ -72,9 +72,9 @@ class EndpointEntry(Model):
         Annotated[
             int,
             about(
-                "Requests in the queue of one endpoint's engine, as it reports with its answers, from which "
-                "others are asked first, as with maxOutstandingRequests. Absent, or without a recent report: "
-                "the queue does not count.",
+                "Number of queued requests in the engine of one endpoint at which other endpoints are "
+                "preferred, as with maxOutstandingRequests. Engines report the number with their "
+                "responses; without a recent report, the queue is ignored. Default: the queue is ignored.",
                 ge=1,
                 le=100_000,
             ),
@@ -85,8 +85,8 @@ class EndpointEntry(Model):
         Annotated[
             Budget,
             about(
-                "What the group may use in a day and a month of UTC. When a limit is reached, its endpoints "
-                "get no requests until the period ends. Needs the gateway's module. Absent: no limit."
+                "Daily and monthly budget of the group, in UTC. When a limit is reached, the endpoints "
+                "receive no requests until the period ends. Requires the gateway module. Default: no limit."
             ),
         ]
         | None
@@ -95,12 +95,12 @@ class EndpointEntry(Model):
 
 
 class Hold(Model):
-    """Limits of the requests that wait for a replica."""
+    """Limits for requests that wait for a replica."""
 
     timeout_seconds: Annotated[
         int,
         about(
-            "Longest wait of a request, in seconds. It then gets 503.",
+            "Maximum wait of a request, in seconds. The request then receives 503.",
             ge=1,
             le=600,
         ),
@@ -108,7 +108,8 @@ class Hold(Model):
     max_requests: Annotated[
         int,
         about(
-            "Maximum of requests that wait at one gateway. Each further one gets 503 at once.",
+            "Maximum number of requests that wait at one gateway. Additional requests receive "
+            "503 immediately.",
             ge=1,
             le=1000,
         ),
@@ -116,7 +117,7 @@ class Hold(Model):
 
 
 class BalancingPolicy(StrEnum):
-    """Policies by which an endpoint of a tier is chosen."""
+    """How an endpoint of a tier is chosen."""
 
     WEIGHTED = "Weighted"
     LEAST_REQUESTS = "LeastRequests"
@@ -133,26 +134,27 @@ _HEADER_OF_SESSION = Rule(
 
 
 class Balancing(Model):
-    """Choice of an endpoint among those of one tier."""
+    """How to choose an endpoint in a tier."""
 
     policy: Annotated[
         BalancingPolicy,
         about(
-            "Weighted: at random, in proportion to the weights. LeastRequests: the endpoint with the fewest "
-            "requests in progress, relative to the weights and to the load that its engine reports. Session: "
-            "requests of one session go to one endpoint. Prefix: requests whose prompts begin with the same "
-            "2 KiB go to one endpoint. With Session and Prefix, an endpoint with more than 1.25 times its "
-            "share of the requests in progress passes requests on to another one. TimeToFirstByte: the "
-            "endpoint with the shortest mean time to the first byte of recent answers, relative to its "
-            "requests in progress and the weights."
+            "Balancing policy. Weighted: random, in proportion to the weights. LeastRequests: the endpoint "
+            "with the fewest requests in progress, relative to the weights and the load that engines "
+            "report. Session: all requests of a session go to the same endpoint. Prefix: requests with the "
+            "same first 2 KiB of the prompt go to the same endpoint. With Session and Prefix, an endpoint "
+            "with more than 1.25 times the average share of requests in progress passes requests on to "
+            "other endpoints. TimeToFirstByte: the endpoint with the shortest mean time to first byte, "
+            "relative to requests in progress and weights."
         ),
     ] = BalancingPolicy.WEIGHTED
     session_header: (
         Annotated[
             str,
             about(
-                "Header of a request whose value is the session. Absent, or if a request lacks it: the id of "
-                "the API key. A request with neither goes to the endpoint with the fewest requests.",
+                "Request header that identifies the session. Default, or if a request doesn't have "
+                "the header: the ID of the API key. A request with neither goes to the endpoint with "
+                "the fewest requests.",
                 min_length=1,
                 max_length=64,
                 pattern=r"^[A-Za-z0-9][-A-Za-z0-9_]*$",
@@ -168,7 +170,7 @@ class ModelServiceSpec(Model):
     endpoints: Annotated[
         tuple[EndpointEntry, ...],
         about(
-            "Groups of endpoints; requests go to the union of those of one priority.",
+            "Groups of endpoints. Groups with the same priority form one tier.",
             min_length=1,
             max_length=64,
             atomic=True,
@@ -178,7 +180,7 @@ class ModelServiceSpec(Model):
         Annotated[
             Balancing,
             about(
-                "Choice of an endpoint within a tier. Absent: by weight.",
+                "How to choose an endpoint in a tier. Default: by weight.",
                 rules=(_HEADER_OF_SESSION,),
             ),
         ]
@@ -187,8 +189,9 @@ class ModelServiceSpec(Model):
     aliases: Annotated[
         tuple[ModelName, ...],
         about(
-            "Further names of the service at the gateway's URL for all models. They count for ModelKeys of "
-            "its namespace only; for others, the platform adds names to the InferenceGateway.",
+            "Additional names of the service at the gateway's URL for all models. They apply "
+            "only to ModelKeys in this namespace. For other namespaces, the platform team adds "
+            "names to the InferenceGateway.",
             max_length=MAX_ALIASES,
             unique=True,
         ),
@@ -197,9 +200,9 @@ class ModelServiceSpec(Model):
         Annotated[
             Hold,
             about(
-                "Lets requests wait while the service has no endpoint and selects the replicas of a "
-                "ModelDeployment, for example one that is scaled to zero. If absent, they get 503 at once. "
-                "Needs the gateway module."
+                "Lets requests wait while no endpoint exists and the service selects the replicas of "
+                "a ModelDeployment, such as a deployment that is scaled to zero. Requires the "
+                "gateway module. Default: such requests receive 503 immediately."
             ),
         ]
         | None
@@ -210,13 +213,15 @@ class ModelServiceStatus(Status):
     """Address of the service."""
 
     address: (
-        Annotated[str, about("URL of the service, without a slash at the end. Absent until it is routed.")]
+        Annotated[
+            str, about("URL of the service, without a trailing slash. Absent until the service is routed.")
+        ]
         | None
     ) = None
 
 
 class ModelService(Model):
-    """One stable address for a model, independent of the endpoints that serve it."""
+    """One stable URL for a model, independent of the endpoints that serve it."""
 
     metadata: ObjectMeta
     spec: Annotated[ModelServiceSpec, about("Routing of the service's requests.")]

@@ -48,7 +48,7 @@ def has_route(namespace: str, address: str | None) -> bool:
 ModelName = Annotated[
     str,
     about(
-        "Name of a model: letters, digits, '.', '-', '_' and ':'.",
+        "Name of a model. It can contain letters, digits, '.', '-', '_', and ':'.",
         min_length=1,
         max_length=64,
         pattern=r"^[A-Za-z0-9][-A-Za-z0-9._:]*$",

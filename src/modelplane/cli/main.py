@@ -8,7 +8,7 @@ import atexit
 import errno
 import gc
 import importlib
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
@@ -28,60 +28,71 @@ class Entry(NamedTuple):
     hidden: bool = False
 
 
-COMMANDS = {
-    "up": Entry("machine", "Start a whole fleet on this machine."),
-    "down": Entry("machine", "Stop the fleet on this machine."),
-    "status": Entry("machine", "Show the processes, addresses and problems of the fleet on this machine."),
-    "dashboard": Entry("inspect", "Show a fleet as a web page on this machine."),
-    "mcp": Entry("inspect", "Serve the documentation and a fleet to AI assistants (MCP)."),
-    "top": Entry("inspect", "Show a fleet in the terminal, live."),
-    "logs": Entry(
-        "inspect", "Print the log of a process of this machine, or of a model's engines on any cluster."
-    ),
-    "chat": Entry("models", "Chat with a model through its service."),
-    "example": Entry("models", "List the examples, print their manifests, or write them to files."),
-    "kubectl": Entry("machine", "Run kubectl against the fleet on this machine."),
-    "kubeconfig": Entry("machine", "Print the path of the fleet's kubeconfig."),
-    "validate": Entry("inspect", "Check manifests, without a cluster."),
-    "schema": Entry("inspect", "Print JSON Schemas of the kinds, for editors and other validators."),
-    "render": Entry("inspect", "Show the objects that an object would compose, without a cluster."),
-    "plan": Entry("inspect", "Show where deployments would be placed, without a cluster."),
-    "size": Entry("models", "Compute the memory of a model, and the hardware that can serve it."),
-    "deploy": Entry("models", "Deploy a model by name: generate manifests, show the plan, and apply them."),
-    "explain": Entry(
-        "inspect", "Explain the placement, routing and readiness of a deployment, service or replica."
-    ),
-    "classes": Entry("operate", "List, print or apply the InferenceClasses of known machine types."),
-    "cluster": Entry(
-        "operate", "Register an existing cluster with a fleet; cordon, drain and uncordon a cluster."
-    ),
-    "rollout": Entry("models", "Show, pause, resume, promote and undo rollouts of deployments."),
-    "key": Entry("models", "Create, list, rotate and revoke API keys."),
-    "usage": Entry("inspect", "Sum requests, tokens and times by key, service, model, backend or namespace."),
-    "install": Entry("operate", "Install Modelplane on a Kubernetes cluster, or print its manifests."),
-    "images": Entry(
-        "operate", "List the images and charts that an installation pulls, to mirror or pin them."
-    ),
-    "uninstall": Entry("operate", "Remove Modelplane from a Kubernetes cluster."),
-    "backup": Entry("operate", "Save the objects of a fleet's control plane in a file."),
-    "restore": Entry("operate", "Write the objects of a backup to an empty control plane."),
-    "cleanup": Entry(
-        "operate", "Delete the objects of a deleted namespace that remain on inference clusters."
-    ),
-    "controller": Entry("processes", "Run the controllers against a control plane."),
-    "heartbeat": Entry("processes", "Report that this cluster is alive, for failover."),
-    "gateway": Entry("processes", "Configure the gateway's Envoy from what the controllers publish."),
-    "metrics": Entry(
-        "processes", "Serve the gateway's counts as external.metrics.k8s.io, for other autoscalers."
-    ),
-    "function": Entry("processes", "Serve the composition function to Crossplane over gRPC."),
-    "package": Entry("operate", "Build the packages that Crossplane installs."),
-    "completion": Entry("machine", "Print the script that completes commands and options in a shell."),
-    "agent": Entry("processes", "Run the node agent of this machine.", hidden=True),
-    "envoy": Entry("processes", "Run the Envoy of this machine.", hidden=True),
-    "supervise": Entry("processes", "Keep the processes of a fleet running.", hidden=True),
+GROUPS: Final[dict[str, dict[str, Entry]]] = {
+    "Try it on this machine": {
+        "up": Entry("machine", "Start a fleet on this machine."),
+        "down": Entry("machine", "Stop the fleet on this machine."),
+        "status": Entry("machine", "Show the processes, addresses, and problems of the local fleet."),
+        "example": Entry("models", "List examples, print their manifests, or write them to files."),
+        "kubectl": Entry("machine", "Run kubectl against the local fleet."),
+        "kubeconfig": Entry("machine", "Print the path of the local kubeconfig."),
+    },
+    "Deploy and look": {
+        "size": Entry("models", "Compute the memory and the hardware that a model needs."),
+        "deploy": Entry("models", "Deploy a model by name, after showing the plan."),
+        "chat": Entry("models", "Chat with a model."),
+        "explain": Entry("inspect", "Explain the state of a deployment, service, or replica."),
+        "logs": Entry("inspect", "Print the logs of a model, or of a process on this machine."),
+        "rollout": Entry("models", "Show and control rollouts of deployments."),
+        "top": Entry("inspect", "Show a live view of the fleet in the terminal."),
+        "dashboard": Entry("inspect", "Show the fleet in a web browser."),
+    },
+    "Check manifests": {
+        "validate": Entry("inspect", "Check manifests without a cluster."),
+        "plan": Entry("inspect", "Show where deployments would be placed, without applying them."),
+        "render": Entry("inspect", "Print the objects that Modelplane would create for an object."),
+        "schema": Entry("inspect", "Print JSON Schemas for editors and other validators."),
+    },
+    "Platform": {
+        "install": Entry("operate", "Install Modelplane on a cluster, or print the manifests."),
+        "uninstall": Entry("operate", "Remove Modelplane from a cluster."),
+        "images": Entry("operate", "List the images and charts that an installation pulls."),
+        "classes": Entry("operate", "List, print, or apply InferenceClasses for known machine types."),
+        "cluster": Entry("operate", "Register, cordon, drain, and uncordon clusters."),
+        "key": Entry("models", "Create, list, rotate, and revoke API keys."),
+    },
+    "Operate": {
+        "usage": Entry("inspect", "Report requests, tokens, and latency by key, service, or model."),
+        "backup": Entry("operate", "Save the objects of a control plane to a file."),
+        "restore": Entry("operate", "Restore a backup to an empty control plane."),
+        "cleanup": Entry("operate", "Delete objects of a deleted namespace that remain on clusters."),
+    },
+    "Run Modelplane's processes": {
+        "controller": Entry("processes", "Run the controllers."),
+        "gateway": Entry("processes", "Configure the Envoy of a gateway pod."),
+        "metrics": Entry("processes", "Serve the load at the gateway to other autoscalers."),
+        "heartbeat": Entry("processes", "Report that this cluster is alive, for failover."),
+        "function": Entry("processes", "Serve the composition function to Crossplane."),
+        "agent": Entry("processes", "Run the node agent of this machine.", hidden=True),
+        "envoy": Entry("processes", "Run the Envoy of this machine.", hidden=True),
+        "supervise": Entry("processes", "Keep the processes of a fleet running.", hidden=True),
+    },
+    "Other": {
+        "mcp": Entry("inspect", "Serve the documentation and the fleet to AI assistants (MCP)."),
+        "package": Entry("operate", "Build packages for Crossplane."),
+        "completion": Entry("machine", "Print a script for shell completion."),
+    },
 }
+"""The commands by purpose, as help and the pages list them."""
+
+COMMANDS: Final = {name: entry for group in GROUPS.values() for name, entry in group.items()}
 """The commands, each the function of that name in ``modelplane.cli.FOLDER.NAME``."""
+
+SHOWN: Final = {
+    title: {name: entry for name, entry in group.items() if not entry.hidden}
+    for title, group in GROUPS.items()
+}
+"""The commands of each group that help lists."""
 
 _EXTRAS = {
     "dashboard": ("jinja2", "markupsafe"),
@@ -110,6 +121,9 @@ _REMEDIES = {
 """Remedies for errors of the machine that can occur in any command."""
 
 
+_LONGEST: Final = max(map(len, COMMANDS))
+
+
 class Commands(click.Group):
     """The group over ``COMMANDS``, which reports the errors of lower layers as sentences."""
 
@@ -133,9 +147,23 @@ class Commands(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
-        """Write the list of commands without importing any."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items() if not entry.hidden])
+        """Write the groups of commands without importing any."""
+        for title, group in SHOWN.items():
+            with formatter.section(title):
+                width = _LONGEST - max(map(len, group))  # the same column in all groups
+                formatter.write_dl(
+                    [(name, entry.help) for name, entry in group.items()], col_spacing=width + 2
+                )
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the chosen command; for a mistyped name, raise an error that suggests the right one."""
+        name = args[0]
+        if name in COMMANDS or name.startswith("-") or ctx.resilient_parsing:
+            return super().resolve_command(ctx, args)
+        shown = [shown for group in SHOWN.values() for shown in group]
+        raise click.exceptions.NoSuchCommand(name, possibilities=shown, ctx=ctx)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
         """Return the commands without importing any, and the options."""
@@ -143,8 +171,9 @@ class Commands(click.Group):
 
         commands = [
             CompletionItem(name, help=entry.help)
-            for name, entry in COMMANDS.items()
-            if name.startswith(incomplete) and not entry.hidden
+            for group in SHOWN.values()
+            for name, entry in group.items()
+            if name.startswith(incomplete)
         ]
         return commands + click.Command.shell_complete(self, ctx, incomplete)
 
@@ -207,10 +236,14 @@ _SETTINGS = {
 }
 
 
-@click.command(cls=Commands, context_settings=_SETTINGS)
+@click.command(
+    cls=Commands,
+    context_settings=_SETTINGS,
+    epilog="Run 'modelplane COMMAND --help' for the options and an example of a command.",
+)
 @click.version_option(__version__, prog_name="modelplane")
 def main() -> None:
-    """Serve models on a fleet of GPU clusters, or on this machine."""
+    """Serve AI models on a fleet of GPU clusters, or on this machine."""
 
 
 def plugin() -> None:

@@ -174,20 +174,20 @@ def add_timeout_option(command: F) -> F:
         "timeout_s",
         type=Duration(),
         default=TIMEOUT_S,
-        help="Maximum time to wait for an answer or a result, such as 30s or 2m. Default: 5m.",
+        help="Maximum time to wait, such as 30s or 2m. Default: 5m.",
     )(command)
 
 
 def add_dry_run_option(command: F) -> F:
     """Give a command ``--dry-run``."""
-    return click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")(
+    return click.option("--dry-run", is_flag=True, help="Show what would change, without changing anything.")(
         command
     )
 
 
 def add_yes_option(command: F) -> F:
     """Give a command ``--yes``, for ``confirm``."""
-    return click.option("--yes", is_flag=True, help="Do not ask for confirmation.")(command)
+    return click.option("--yes", is_flag=True, help="Don't ask for confirmation.")(command)
 
 
 def confirm(question: str, *, yes: bool) -> None:
@@ -209,7 +209,7 @@ def _has_terminal() -> bool:
 
 def add_all_option(command: F) -> F:
     """Give a command ``--all``, as ``everything``."""
-    return click.option("--all", "everything", is_flag=True, help="Show every row, however many.")(command)
+    return click.option("--all", "everything", is_flag=True, help="Show all rows.")(command)
 
 
 def add_fleet_option(help_text: str) -> Callable[[F], F]:
@@ -237,8 +237,10 @@ def add_credential_lifetime_option(command: F) -> F:
         default=CREDENTIAL_LIFETIME,
         callback=_lifetime,
         metavar="DURATION",
-        help="Lifetime of the tokens that are requested from clusters, at least 10m. "
-        f"Default: {CREDENTIAL_LIFETIME}.",
+        help=(
+            "Lifetime of the tokens that Modelplane requests from clusters, at least 10m. "
+            f"Default: {CREDENTIAL_LIFETIME}."
+        ),
     )(command)
 
 

@@ -22,9 +22,7 @@ TEXT = "text"
 
 def add_output_option(command: F) -> F:
     """Give a command ``-o``: text by default, or a document."""
-    return add_chosen_output(TEXT, "json", "yaml", help_text="Text to read, or a document. Default: text.")(
-        command
-    )
+    return add_chosen_output(TEXT, "json", "yaml", help_text="Output format. Default: text.")(command)
 
 
 def add_chosen_output(default: str, *others: str, help_text: str) -> Callable[[F], F]:

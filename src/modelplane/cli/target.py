@@ -145,8 +145,10 @@ _OPTIONS = (
     click.option(
         "--kubeconfig",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="Kubeconfig of the control plane. Default: KUBECONFIG, else the local fleet if it runs, else "
-        "~/.kube/config.",
+        help=(
+            "Kubeconfig of the control plane. Default: the local fleet if it is running, "
+            "otherwise ~/.kube/config. [env: KUBECONFIG]"
+        ),
     ),
     click.option(
         "--context",
@@ -186,7 +188,7 @@ def add_namespace_option(command: F) -> F:
 
 def add_all_namespaces_option(command: F) -> F:
     """Give a command ``-A``."""
-    return click.option("-A", "--all-namespaces", is_flag=True, help="Use every namespace.")(command)
+    return click.option("-A", "--all-namespaces", is_flag=True, help="Use all namespaces.")(command)
 
 
 def read(target: Target, what: str, do: "Callable[[Client], Awaitable[T]]") -> T:

@@ -10,13 +10,25 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from modelplane.cli.main import COMMANDS, main
+from modelplane.cli.main import COMMANDS, GROUPS, main
 from modelplane.cli.options import FORMER
 from modelplane.host.errors import LocalError
 
 
 def run(*arguments):
     return CliRunner().invoke(main, arguments)
+
+
+def _shown(command, context, path=""):
+    if path and path != "kubectl":  # whose help is that of kubectl
+        yield path, command
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            if path or not COMMANDS[name].hidden:
+                yield from _shown(command.get_command(context, name), context, f"{path} {name}".strip())
+
+
+SHOWN_COMMANDS = dict(_shown(main, click.Context(main)))
 
 
 def test_help_lists_every_command_that_is_not_hidden_and_imports_none():
@@ -34,6 +46,51 @@ def test_help_lists_every_command_that_is_not_hidden_and_imports_none():
     assert not hidden & first_words
     assert ours == "['modelplane.cli.main']"
     assert heavy == "[]"
+
+
+def test_help_groups_commands_by_purpose():
+    text = run("--help").output
+    titles = [line[:-1] for line in text.splitlines() if line.endswith(":") and line[0] != " "]
+    assert titles == ["Options", *GROUPS]
+    assert text.index("Check manifests:") < text.index("  validate ") < text.index("Platform:")
+    assert not [line for line in text.splitlines() if line.startswith("   ")], "a command has one line"
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        (["valdiate"], "No such command 'valdiate'. Did you mean 'validate'?"),
+        (["supervize"], "No such command 'supervize'."),
+        (["cluster", "unncordon"], "Did you mean one of: 'cordon', 'uncordon'?"),
+        (["plan", "--fleat", "x"], "Did you mean one of: '--fleet', '--live'?"),
+    ],
+    ids=["a command", "a hidden command is not suggested", "a command of a group", "an option"],
+)
+def test_a_mistyped_name_gets_a_suggestion(line, error):
+    printed = run(*line)
+    assert (printed.exit_code, error in printed.output) == (2, True), printed.output
+    assert ("Did you mean" in printed.output) == ("Did you mean" in error)
+
+
+@pytest.mark.parametrize("path", SHOWN_COMMANDS)
+def test_the_help_of_each_command_begins_with_an_imperative(path):
+    first = SHOWN_COMMANDS[path].help.split()[0].rstrip(",")
+    assert re.fullmatch("[A-Z][a-z]+", first)
+    assert not re.search("(?<!s)s$|ing$", first), first
+
+
+@pytest.mark.parametrize("path", SHOWN_COMMANDS)
+def test_an_option_names_its_default_and_its_variable_in_one_way(path):
+    options = [option for option in SHOWN_COMMANDS[path].params if isinstance(option, click.Option)]
+    wrong = {
+        option.opts[0]: option.help
+        for option in options
+        if not re.search(r"(\.| \[env: [A-Z_]+\])$", option.help)
+        or re.search(r"[Dd]efaults (to|is)|\(default|Default [a-z]", option.help)
+        or option.show_default
+        or option.show_envvar
+    }
+    assert wrong == {}
 
 
 def test_kubectl_runs_the_same_commands_by_its_own_name_for_them():
@@ -225,18 +282,11 @@ def test_an_option_means_the_same_on_every_command(option):
     assert len(meanings) == 1
 
 
-def _shown(command, context, path=""):
-    if isinstance(command, click.Group):
-        for name in command.list_commands(context):
-            if not (path == "" and COMMANDS[name].hidden):
-                yield from _shown(command.get_command(context, name), context, f"{path} {name}".strip())
-    elif path != "kubectl":  # whose help is that of kubectl
-        yield path
-
-
-@pytest.mark.parametrize("path", [*_shown(main, click.Context(main))])
+@pytest.mark.parametrize("path", SHOWN_COMMANDS)
 def test_the_help_of_each_command_ends_with_an_example_that_its_options_allow(path):
     shown, _, example = run(*path.split(), "--help").output.partition("\n  Example:\n    ")
-    assert f"modelplane {path}" in example
+    assert re.search(rf"modelplane {path}\b", example)
+    if isinstance(SHOWN_COMMANDS[path], click.Group):
+        return  # the options are those of a command in it
     options = set(re.findall(r"(?<=\s)--?[a-zA-Z][a-z-]*", example.partition(" | ")[0]))
     assert options <= set(re.findall(r"--?[a-zA-Z][a-z-]*", shown))

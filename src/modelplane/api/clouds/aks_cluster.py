@@ -31,7 +31,7 @@ class AKSFabric(StrEnum):
 
 
 class AKSNodePool(Model):
-    """Identical nodes."""
+    """A pool of identical nodes."""
 
     __rules__ = (GPU_RULE, BOUNDS_RULE)
 
@@ -52,14 +52,15 @@ class AKSNodePool(Model):
     max_node_count: MaxNodeCount = 8
     zones: Annotated[
         tuple[Annotated[str, about("Number of a zone.", min_length=1, max_length=8)], ...],
-        about("Zones of the nodes. Absent: Azure chooses.", min_length=1, max_length=3, atomic=True),
+        about("Zones of the nodes. Default: Azure chooses.", min_length=1, max_length=3, atomic=True),
     ] = ()
     taints: NodeTaints = ()
     spot: Spot = False
     gpu: Annotated[GPUs, about("The GPUs of each node. Required for role GPU.")] | None = None
-    fabric: Annotated[AKSFabric, about("InfiniBand: the NVIDIA network operator is installed.")] = (
-        AKSFabric.NONE
-    )
+    fabric: Annotated[
+        AKSFabric,
+        about("Type of the network. With InfiniBand, Modelplane installs the NVIDIA network operator."),
+    ] = AKSFabric.NONE
 
 
 class AKSClusterSpec(AKSSettings):
@@ -69,7 +70,7 @@ class AKSClusterSpec(AKSSettings):
 
 
 class AKSCluster(Model):
-    """A cluster to create on Azure Kubernetes Service, for the InferenceCluster of the same name."""
+    """An Azure Kubernetes Service (AKS) cluster to create for the InferenceCluster with the same name."""
 
     __rules__ = (NAME_RULE,)
 

@@ -19,20 +19,22 @@ class AKSGPUDriver(StrEnum):
 class AKSNetworking(Model):
     """Address ranges of the cluster's network."""
 
-    vnet_cidr: Annotated[str, about("Range of the virtual network.", max_length=18, pattern=CIDR)] = (
+    vnet_cidr: Annotated[str, about("Address range of the virtual network.", max_length=18, pattern=CIDR)] = (
         "10.0.0.0/16"
     )
-    subnet_cidr: Annotated[str, about("Range of the nodes.", max_length=18, pattern=CIDR)] = "10.0.0.0/20"
-    pod_cidr: Annotated[str, about("Range of the pods, an overlay.", max_length=18, pattern=CIDR)] = (
-        "10.244.0.0/16"
+    subnet_cidr: Annotated[str, about("Address range of the nodes.", max_length=18, pattern=CIDR)] = (
+        "10.0.0.0/20"
     )
-    service_cidr: Annotated[str, about("Range of the Services.", max_length=18, pattern=CIDR)] = (
+    pod_cidr: Annotated[
+        str, about("Address range of the pods, which is an overlay network.", max_length=18, pattern=CIDR)
+    ] = "10.244.0.0/16"
+    service_cidr: Annotated[str, about("Address range of the Services.", max_length=18, pattern=CIDR)] = (
         "10.96.0.0/16"
     )
 
 
 class AKSSystemPool(Model):
-    """Nodes for everything but models."""
+    """Nodes for system components. Engines don't run on these nodes."""
 
     vm_size: Annotated[str, about("Azure VM size.", min_length=1, max_length=63)] = "Standard_D4s_v5"
     disk_size_gb: DiskSizeGb = 100
@@ -41,12 +43,12 @@ class AKSSystemPool(Model):
 
 
 class AKSFileShares(Model):
-    """Shares of Azure Files, which are the volumes of ModelCaches."""
+    """Azure Files shares, used as the volumes of ModelCaches."""
 
     sku_name: Annotated[
         str,
         about(
-            "Kind of the storage account of new shares, such as Premium_LRS or Premium_ZRS.",
+            "Storage account type of new shares, such as Premium_LRS or Premium_ZRS.",
             min_length=1,
             max_length=63,
             pattern="^[A-Za-z0-9_]+$",
@@ -55,17 +57,22 @@ class AKSFileShares(Model):
 
 
 class AKSSettings(Model):
-    """Settings of a cluster on Azure Kubernetes Service."""
+    """Settings of an Azure Kubernetes Service (AKS) cluster."""
 
-    location: Annotated[str, about("Location, such as westeurope.", min_length=1, max_length=32)]
+    location: Annotated[str, about("Azure location, such as westeurope.", min_length=1, max_length=32)]
     kubernetes_version: KubernetesVersion = "1.34"
     credentials: CloudCredentials | None = None
     networking: Annotated[AKSNetworking, about("Address ranges of the cluster's network.")] = AKSNetworking()
-    system_pool: Annotated[AKSSystemPool, about("Nodes for everything but models.")] = AKSSystemPool()
+    system_pool: Annotated[
+        AKSSystemPool, about("Nodes for system components. Engines don't run on these nodes.")
+    ] = AKSSystemPool()
     gpu_driver: Annotated[
         AKSGPUDriver,
-        about("Install: AKS installs its NVIDIA driver on GPU nodes. None: the driver comes from elsewhere."),
+        about(
+            "Whether AKS installs the NVIDIA driver on GPU nodes. Install: AKS installs the "
+            "driver. None: you install the driver in another way."
+        ),
     ] = AKSGPUDriver.INSTALL
     file_shares: Annotated[
-        AKSFileShares, about("Shares of Azure Files, which are the volumes of ModelCaches.")
+        AKSFileShares, about("Azure Files shares, used as the volumes of ModelCaches.")
     ] = AKSFileShares()

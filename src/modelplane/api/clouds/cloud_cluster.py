@@ -24,7 +24,7 @@ from modelplane.api.schema.fields import DNS_LABEL, DNS_SUBDOMAIN, SECRET_KEY, R
 
 
 class PoolRole(StrEnum):
-    """Purpose of a pool's nodes."""
+    """Purpose of the nodes in a pool."""
 
     SYSTEM = "System"
     GPU = "GPU"
@@ -46,8 +46,8 @@ class ClusterSecret(Model):
     type: Annotated[
         SecretType,
         about(
-            "Content of the Secret: a kubeconfig, or a cloud identity that is used with it. "
-            "GCPServiceAccountKey is the older name of GoogleApplicationCredentials."
+            "Content of the Secret: a kubeconfig, or a cloud identity to use with the "
+            "kubeconfig. GCPServiceAccountKey is the older name of GoogleApplicationCredentials."
         ),
     ]
     name: Annotated[str, about("Name of the Secret.", max_length=253, pattern=DNS_SUBDOMAIN)]
@@ -55,7 +55,11 @@ class ClusterSecret(Model):
     namespace: (
         Annotated[
             str,
-            about("Namespace of the Secret. Absent: that of this object.", max_length=63, pattern=DNS_LABEL),
+            about(
+                "Namespace of the Secret. Default: the namespace of this object.",
+                max_length=63,
+                pattern=DNS_LABEL,
+            ),
         ]
         | None
     ) = None
@@ -70,7 +74,7 @@ class CloudClusterStatus(Status):
 
 
 class CachingClusterStatus(CloudClusterStatus):
-    """Access to the cluster, and its storage for staged models."""
+    """Access to the cluster, and storage for staged models."""
 
     cache: Annotated[CacheStorage, about("Storage for ModelCaches.")] | None = None
 
@@ -84,12 +88,12 @@ PoolName = Annotated[
         pattern=DNS_LABEL,
     ),
 ]
-NodePoolRole = Annotated[PoolRole, about("System: nodes for everything but models. GPU: nodes for engines.")]
+NodePoolRole = Annotated[PoolRole, about("Purpose of the nodes. System: system components. GPU: engines.")]
 NodeCount = Annotated[int, about(NODE_COUNT_TEXT, ge=0, le=MAX_CLOUD_POOL_NODES)]
-MinNodeCount = Annotated[int, about(f"{FEWEST_TEXT} Absent: 0.", ge=0, le=MAX_CLOUD_POOL_NODES)]
+MinNodeCount = Annotated[int, about(f"{FEWEST_TEXT} Default: 0.", ge=0, le=MAX_CLOUD_POOL_NODES)]
 MaxNodeCount = Annotated[int, about(MOST_TEXT, ge=0, le=MAX_CLOUD_POOL_NODES)]
 AutoscalingLimit = Annotated[
-    int, about("Maximum number of nodes. Absent: the pool keeps its size.", ge=1, le=MAX_CLOUD_POOL_NODES)
+    int, about("Maximum number of nodes. Default: the pool is not autoscaled.", ge=1, le=MAX_CLOUD_POOL_NODES)
 ]
 Zones = Annotated[
     tuple[ZoneName, ...],
@@ -99,20 +103,20 @@ Zones = Annotated[
 
 NodeTaints = Annotated[
     tuple[NodeTaint, ...],
-    about("Taints of the nodes beside nvidia.com/gpu.", max_length=16, keys=("key", "effect")),
+    about("Taints of the nodes, in addition to nvidia.com/gpu.", max_length=16, keys=("key", "effect")),
 ]
 
 Spot = Annotated[bool, about(SPOT_TEXT)]
 
 
 class GPUs(Model):
-    """The GPUs of a pool's nodes."""
+    """The GPUs of each node in a pool."""
 
     accelerator_type: AcceleratorType
 
 
 POOLS = about(
-    "Node pools, in addition to the system pool that every cluster gets.",
+    "Node pools, in addition to the system pool that every cluster includes.",
     min_length=1,
     max_length=8,
     keys=("name",),

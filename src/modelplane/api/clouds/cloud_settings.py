@@ -15,13 +15,13 @@ class CredentialsKind(StrEnum):
 
 
 class Credentials(Model):
-    """The provider configuration to authenticate with."""
+    """The provider configuration with the credentials of the cloud."""
 
     type: Annotated[
         CredentialsKind,
         about(
-            "Kind of the provider configuration. A ProviderConfig is read from the namespace where the "
-            f"cluster is provisioned, {SYSTEM_NAMESPACE}."
+            "Kind of the provider configuration. A ProviderConfig must be in namespace "
+            f"{SYSTEM_NAMESPACE}, where the cluster is provisioned."
         ),
     ] = CredentialsKind.CLUSTER_PROVIDER_CONFIG
     name: Annotated[
@@ -30,8 +30,16 @@ class Credentials(Model):
     ] = "default"
 
 
-CloudCredentials = Annotated[Credentials, about("Cloud account to use. Absent: the provider's default.")]
+CloudCredentials = Annotated[
+    Credentials,
+    about(
+        "Provider configuration for the cloud account. Default: the default configuration of the provider."
+    ),
+]
 KubernetesVersion = Annotated[
-    str, about("Kubernetes version, as major.minor or in full.", min_length=1, max_length=32, pattern=VERSION)
+    str,
+    about(
+        "Kubernetes version, such as 1.35 or a full version.", min_length=1, max_length=32, pattern=VERSION
+    ),
 ]
 DiskSizeGb = Annotated[int, about("Size of the boot disk, in GB.", ge=10, le=65536)]

@@ -66,7 +66,7 @@ class CacheStorage(Model):
         Annotated[
             str,
             about(
-                "StorageClass that offers ReadWriteMany volumes.",
+                "StorageClass that supports ReadWriteMany volumes.",
                 min_length=1,
                 max_length=253,
                 pattern=DNS_SUBDOMAIN,
@@ -77,13 +77,13 @@ class CacheStorage(Model):
 
 
 class Existing(Model):
-    """A cluster that exists already."""
+    """An existing cluster."""
 
     secret_ref: Annotated[KubeconfigSecret, about("Kubeconfig of the cluster.")]
     identity_secret_ref: (
         Annotated[
             IdentitySecret,
-            about("A cloud credential used with the kubeconfig, for clusters that authenticate by IAM."),
+            about("Cloud credential to use with the kubeconfig, for clusters that authenticate with IAM."),
         ]
         | None
     ) = None
@@ -92,8 +92,9 @@ class Existing(Model):
         Annotated[
             KubeconfigSecret,
             about(
-                "Kubeconfig with which Helm installs charts on the cluster. Absent: that of secretRef, whose "
-                "account, as Modelplane grants it, may install none."
+                "Kubeconfig that Helm uses to install charts on the cluster. Default: the kubeconfig "
+                "in secretRef. The permissions that Modelplane creates for that account don't allow "
+                "installing charts."
             ),
         ]
         | None
@@ -101,23 +102,23 @@ class Existing(Model):
 
 
 class GKE(GKESettings):
-    """A cluster to create on Google Kubernetes Engine."""
+    """A Google Kubernetes Engine (GKE) cluster to create."""
 
 
 class EKS(EKSSettings):
-    """A cluster to create on Amazon Elastic Kubernetes Service."""
+    """An Amazon Elastic Kubernetes Service (EKS) cluster to create."""
 
 
 class AKS(AKSSettings):
-    """A cluster to create on Azure Kubernetes Service."""
+    """An Azure Kubernetes Service (AKS) cluster to create."""
 
 
 class Nebius(NebiusSettings):
-    """A cluster to create on Nebius; project and region come from the provider configuration."""
+    """A Nebius cluster to create. The provider configuration sets the project and the region."""
 
 
 class Vultr(VultrSettings):
-    """A cluster to create on Vultr Kubernetes Engine."""
+    """A Vultr Kubernetes Engine cluster to create."""
 
 
 class ClusterOrigin(Model):
@@ -131,10 +132,16 @@ class ClusterOrigin(Model):
         for source in Source
     )
 
-    source: Annotated[Source, about("Existing, or the cloud on which the cluster is created.")]
-    existing: Annotated[Existing, about("A cluster that exists already.")] | None = None
+    source: Annotated[
+        Source,
+        about(
+            "Where the cluster comes from: Existing for a cluster that you run, or the cloud in "
+            "which Modelplane creates the cluster."
+        ),
+    ]
+    existing: Annotated[Existing, about("An existing cluster.")] | None = None
     gke: Annotated[GKE, about("Settings for GKE.")] | None = None
     eks: Annotated[EKS, about("Settings for EKS.")] | None = None
     aks: Annotated[AKS, about("Settings for AKS.")] | None = None
-    nebius: Annotated[Nebius, about("Settings for Nebius; may be empty.")] | None = None
+    nebius: Annotated[Nebius, about("Settings for Nebius. The object can be empty.")] | None = None
     vultr: Annotated[Vultr, about("Settings for Vultr.")] | None = None

@@ -35,7 +35,7 @@ class EKSFabric(StrEnum):
 
 
 class EKSNodePool(Model):
-    """Identical nodes."""
+    """A pool of identical nodes."""
 
     __rules__ = (GPU_RULE, ZONES_RULE, BOUNDS_RULE, NOT_RESERVED_RULE)
 
@@ -49,24 +49,27 @@ class EKSNodePool(Model):
     min_node_count: MinNodeCount = 0
     max_node_count: MaxNodeCount = 8
     gpu: Annotated[GPUs, about("The GPUs of each node. Required for role GPU.")] | None = None
-    capacity_block: Annotated[CapacityBlock, about("AWS Capacity Block that backs the pool.")] | None = None
+    capacity_block: (
+        Annotated[CapacityBlock, about("AWS Capacity Block that provides the nodes of the pool.")] | None
+    ) = None
     zones: Zones = ()
     taints: NodeTaints = ()
     spot: Spot = False
-    fabric: Annotated[EKSFabric, about("EFA: nodes get Elastic Fabric Adapters.")] = EKSFabric.NONE
+    fabric: Annotated[
+        EKSFabric, about("Type of the network. With EFA, each node has Elastic Fabric Adapters.")
+    ] = EKSFabric.NONE
 
 
 class EKSStorage(CacheStorage):
-    """Storage of a cluster on EKS for staged models."""
+    """Storage for staged models on an EKS cluster."""
 
     file_system: (
-        Annotated[str, about("Id of the EFS file system, which the StorageClass names.", max_length=63)]
-        | None
+        Annotated[str, about("ID of the EFS file system that the StorageClass uses.", max_length=63)] | None
     ) = None
 
 
 class EKSClusterStatus(CloudClusterStatus):
-    """Access to the cluster, and its storage for staged models."""
+    """Access to the cluster, and storage for staged models."""
 
     cache: Annotated[EKSStorage, about("Storage for ModelCaches.")] | None = None
 
@@ -78,7 +81,8 @@ class EKSClusterSpec(EKSSettings):
 
 
 class EKSCluster(Model):
-    """A cluster to create on Amazon Elastic Kubernetes Service, for the InferenceCluster of the same name."""
+    """An Amazon Elastic Kubernetes Service (EKS) cluster to create for the InferenceCluster with the same
+    name."""
 
     __rules__ = (NAME_RULE,)
 

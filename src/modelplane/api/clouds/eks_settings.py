@@ -16,11 +16,11 @@ _AmiType = Annotated[
 class EKSNetworking(Model):
     """Address ranges of the cluster's network."""
 
-    vpc_cidr: Annotated[str, about("Range of the VPC.", max_length=18, pattern=CIDR)] = "10.0.0.0/16"
+    vpc_cidr: Annotated[str, about("Address range of the VPC.", max_length=18, pattern=CIDR)] = "10.0.0.0/16"
     subnet_cidrs: Annotated[
         tuple[_Range, ...],
         about(
-            "Ranges of the public subnets, one for each availability zone from the first.",
+            "Address ranges of the public subnets, one for each availability zone, in order.",
             min_length=2,
             max_length=6,
             atomic=True,
@@ -29,8 +29,8 @@ class EKSNetworking(Model):
     private_subnet_cidrs: Annotated[
         tuple[_Range, ...],
         about(
-            "Ranges of the private subnets, as many as subnetCidrs. Absent: ranges of the same sizes in the "
-            "first free places of the VPC.",
+            "Address ranges of the private subnets, one for each entry of subnetCidrs. Default: "
+            "the first free ranges of the same sizes in the VPC.",
             max_length=6,
             atomic=True,
         ),
@@ -38,8 +38,8 @@ class EKSNetworking(Model):
     zones: Annotated[
         tuple[ZoneName, ...],
         about(
-            "Availability zones of the subnets, as many as subnetCidrs. Absent: those of the region with the "
-            "letters a, b, c and so on, which not every account has.",
+            "Availability zones of the subnets, one for each entry of subnetCidrs. Default: "
+            "zones a, b, c and so on of the region. Some accounts don't have all of these zones.",
             max_length=6,
             atomic=True,
         ),
@@ -47,7 +47,7 @@ class EKSNetworking(Model):
 
 
 class EKSSystemPool(Model):
-    """Nodes for everything but models."""
+    """Nodes for system components. Engines don't run on these nodes."""
 
     instance_type: Annotated[str, about("EC2 instance type.", min_length=1, max_length=63)] = "m6i.xlarge"
     disk_size_gb: DiskSizeGb = 100
@@ -56,12 +56,14 @@ class EKSSystemPool(Model):
 
 
 class EKSSettings(Model):
-    """Settings of a cluster on Amazon EKS."""
+    """Settings of an Amazon EKS cluster."""
 
     region: Annotated[str, about("Region, such as us-west-2.", min_length=1, max_length=32)]
     kubernetes_version: KubernetesVersion = "1.36"
     credentials: CloudCredentials | None = None
     networking: Annotated[EKSNetworking, about("Address ranges of the cluster's network.")] = EKSNetworking()
-    system_pool: Annotated[EKSSystemPool, about("Nodes for everything but models.")] = EKSSystemPool()
+    system_pool: Annotated[
+        EKSSystemPool, about("Nodes for system components. Engines don't run on these nodes.")
+    ] = EKSSystemPool()
     ami_type: Annotated[_AmiType, about("AMI type of nodes without GPUs.")] = "AL2023_x86_64_STANDARD"
     gpu_ami_type: Annotated[_AmiType, about("AMI type of GPU nodes.")] = "AL2023_x86_64_NVIDIA"

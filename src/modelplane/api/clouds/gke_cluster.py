@@ -26,13 +26,13 @@ from modelplane.api.schema.fields import about
 
 
 class GKEGPUs(GPUs):
-    """The GPUs of a pool's nodes."""
+    """The GPUs of each node in a pool."""
 
-    accelerator_count: Annotated[int, about("GPUs attached to each node.", ge=1, le=16)] = 1
+    accelerator_count: Annotated[int, about("Number of GPUs of each node.", ge=1, le=16)] = 1
 
 
 class GKENodePool(Model):
-    """Identical nodes."""
+    """A pool of identical nodes."""
 
     __rules__ = (GPU_RULE, ZONES_RULE, BOUNDS_RULE)
 
@@ -58,7 +58,7 @@ class GKEClusterSpec(GKESettings):
 
 
 class GKECluster(Model):
-    """A cluster to create on Google Kubernetes Engine, for the InferenceCluster of the same name."""
+    """A Google Kubernetes Engine (GKE) cluster to create for the InferenceCluster with the same name."""
 
     __rules__ = (NAME_RULE,)
 

@@ -31,7 +31,7 @@ from modelplane.api.schema.fields import Rule, about
 
 
 class NebiusFabricType(StrEnum):
-    """Technology of a pool's network."""
+    """Type of the network between the nodes of a pool."""
 
     NONE = "None"
     INFINIBAND = "InfiniBand"
@@ -52,13 +52,13 @@ class NebiusFabric(Model):
 
 
 class NebiusGPUs(GPUs):
-    """The GPUs of a pool's nodes."""
+    """The GPUs of each node in a pool."""
 
     drivers_preset: DriversPreset = "cuda13.0"
 
 
 class NebiusNodePool(Model):
-    """Identical nodes."""
+    """A pool of identical nodes."""
 
     __rules__ = (GPU_RULE, MAXIMUM_RULE, BOUNDS_RULE)
 
@@ -69,8 +69,7 @@ class NebiusNodePool(Model):
     disk_size_gb: DiskSizeGb = 100
     node_count: NodeCount = 1
     min_node_count: (
-        Annotated[int, about(f"{FEWEST_TEXT} Absent: as many as nodeCount.", ge=0, le=MAX_CLOUD_POOL_NODES)]
-        | None
+        Annotated[int, about(f"{FEWEST_TEXT} Default: nodeCount.", ge=0, le=MAX_CLOUD_POOL_NODES)] | None
     ) = None
     max_node_count: AutoscalingLimit | None = None
     taints: NodeTaints = ()
@@ -86,7 +85,7 @@ class NebiusClusterSpec(NebiusSettings):
 
 
 class NebiusCluster(Model):
-    """A cluster to create on Nebius, for the InferenceCluster of the same name."""
+    """A Nebius cluster to create for the InferenceCluster with the same name."""
 
     __rules__ = (NAME_RULE,)
 

@@ -14,7 +14,7 @@ _DiskType = Annotated[
 
 
 class NebiusSystemPool(Model):
-    """Nodes for everything but models."""
+    """Nodes for system components. Engines don't run on these nodes."""
 
     platform: Platform = "cpu-d3"
     preset: Preset = "4vcpu-16gb"
@@ -24,17 +24,19 @@ class NebiusSystemPool(Model):
 
 
 class NebiusFileSystem(Model):
-    """The file system for ModelCaches, attached to every node."""
+    """File system for ModelCaches, attached to every node."""
 
-    size_gib: Annotated[int, about("Size, in GiB. It can only grow.", ge=1, le=1048576)] = 1024
+    size_gib: Annotated[
+        int, about("Size of the file system, in GiB. You can only increase the size.", ge=1, le=1048576)
+    ] = 1024
     type: _DiskType = "NETWORK_SSD"
     cloud_init_secret: (
         Annotated[
             str,
             about(
-                "Secret whose key userData is the cloud-init configuration of every node, in the namespace "
-                "where the cluster is provisioned. It mounts the file system, whose tag is modelplane-cache. "
-                "Absent: no node mounts it.",
+                "Secret with the cloud-init configuration of every node in key userData, in the "
+                "namespace where the cluster is provisioned. The configuration must mount the file "
+                "system with the tag modelplane-cache. Default: no node mounts the file system.",
                 min_length=1,
                 max_length=253,
                 pattern=DNS_SUBDOMAIN,
@@ -45,12 +47,14 @@ class NebiusFileSystem(Model):
 
 
 class NebiusSettings(Model):
-    """Settings of a cluster on Nebius; project and region come from the provider configuration."""
+    """Settings of a Nebius cluster. The provider configuration sets the project and the region."""
 
     kubernetes_version: KubernetesVersion = "1.34"
     credentials: CloudCredentials | None = None
-    system_pool: Annotated[NebiusSystemPool, about("Nodes for everything but models.")] = NebiusSystemPool()
+    system_pool: Annotated[
+        NebiusSystemPool, about("Nodes for system components. Engines don't run on these nodes.")
+    ] = NebiusSystemPool()
     boot_disk_type: _DiskType = "NETWORK_SSD"
     file_system: Annotated[
-        NebiusFileSystem, about("The file system for ModelCaches, attached to every node.")
+        NebiusFileSystem, about("File system for ModelCaches, attached to every node.")
     ] = NebiusFileSystem()

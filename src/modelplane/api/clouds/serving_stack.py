@@ -39,7 +39,7 @@ class ListenerProtocol(StrEnum):
 
 
 def _version(component: str) -> Meta:
-    return about(f"Version of {component}.", min_length=1, max_length=32, pattern=VERSION)
+    return about(f"Version of {component} to install.", min_length=1, max_length=32, pattern=VERSION)
 
 
 class Versions(Model):
@@ -63,46 +63,49 @@ class Listener(Model):
 
 
 class StackGateway(Model):
-    """The gateway of the cluster, which routes to its engines."""
+    """The gateway of the cluster, which routes requests to the engines."""
 
     class_name: Annotated[
-        str, about("Name of its GatewayClass.", min_length=1, max_length=63, pattern=DNS_LABEL)
+        str, about("Name of the GatewayClass.", min_length=1, max_length=63, pattern=DNS_LABEL)
     ] = "envoy"
     listeners: Annotated[
         tuple[Listener, ...],
-        about("Its ports. Absent: port 80 for HTTP.", max_length=8, keys=("name",)),
+        about("Ports of the gateway. Default: port 80 for HTTP.", max_length=8, keys=("name",)),
     ] = ()
 
 
 class VolumeBinding(StrEnum):
-    """Time at which a volume is made: with its claim, or with the first pod that uses it."""
+    """When a volume is created: with the claim, or when the first pod uses the claim."""
 
     IMMEDIATE = "Immediate"
     WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
 
 
 _Parameter = Annotated[str, about("Value of a parameter.", max_length=1024)]
-_MountOption = Annotated[str, about("Option of a mount.", max_length=253)]
+_MountOption = Annotated[str, about("A mount option.", max_length=253)]
 
 
 class StackStorage(Model):
-    """The StorageClass for ModelCaches that the stack makes on a cluster."""
+    """The StorageClass for ModelCaches that the stack creates on a cluster."""
 
     name: Annotated[
         str, about("Name of the StorageClass.", min_length=1, max_length=253, pattern=DNS_SUBDOMAIN)
     ]
     provisioner: Annotated[
-        str, about("Driver of its volumes.", min_length=1, max_length=253, pattern=DNS_SUBDOMAIN)
+        str, about("CSI driver of the volumes.", min_length=1, max_length=253, pattern=DNS_SUBDOMAIN)
     ]
     parameters: Annotated[Mapping[str, _Parameter], about("Parameters of the driver.", max_length=16)] = {}
     mount_options: Annotated[
-        tuple[_MountOption, ...], about("Options of mounts.", max_length=16, atomic=True)
+        tuple[_MountOption, ...], about("Mount options of the volumes.", max_length=16, atomic=True)
     ] = ()
     volume_binding_mode: Annotated[
         VolumeBinding,
-        about("Immediate: a volume is made with its claim. WaitForFirstConsumer: with the first pod."),
+        about(
+            "When volumes are created. Immediate: with the claim. WaitForFirstConsumer: when the "
+            "first pod uses the claim."
+        ),
     ] = VolumeBinding.IMMEDIATE
-    allow_volume_expansion: Annotated[bool, about("True: volumes can grow.")] = False
+    allow_volume_expansion: Annotated[bool, about("Whether volumes can be expanded.")] = False
 
 
 class ServingStackSpec(Model):
@@ -112,7 +115,7 @@ class ServingStackSpec(Model):
         Annotated[
             str,
             about(
-                "Name of the InferenceCluster. Without it, nothing is installed.",
+                "Name of the InferenceCluster. If unset, Modelplane installs nothing.",
                 min_length=1,
                 max_length=63,
                 pattern=DNS_SUBDOMAIN,
@@ -123,16 +126,17 @@ class ServingStackSpec(Model):
     profile: Annotated[
         ServingProfile,
         about(
-            "Standard: everything that serving needs. Minimal: the gateway, and the DRA driver with what "
-            "labels its nodes. None: only what is enabled in components."
+            "Set of components to install. Standard: every component required for serving. "
+            "Minimal: the gateway, the DRA driver, and the component that labels GPU nodes. "
+            "None: only the components that are enabled in components."
         ),
     ] = ServingProfile.STANDARD
     components: Annotated[tuple[ComponentSettings, ...], COMPONENTS] = ()
     secrets: Annotated[
         tuple[ClusterSecret, ...],
         about(
-            "Secrets for access to the cluster: a Kubeconfig, and a cloud identity where the "
-            "kubeconfig alone is not enough.",
+            "Secrets for access to the cluster: a Kubeconfig, and a cloud identity if the "
+            "kubeconfig requires one.",
             min_length=1,
             max_length=8,
             atomic=True,
@@ -144,17 +148,15 @@ class ServingStackSpec(Model):
             ),
         ),
     ]
-    nvidia_driver_root: Annotated[
-        str, about("Path of the NVIDIA driver in the file system of the nodes.", max_length=512)
-    ] = "/"
+    nvidia_driver_root: Annotated[str, about("Path of the NVIDIA driver on the nodes.", max_length=512)] = "/"
     versions: Annotated[Versions, about("Versions of the installed components.")] = Versions()
     gateway: Annotated[StackGateway, about("The gateway of the cluster.")] = StackGateway()
     storage_class: (
         Annotated[
             StackStorage,
             about(
-                "The StorageClass for ModelCaches, which component storage-class makes. An InferenceCluster "
-                "of a cloud sets it."
+                "The StorageClass for ModelCaches, which component storage-class creates. Set by the "
+                "InferenceCluster of a cloud."
             ),
         ]
         | None
@@ -176,12 +178,13 @@ class ServingStackStatus(Status):
         about("State of each component.", max_length=MAX_COMPONENTS, keys=("name",)),
     ] = ()
     clusters: Annotated[
-        tuple[str, ...], about("InferenceClusters that may have objects of the stack.", unique=True)
+        tuple[str, ...], about("InferenceClusters on which objects of the stack can exist.", unique=True)
     ] = ()
 
 
 class ServingStack(Model):
-    """The components that a cluster needs to serve: gateway, DRA driver, LeaderWorkerSet, metrics."""
+    """The components that a cluster requires to serve models: gateway, DRA driver, LeaderWorkerSet, and
+    metrics."""
 
     metadata: ObjectMeta
     spec: Annotated[ServingStackSpec, about("The components to install, and access to the cluster.")]

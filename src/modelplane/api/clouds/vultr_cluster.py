@@ -26,17 +26,16 @@ from modelplane.api.schema.fields import about
 
 
 class VultrNodePool(Model):
-    """Identical nodes; a pool has at least one."""
+    """A pool of identical nodes, at least one."""
 
     __rules__ = (GPU_RULE, MAXIMUM_RULE, BOUNDS_RULE)
 
     name: PoolName
     role: NodePoolRole
-    plan: Annotated[str, about("Plan, such as vcg-l40s-16c-180g-48vram.", min_length=1, max_length=63)]
+    plan: Annotated[str, about("Vultr plan, such as vcg-l40s-16c-180g-48vram.", min_length=1, max_length=63)]
     node_count: Annotated[int, about(NODE_COUNT_TEXT, ge=1, le=MAX_CLOUD_POOL_NODES)] = 1
     min_node_count: (
-        Annotated[int, about(f"{FEWEST_TEXT} Absent: as many as nodeCount.", ge=1, le=MAX_CLOUD_POOL_NODES)]
-        | None
+        Annotated[int, about(f"{FEWEST_TEXT} Default: nodeCount.", ge=1, le=MAX_CLOUD_POOL_NODES)] | None
     ) = None
     max_node_count: AutoscalingLimit | None = None
     taints: NodeTaints = ()
@@ -50,7 +49,7 @@ class VultrClusterSpec(VultrSettings):
 
 
 class VultrCluster(Model):
-    """A cluster to create on Vultr Kubernetes Engine, for the InferenceCluster of the same name."""
+    """A Vultr Kubernetes Engine cluster to create for the InferenceCluster with the same name."""
 
     __rules__ = (NAME_RULE,)
 

@@ -27,18 +27,18 @@ class SyncedReason(Reason):
 
     RECONCILE_SUCCESS = (
         *(CommonCondition.SYNCED, True, "ReconcileSuccess"),
-        "The last reconcile succeeded: all children and the status are written.",
+        "The last reconcile succeeded. All children and the status are up to date.",
     )
     RECONCILE_ERROR = (
         *(CommonCondition.SYNCED, False, "ReconcileError"),
-        "A read or a write failed. It is retried.",
-        "Correct what the message names. The next attempt follows by itself.",
+        "A read or write failed and is retried.",
+        "Fix the cause in the message. Modelplane retries automatically.",
         WARNS,
     )
     RECONCILE_PAUSED = (
         *(CommonCondition.SYNCED, False, "ReconcilePaused"),
-        "An annotation pauses reconciliation.",
-        "Remove the annotation to continue.",
+        "Reconciliation is paused by an annotation.",
+        "Remove the annotation to resume reconciliation.",
     )
 
 
@@ -48,18 +48,18 @@ class ReadyReason(Reason):
     AVAILABLE = CommonCondition.READY, True, "Available", "Ready to serve."
     CREATING = (
         *(CommonCondition.READY, False, "Creating"),
-        "Being created; not ready for the first time yet.",
-        "Wait, or see the conditions that are False.",
+        "The object is being created and has not been ready yet.",
+        "Wait, or check the conditions that are False.",
     )
     UNAVAILABLE = (
         *(CommonCondition.READY, False, "Unavailable"),
         "The object was ready before and is not ready now.",
-        "See the conditions that are False.",
+        "Check the conditions that are False.",
     )
     DELETING = (
         *(CommonCondition.READY, False, "Deleting"),
         "The object is being deleted.",
-        "Wait for what the message names.",
+        "Wait for the step in the message.",
     )
 
 
@@ -68,7 +68,7 @@ class AdmittedReason(Reason):
 
     RESERVED_NAMESPACE = (
         *(CommonCondition.ACCEPTED, False, "ReservedNamespace"),
-        "The namespace is reserved: nothing is composed in it. Existing children stay.",
+        "The namespace is reserved, so the object is ignored. Existing children are kept.",
         "Create the object in another namespace.",
         WARNS,
     )
@@ -86,33 +86,33 @@ class DeviceQuotaReason(Reason):
 
     IN_FORCE = (
         *(DeviceQuotaCondition.ACCEPTED, True, "InForce"),
-        "New replicas of the namespaces are compared with the quota, and the fleet has the devices.",
+        "The quota applies to new replicas, and the fleet has enough devices for it.",
     )
     FLEET_TOO_SMALL = (
         *(DeviceQuotaCondition.ACCEPTED, True, "Overcommitted"),
-        "The quota is in force, and promises more devices of a class than the fleet has.",
+        "The quota applies, but it allows more devices of a class than the fleet has.",
         "Lower nominalQuota, or add nodes.",
     )
     NAMESPACE_CONFLICT = (
         *(DeviceQuotaCondition.ACCEPTED, False, "NamespaceConflict"),
-        "Another DeviceQuota names one of the namespaces. No new replica is placed in that namespace.",
+        "Another DeviceQuota includes one of the namespaces. No new replicas are placed for that namespace.",
         "Remove the namespace from one of the quotas.",
         WARNS,
     )
     RESOLVED = (
         *(DeviceQuotaCondition.SETTINGS_SUPPORTED, True, "InForce"),
-        "Every PriorityClass exists. Absent if none was ever named.",
+        "Every PriorityClass exists. Absent if the quota never named one.",
     )
     PRIORITY_CLASS_NOT_FOUND = (
         *(DeviceQuotaCondition.SETTINGS_SUPPORTED, False, "NotFound"),
-        "A PriorityClass does not exist. Deployments that name it get no new replicas.",
+        "A PriorityClass doesn't exist. Deployments that use it get no new replicas.",
         "Create the PriorityClass, or correct priorityClassNames.",
         WARNS,
     )
     PRIORITY_CLASS_UNKNOWN = (
         *(DeviceQuotaCondition.SETTINGS_SUPPORTED, False, "Unreadable"),
-        "A PriorityClass cannot be read. Its last value applies.",
-        "Let the controllers read PriorityClasses: the message has the cause.",
+        "A PriorityClass can't be read. The last known value applies.",
+        "Give the controllers permission to read PriorityClasses. The message contains the cause.",
         WARNS,
     )
 
@@ -129,76 +129,76 @@ class InferenceAutoscalerReason(Reason):
 
     MEASURED = (
         *(InferenceAutoscalerCondition.SCALING_ACTIVE, True, "InForce"),
-        "The gateway's counts decide the number of replicas.",
+        "The autoscaler adjusts the number of replicas to the load at the gateway.",
     )
     PAUSED = (
         *(InferenceAutoscalerCondition.SCALING_ACTIVE, False, "Paused"),
-        "spec.paused is true. The number of replicas does not change.",
-        "Remove spec.paused to continue.",
+        "The autoscaler is paused by spec.paused, so the number of replicas doesn't change.",
+        "Remove spec.paused to resume scaling.",
     )
     NO_METRICS = (
         *(InferenceAutoscalerCondition.SCALING_ACTIVE, False, "NoMetrics"),
-        "The gateway's counts cannot be read. The number of replicas does not change.",
+        "The load at the gateway can't be read, so the number of replicas doesn't change.",
         "Check the gateway: `kubectl get ig default`.",
         WARNS,
     )
     DEPLOYMENT_NOT_FOUND = (
         *(InferenceAutoscalerCondition.SCALING_ACTIVE, False, "NotFound"),
-        "The ModelDeployment does not exist.",
+        "The ModelDeployment doesn't exist.",
         "Create the ModelDeployment, or correct spec.deploymentRef.",
         WARNS,
     )
     OTHER_WRITER = (
         *(InferenceAutoscalerCondition.SCALING_ACTIVE, False, "OtherWriter"),
-        "An older InferenceAutoscaler, or something else, keeps changing spec.replicas.",
-        "Find and stop what else writes spec.replicas.",
+        "Another InferenceAutoscaler or another tool also changes spec.replicas.",
+        "Find the other writer of spec.replicas, and stop it.",
         WARNS,
     )
     NOT_WRITTEN = (
         *(InferenceAutoscalerCondition.SCALING_ACTIVE, False, "ReconcileError"),
-        "The number of replicas could not be written. It is retried.",
-        "Correct what the message names.",
+        "The number of replicas couldn't be written. The autoscaler retries.",
+        "Fix the cause in the message.",
         WARNS,
     )
     INVALID_SCHEDULE = (
         *(InferenceAutoscalerCondition.SCALING_ACTIVE, False, "InvalidSettings"),
-        "A schedule has no time, or a time zone that does not exist. The number of replicas does not change.",
-        "Correct the schedule that the message names.",
+        "A schedule has an invalid time or time zone, so the number of replicas doesn't change.",
+        "Correct the schedule named in the message.",
         WARNS,
     )
     TOO_MANY_SERVICES = (
         *(InferenceAutoscalerCondition.SCALING_ACTIVE, False, "LimitExceeded"),
         (
-            "More than 128 selectors of ModelServices may select the deployment. The number of replicas does "
-            "not change."
+            "More than 128 selectors of ModelServices could match the deployment, so the number "
+            "of replicas doesn't change."
         ),
-        "Remove selectors, or make them more exact.",
+        "Remove selectors, or make them more specific.",
         WARNS,
     )
     STANDBY = (
         *(InferenceAutoscalerCondition.SCALING_ACTIVE, False, "NotNeeded"),
-        "The ModelDeployment is a standby that runs no replicas now.",
-        "None: scaling begins when the standby is needed.",
+        "The ModelDeployment is a standby and runs no replicas now.",
+        "No action needed. Scaling begins when the standby starts.",
     )
     UNSUPPORTED = (
         *(InferenceAutoscalerCondition.SCALING_ACTIVE, False, "Unsupported"),
-        "Under Crossplane, nothing scales by InferenceAutoscalers.",
+        "InferenceAutoscalers don't work under Crossplane.",
         "Use KEDA or a HorizontalPodAutoscaler.",
         WARNS,
     )
     TOO_MANY_REPLICAS = (
         *(InferenceAutoscalerCondition.SCALING_LIMITED, True, "TooManyReplicas"),
-        "In the last minute the load needed more replicas than spec.maxReplicas.",
-        "Raise spec.maxReplicas.",
+        "In the last minute, the load needed more replicas than spec.maxReplicas.",
+        "Increase spec.maxReplicas.",
     )
     INSUFFICIENT_CAPACITY = (
         *(InferenceAutoscalerCondition.SCALING_LIMITED, True, "InsufficientCapacity"),
-        "The fleet has no place for all replicas.",
-        "Run `modelplane explain md/NAME`, and add the capacity that it names.",
+        "The fleet doesn't have capacity for all replicas.",
+        "Run `modelplane explain md/NAME`, and add the missing capacity.",
     )
     WITHIN_BOUNDS = (
         *(InferenceAutoscalerCondition.SCALING_LIMITED, False, "InForce"),
-        "spec.maxReplicas allows what the load needs, and all replicas have a place.",
+        "spec.maxReplicas is high enough for the load, and all replicas are placed.",
     )
 
 
@@ -211,11 +211,14 @@ class InferenceClassCondition(StrEnum):
 class InferenceClassReason(Reason):
     """Reasons of an InferenceClass's conditions."""
 
-    AVAILABLE = InferenceClassCondition.ACCEPTED, True, "Available", "Node pools may use the class."
+    AVAILABLE = InferenceClassCondition.ACCEPTED, True, "Available", "Node pools can use the class."
     MEMORY_OVERSTATED = (
         *(InferenceClassCondition.ACCEPTED, True, "MemoryOverstated"),
-        "Node pools may use the class. A device declares more memory than its card: pods may stay Pending.",
-        "Lower the memory of the device to what the message names.",
+        (
+            "Node pools can use the class, but it declares more memory than the card has, so "
+            "pods could remain Pending."
+        ),
+        "Reduce the memory of the device to the amount in the message.",
     )
 
 
@@ -237,181 +240,199 @@ class InferenceClusterReason(Reason):
 
     CLUSTER_RUNNING = (
         *(InferenceClusterCondition.CLUSTER_READY, True, "ClusterRunning"),
-        "The cluster's API server answers.",
+        "The API server of the cluster answers.",
     )
     CREDENTIAL_EXPIRING = (
         *(InferenceClusterCondition.CLUSTER_READY, True, "CredentialExpiring"),
         (
-            "The cluster's API server answers. Less than a quarter of the life of a credential is left, or "
-            "the Secret no longer has a kubeconfig that is accepted."
+            "The API server of the cluster answers, but a credential expires soon, or the "
+            "kubeconfig in the Secret is no longer accepted."
         ),
-        "Renew the credential, or write a kubeconfig that is accepted to the Secret.",
+        "Renew the credential, or put a valid kubeconfig into the Secret.",
     )
     WAITING_FOR_CLASSES = (
         *(InferenceClusterCondition.CLUSTER_READY, False, "WaitingForClasses"),
-        "A node pool names an InferenceClass that does not exist.",
+        "A node pool names an InferenceClass that doesn't exist.",
         "Create the InferenceClass, or correct the node pool.",
     )
     INVALID_NODE_POOL = (
         *(InferenceClusterCondition.CLUSTER_READY, False, "InvalidNodePool"),
-        "A pool does not fit the source: its class has no recipe for it, or the source lacks its fabric.",
-        "Correct the pool or its class.",
+        (
+            "A node pool doesn't fit the source of the cluster: the class has no recipe for the "
+            "source, or the source doesn't support the fabric."
+        ),
+        "Correct the pool or the class.",
         WARNS,
     )
     PROVISIONING = (
         *(InferenceClusterCondition.CLUSTER_READY, False, "Provisioning"),
         "The cloud has not created the cluster yet.",
-        "Wait, or correct what the message names.",
+        "Wait, or fix the cause in the message.",
     )
     UNREACHABLE = (
         *(InferenceClusterCondition.CLUSTER_READY, False, "Unreachable"),
-        "The cluster's API server does not answer, or rejects the credentials.",
-        "Check the cluster, its network, and the kubeconfig of its Secret.",
+        "The API server of the cluster doesn't answer, or rejects the credentials.",
+        "Check the cluster, the network, and the kubeconfig in the Secret.",
         WARNS,
     )
     BACKEND_HEALTHY = (
         *(InferenceClusterCondition.BACKEND_READY, True, "BackendHealthy"),
-        "Every component that serving needs is installed.",
+        "Every required component is installed.",
     )
     WAITING_FOR_CLUSTER = (
         *(InferenceClusterCondition.BACKEND_READY, False, "WaitingForCluster"),
         "The cluster is not ready.",
-        "See ClusterReady.",
+        "Check condition ClusterReady.",
     )
     INSTALLING = (
         *(InferenceClusterCondition.BACKEND_READY, False, "Installing"),
-        "A component that serving needs is not installed yet.",
-        "Wait, or install the component that the message names.",
+        "A required component is not installed yet.",
+        "Wait, or install the component named in the message.",
     )
     TLS_REQUIRED = (
         *(InferenceClusterCondition.SECURED, True, "InForce"),
-        "The cluster's gateway accepts only requests of the fleet's gateway (mutual TLS).",
+        "The gateway of the cluster accepts only requests from the gateway of the fleet (mutual TLS).",
     )
     ROLLING_OUT = (
         *(InferenceClusterCondition.SECURED, False, "Updating"),
-        "Mutual TLS is being turned on or off. The message has the next step and what it waits for.",
-        "Wait for what the message names.",
+        "Mutual TLS is being turned on or off. The message contains the next step.",
+        "Wait for the step in the message.",
     )
     INVALID_CERTIFICATE = (
         *(InferenceClusterCondition.SECURED, False, "InvalidCertificate"),
-        "A certificate cannot be issued or renewed. What is in force stays.",
-        "Correct what the message names: the issuer, or its permissions.",
+        "A certificate can't be issued or renewed. The current configuration remains in force.",
+        "Correct the issuer or the permissions named in the message.",
         WARNS,
     )
     UNSUPPORTED_GATEWAY = (
         *(InferenceClusterCondition.SECURED, False, "Unsupported"),
-        "Modelplane cannot set up mutual TLS on this cluster's gateway. What is in force stays.",
-        "Use a gateway that the message names, or remove the setting.",
+        (
+            "Modelplane can't set up mutual TLS on the gateway of this cluster. The current "
+            "configuration remains in force."
+        ),
+        "Use a gateway named in the message, or remove the setting.",
         WARNS,
     )
     DRAINED = (
         *(InferenceClusterCondition.DRAINED, True, "Drained"),
-        "A drain has ended: no replica is left on the cluster, or in the pools.",
+        "The drain is complete. No replicas remain on the cluster or in the pools.",
     )
     DRAINING = (
         *(InferenceClusterCondition.DRAINED, False, "Draining"),
-        "Replicas are being replaced elsewhere, or wait for their turn.",
-        "Wait.",
+        "Replicas are moving to other places, or are waiting to move.",
+        "Wait. No action is needed.",
     )
     DRAIN_BLOCKED = (
         *(InferenceClusterCondition.DRAINED, False, "DrainBlocked"),
-        "A replica that is left has no other place. The message has the deployment and the reason.",
+        "A remaining replica doesn't fit anywhere else. The message contains the deployment and the reason.",
         "Add capacity elsewhere, or scale the deployment down.",
     )
     DRAIN_UNKNOWN = (
         *(InferenceClusterCondition.DRAINED, False, "Unreadable"),
-        "The replicas or deployments of the fleet cannot be read.",
-        "Correct the object or the permission that the message names.",
+        "The replicas or deployments of the fleet can't be read.",
+        "Correct the object or the permission named in the message.",
     )
     NOT_DRAINING = (
         *(InferenceClusterCondition.DRAINED, False, "NotRequested"),
-        "A drain was ended.",
-        "None: drain the cluster again if you want to.",
+        "The drain was canceled.",
+        "No action needed. You can drain the cluster again.",
     )
     OBSERVED = (
         *(InferenceClusterCondition.CAPACITY_OBSERVED, True, "InForce"),
         (
-            "Placement uses the observed capacity. The message has what is declared and usable of each pool, "
-            "and why."
+            "Placement uses the observed capacity. The message lists the declared and usable "
+            "capacity of each pool."
         ),
     )
     DRIFTED = (
         *(InferenceClusterCondition.CAPACITY_OBSERVED, True, "Drifted"),
-        "Placement uses the observed capacity, and devices differ from what their InferenceClass declares.",
+        "Placement uses the observed capacity. Some devices differ from the InferenceClass.",
         "Correct the InferenceClass, or the nodes.",
     )
     CAPACITY_STALE = (
         *(InferenceClusterCondition.CAPACITY_OBSERVED, False, "Unreadable"),
-        "Nodes or devices cannot be counted. The last known capacity is used, or else the declared one.",
-        "Let the controllers read what the message names.",
+        (
+            "Nodes or devices can't be counted. Placement uses the last known capacity, or the "
+            "declared capacity."
+        ),
+        "Give the controllers permission to read the objects named in the message.",
         WARNS,
     )
     NOT_OBSERVED = (
         *(InferenceClusterCondition.CAPACITY_OBSERVED, False, "NotObserved"),
-        "Nothing observes the cluster, as under Crossplane. The declared capacity is used.",
+        "Nothing observes the cluster, for example under Crossplane. Placement uses the declared capacity.",
         "Set capacitySource to Declared.",
     )
     OVERCOMMITTED = (
         *(InferenceClusterCondition.CAPACITY_OVERCOMMITTED, True, "Overcommitted"),
-        "Replicas hold more than is usable. They stay, and pods that restart may stay Pending.",
+        (
+            "Replicas use more than the usable capacity. They keep running, but pods that "
+            "restart could remain Pending."
+        ),
         "Repair or add nodes, or scale deployments down.",
     )
     WITHIN_CAPACITY = (
         *(InferenceClusterCondition.CAPACITY_OVERCOMMITTED, False, "Healthy"),
-        "Replicas hold no more than is usable.",
+        "Replicas fit into the usable capacity.",
     )
     CAPACITY_UNKNOWN = (
         *(InferenceClusterCondition.CAPACITY_OVERCOMMITTED, False, "Unreadable"),
-        "A replica cannot be read.",
-        "Correct the replica that the message names.",
+        "A replica can't be read.",
+        "Correct the replica named in the message.",
     )
     NO_NOTICES = (
         *(InferenceClusterCondition.NODES_KEPT, True, "Healthy"),
-        "No node has a notice of eviction. Absent without spot pools.",
+        "No node has an eviction notice. Absent without spot pools.",
     )
     NODES_EVICTED = (
         *(InferenceClusterCondition.NODES_KEPT, False, "NodeEvicted"),
-        "Nodes are taken back. Replicas on them are replaced, and spot pools get none for 15 minutes.",
-        "None: replicas are replaced if there is capacity.",
+        (
+            "The cloud is reclaiming nodes. Replicas on these nodes are replaced, and spot pools "
+            "get no new replicas for 15 minutes."
+        ),
+        "No action needed. Replicas are replaced if there is capacity.",
     )
     NODES_UNKNOWN = (
         *(InferenceClusterCondition.NODES_KEPT, False, "Unreadable"),
-        "Nodes cannot be listed, so new notices of eviction are missed. The last notices apply.",
-        "Let the controllers list the nodes of the cluster.",
+        "Nodes can't be listed, so new eviction notices are missed. The last known notices apply.",
+        "Give the controllers permission to list the nodes of the cluster.",
         WARNS,
     )
     NODES_NOT_OBSERVED = (
         *(InferenceClusterCondition.NODES_KEPT, False, "NotObserved"),
-        "Nothing watches nodes, as under Crossplane.",
-        "Let Modelplane's controllers reconcile, or do without spot pools.",
+        "Nothing watches nodes, for example under Crossplane.",
+        "Run Modelplane's controllers, or don't use spot pools.",
     )
     REACHABLE = (
         *(InferenceClusterCondition.REACHABLE, True, "Reachable"),
-        "No sign of a failure. Absent while no ModelDeployment has failover.",
+        "The cluster answers. Absent while no ModelDeployment has failover.",
     )
     SUSPECT = (
         *(InferenceClusterCondition.REACHABLE, False, "Suspect"),
-        "The API server or the replicas do not answer. Deployments with failover place no replica there.",
-        "Check the cluster and its network.",
+        (
+            "The API server or the replicas don't answer. Deployments with failover place no new "
+            "replicas on the cluster."
+        ),
+        "Check the cluster and the network.",
     )
     ISOLATED = (
         *(InferenceClusterCondition.REACHABLE, False, "Isolated"),
-        "The API server does not answer, and the replicas do: they stay.",
+        "The API server doesn't answer, but the replicas do. The replicas are kept.",
         "Check the network between the control plane and the cluster.",
     )
     LOST = (
         *(InferenceClusterCondition.REACHABLE, False, "Lost"),
         (
-            "Neither the API server nor the replicas answer. Deployments with failover replace their "
-            "replicas there."
+            "Neither the API server nor the replicas answer. Deployments with failover replace "
+            "the replicas on the cluster."
         ),
-        "Repair the cluster, or delete its InferenceCluster to give it up.",
+        "Repair the cluster, or delete the InferenceCluster.",
         WARNS,
     )
     RETURNING = (
         *(InferenceClusterCondition.REACHABLE, False, "Returning"),
-        "The cluster was lost and answers again, but not for long enough yet.",
-        "Wait.",
+        "The cluster was lost and answers again, but not yet for long enough.",
+        "Wait. No action is needed.",
     )
 
 
@@ -434,23 +455,23 @@ class InferenceGatewayReason(Reason):
     INSTALLING = (
         *(InferenceGatewayCondition.CONTROLLER_READY, False, "Installing"),
         "The gateway is not ready yet.",
-        "Wait for what the message names.",
+        "Wait for the step in the message.",
     )
     INSTALLATION_FAILED = (
         *(InferenceGatewayCondition.CONTROLLER_READY, False, "InstallationFailed"),
-        "A chart of the gateway cannot be installed. The message has its error.",
-        "Correct the setting that the message names.",
+        "A chart of the gateway can't be installed. The message contains the error.",
+        "Correct the setting named in the message.",
         WARNS,
     )
     IGNORED = (
         *(InferenceGatewayCondition.CONTROLLER_READY, False, "InvalidSettings"),
-        "Only the InferenceGateway named default is used, and this one has another name.",
+        "This InferenceGateway is ignored, because only the one named default is used.",
         "Rename the InferenceGateway.",
         WARNS,
     )
     NOT_PUBLISHED = (
         *(InferenceGatewayCondition.CONTROLLER_READY, False, "Unsupported"),
-        "Keys are required and the backend does not read ModelKeys. No service is published there.",
+        "Keys are required, but the backend doesn't support ModelKeys. No service is published.",
         "Use backend Envoy, or set spec.authentication to None.",
         WARNS,
     )
@@ -461,17 +482,20 @@ class InferenceGatewayReason(Reason):
     TLS_INSTALLING = (
         *(InferenceGatewayCondition.SECURED, False, "Installing"),
         "The gateway is not ready yet.",
-        "Wait for what the message names.",
+        "Wait for the step in the message.",
     )
     INVALID_CERTIFICATE_REF = (
         *(InferenceGatewayCondition.SECURED, False, "InvalidCertificate"),
-        "A certificate is missing, damaged or expired. Without a former one, no request is served.",
-        "Correct the Secret that spec.tls names.",
+        (
+            "A certificate is missing, damaged, or expired. Without a previous certificate, no "
+            "request is served."
+        ),
+        "Correct the Secret in spec.tls.",
         WARNS,
     )
     TLS_UNSUPPORTED = (
         *(InferenceGatewayCondition.SECURED, False, "Unsupported"),
-        "Another gateway than Envoy takes requests: spec.tls is ignored.",
+        "A gateway other than Envoy receives the requests, so spec.tls is ignored.",
         "Use backend Envoy, or configure TLS at the other gateway and remove spec.tls.",
         WARNS,
     )
@@ -481,37 +505,40 @@ class InferenceGatewayReason(Reason):
     )
     OPEN = (
         *(InferenceGatewayCondition.AUTHENTICATED, False, "Open"),
-        "The gateway serves every request. spec.authentication is absent or None.",
-        "Set spec.authentication to APIKey if clients are to have keys.",
+        "The gateway serves requests without keys, because spec.authentication is not set or None.",
+        "To require keys, set spec.authentication to APIKey.",
     )
     MODULE_MISSING = (
         *(InferenceGatewayCondition.AUTHENTICATED, False, "ModuleMissing"),
-        "Keys are required and Envoy runs without the gateway module, so it serves no request.",
+        "Keys are required, but Envoy runs without the gateway module, so no request is served.",
         "Install the gateway module, as the message describes.",
         WARNS,
     )
     NOT_ENFORCED = (
         *(InferenceGatewayCondition.AUTHENTICATED, False, "Unsupported"),
         (
-            "Keys are required and the backend does not read ModelKeys: it serves every request, or none if "
-            "it never served one."
+            "Keys are required, but the backend doesn't support ModelKeys. It serves every "
+            "request, or none if it has never served one."
         ),
-        "Use backend Envoy, or restrict access to the Gateway by other means.",
+        "Use backend Envoy, or restrict access to the Gateway in another way.",
         WARNS,
     )
     CONFIGURING = (
         *(InferenceGatewayCondition.AUTHENTICATED, False, "Configuring"),
-        "Keys are required, and the gateway does not ask for them yet.",
-        "Wait.",
+        "Keys are required, but the gateway doesn't check them yet.",
+        "Wait. No action is needed.",
     )
     SUPPORTED = (
         *(InferenceGatewayCondition.SETTINGS_SUPPORTED, True, "InForce"),
-        "The backend has every setting. Absent unless spec.aliases is set or a setting was ignored before.",
+        (
+            "The backend supports every setting. Absent unless spec.aliases is set or a setting "
+            "was ignored before."
+        ),
     )
     UNSUPPORTED_BACKEND = (
         *(InferenceGatewayCondition.SETTINGS_SUPPORTED, False, "Unsupported"),
-        "The backend ignores settings, which the message names.",
-        "Remove the settings, or use the backend that has them.",
+        "The backend ignores some settings. The message lists them.",
+        "Remove the settings, or use a backend that supports them.",
         WARNS,
     )
     ALIASES_WITHOUT_MODULE = (
@@ -522,8 +549,8 @@ class InferenceGatewayReason(Reason):
     )
     ALIASES_OPEN = (
         *(InferenceGatewayCondition.SETTINGS_SUPPORTED, False, "Open"),
-        "The gateway asks for no key, so it ignores aliases whose namespaces do not include *.",
-        "Add * to their namespaces, or set spec.authentication to APIKey.",
+        "The gateway doesn't require keys, so it ignores aliases without namespace *.",
+        "Add * to the namespaces of the aliases, or set spec.authentication to APIKey.",
         WARNS,
     )
 
@@ -543,25 +570,25 @@ class CloudClusterReason(Reason):
     )
     CREATING = (
         *(CloudClusterCondition.CLUSTER_READY, False, "Provisioning"),
-        "The cloud has not created every resource yet, or refuses one.",
-        "Wait, or correct what the cloud's error in the message names.",
+        "The cloud hasn't created every resource yet, or refuses to create one.",
+        "Wait, or fix the error of the cloud in the message.",
     )
     PROVIDER_NOT_INSTALLED = (
         *(CloudClusterCondition.CLUSTER_READY, False, "ProviderNotInstalled"),
-        "A kind of managed resources is not installed: the message names its package.",
+        "A kind of managed resource is not installed. The message contains the package.",
         "Install the package of the provider.",
         WARNS,
     )
     INVALID_SETTINGS = (
         *(CloudClusterCondition.CLUSTER_READY, False, "InvalidSettings"),
-        "The settings contradict each other or the cloud. Nothing changes until they are corrected.",
-        "Correct the settings that the message names.",
+        "The settings contradict each other or the cloud. Nothing changes until you correct them.",
+        "Correct the settings named in the message.",
         WARNS,
     )
     WAITING_FOR_ACCOUNT = (
         *(CloudClusterCondition.CLUSTER_READY, False, "NotFound"),
-        "The provider configuration, of which a value is needed, does not exist or cannot be read.",
-        "Create the provider configuration, or correct its name.",
+        "A required provider configuration doesn't exist or can't be read.",
+        "Create the provider configuration, or correct the name.",
         WARNS,
     )
 
@@ -578,40 +605,40 @@ class ModelCacheReason(Reason):
 
     MATCHED = (
         *(ModelCacheCondition.CLUSTERS_MATCHED, True, "Matched"),
-        "At least one cluster is selected and has storage for caches.",
+        "At least one selected cluster has storage for caches.",
     )
     NO_MATCH = (
         *(ModelCacheCondition.CLUSTERS_MATCHED, False, "NoClusters"),
-        "No cluster is selected and has storage for caches.",
-        "Correct the selector, or give a cluster storage for caches.",
+        "No selected cluster has storage for caches.",
+        "Correct the selector, or configure storage for caches on a cluster.",
     )
     STAGED = ModelCacheCondition.ARTIFACT_READY, True, "Staged", "Every matched cluster has the weights."
     NO_CLUSTERS = (
         *(ModelCacheCondition.ARTIFACT_READY, False, "NoClusters"),
-        "There is no cluster to stage the weights on.",
-        "See ClustersMatched.",
+        "No cluster is available to stage the weights on.",
+        "Check condition ClustersMatched.",
     )
     AUTH_SECRET_MISSING = (
         *(ModelCacheCondition.ARTIFACT_READY, False, "AuthSecretMissing"),
-        "The token's Secret, or its key, does not exist or is empty.",
-        "Create the Secret with the key that the message names.",
+        "The Secret or the key with the token doesn't exist or is empty.",
+        "Create the Secret with the key named in the message.",
         WARNS,
     )
     FAILED = (
         *(ModelCacheCondition.ARTIFACT_READY, False, "Failed"),
         "Staging failed on at least one cluster.",
-        "Correct what the message names. Staging is tried again by itself.",
+        "Fix the cause in the message. Modelplane retries automatically.",
         WARNS,
     )
     PARTIAL = (
         *(ModelCacheCondition.ARTIFACT_READY, False, "Partial"),
         "Some clusters have the weights.",
-        "Wait.",
+        "Wait. No action is needed.",
     )
     HYDRATING = (
         *(ModelCacheCondition.ARTIFACT_READY, False, "Hydrating"),
         "No cluster has the weights yet.",
-        "Wait.",
+        "Wait. No action is needed.",
     )
 
 
@@ -632,7 +659,7 @@ class ModelDeploymentReason(Reason):
 
     REPLICAS_CREATED = (
         *(ModelDeploymentCondition.REPLICAS_SCHEDULED, True, "ReplicasCreated"),
-        "Every desired replica has a cluster.",
+        "Every desired replica is placed on a cluster.",
     )
     NO_CLUSTERS = (
         *(ModelDeploymentCondition.REPLICAS_SCHEDULED, False, "NoClusters"),
@@ -642,59 +669,62 @@ class ModelDeploymentReason(Reason):
     )
     INVALID_NODE_SELECTOR = (
         *(ModelDeploymentCondition.REPLICAS_SCHEDULED, False, "InvalidNodeSelector"),
-        "A device selector is not valid CEL. Existing replicas stay as they are.",
-        "Correct the selector that the message names.",
+        "A device selector is not valid CEL. Existing replicas don't change.",
+        "Correct the selector named in the message.",
         WARNS,
     )
     INSUFFICIENT_CAPACITY = (
         *(ModelDeploymentCondition.REPLICAS_SCHEDULED, False, "InsufficientCapacity"),
-        "Fewer replicas than desired have a cluster. The message has both counts and the cause.",
-        "Run `modelplane explain md/NAME`, which names the smallest change that helps.",
+        "Fewer replicas than desired are placed. The message contains both numbers and the cause.",
+        "Run `modelplane explain md/NAME` to see the smallest change that helps.",
         WARNS,
     )
     POD_NOT_ACCEPTED = (
         *(ModelDeploymentCondition.REPLICAS_SCHEDULED, False, "PodNotAccepted"),
-        "No cluster accepts the labels, annotations and variables of the pods. The message lists all.",
-        "Remove them from the template, or ask your platform team to accept them in spec.podKeys.accept.",
+        "No cluster accepts the labels, annotations, and variables of the pods. The message lists them.",
+        "Remove them from the template, or ask your platform team to add them to spec.podKeys.accept.",
         WARNS,
     )
     QUOTA_EXCEEDED = (
         *(ModelDeploymentCondition.REPLICAS_SCHEDULED, False, "QuotaExceeded"),
         (
-            "Fewer replicas than desired have a cluster, and a cluster has room for one more that the "
-            "DeviceQuota of the namespace refuses."
+            "Fewer replicas than desired are placed, because the DeviceQuota of the namespace "
+            "doesn't allow more. A cluster has capacity."
         ),
-        "Scale another deployment of the namespace down, or ask your platform team for more quota.",
+        "Scale down another deployment in the namespace, or ask your platform team for more quota.",
         WARNS,
     )
     QUOTA_UNKNOWN = (
         *(ModelDeploymentCondition.REPLICAS_SCHEDULED, False, "Unreadable"),
-        "The DeviceQuota of the namespace is not certain, so no new replica is placed.",
-        "Correct the DeviceQuota that the message names.",
+        "The DeviceQuota of the namespace can't be determined, so no new replicas are placed.",
+        "Correct the DeviceQuota named in the message.",
         WARNS,
     )
     PRIORITY_REFUSED = (
         *(ModelDeploymentCondition.REPLICAS_SCHEDULED, False, "NotGranted"),
-        "The DeviceQuota of the namespace does not allow the PriorityClass, or it does not exist.",
+        "The PriorityClass doesn't exist, or the DeviceQuota of the namespace doesn't allow it.",
         "Use a PriorityClass that the DeviceQuota allows, or ask your platform team to allow this one.",
         WARNS,
     )
     PREEMPTED = (
         *(ModelDeploymentCondition.REPLICAS_SCHEDULED, False, "Preempted"),
-        "Replicas are withdrawn, because a deployment of higher priority takes their devices.",
-        "Add capacity, or raise the priority.",
+        "Replicas are being removed, because a deployment with a higher priority needs the devices.",
+        "Add capacity, or increase the priority.",
         WARNS,
     )
     STABLE_UNPLACED = (
         *(ModelDeploymentCondition.REPLICAS_SCHEDULED, False, "NotFound"),
-        "The template of the replicas beside a canary, or its ModelCache, is not there for a new one.",
-        "Create the ModelCache again, or end the canary.",
+        (
+            "A new replica of the old revision can't be placed during a canary, because the old "
+            "template or its ModelCache no longer exists."
+        ),
+        "Recreate the ModelCache, or end the canary.",
         WARNS,
     )
     SCHEDULING = (
         *(ModelDeploymentCondition.REPLICAS_SCHEDULED, False, "Scheduling"),
-        "Replicas have a cluster and are being created.",
-        "Wait.",
+        "Replicas are placed and are being created.",
+        "Wait. No action is needed.",
     )
     ALL_REPLICAS_READY = (
         *(ModelDeploymentCondition.REPLICAS_READY, True, "AllReplicasReady"),
@@ -702,195 +732,216 @@ class ModelDeploymentReason(Reason):
     )
     NO_REPLICAS_SCHEDULED = (
         *(ModelDeploymentCondition.REPLICAS_READY, False, "NoReplicasScheduled"),
-        "No replica has a cluster.",
-        "See ReplicasScheduled.",
+        "No replica is placed.",
+        "Check condition ReplicasScheduled.",
     )
     MODEL_STARTING = (
         *(ModelDeploymentCondition.REPLICAS_READY, False, "ModelStarting"),
-        "At least one replica does not serve yet.",
-        "Wait, or see the conditions of the replica that the message names.",
+        "At least one replica is not serving yet.",
+        "Wait, or check the conditions of the replica named in the message.",
     )
     CRASH_LOOP = (
         *(ModelDeploymentCondition.REPLICAS_READY, False, "CrashLoopBackOff"),
-        "An engine of a replica ends with an error each time. The message has the replica and the error.",
-        "Correct the command or the image. The log: `modelplane logs md/NAME --previous`.",
+        "An engine of a replica crashes repeatedly. The message contains the replica and the error.",
+        "Correct the command or the image. To read the log, run `modelplane logs md/NAME --previous`.",
         WARNS,
     )
     IMAGE_PULL = (
         *(ModelDeploymentCondition.REPLICAS_READY, False, "ImagePullBackOff"),
-        "The image of a replica cannot be pulled. The message has the replica and the error.",
-        "Correct the name of the image, or the pull Secret.",
+        "The image of a replica can't be pulled. The message contains the replica and the error.",
+        "Correct the image name or the image pull Secret.",
         WARNS,
     )
     CLUSTER_UNREACHABLE = (
         *(ModelDeploymentCondition.REPLICAS_READY, False, "ClusterUnreachable"),
-        "A replica's cluster does not answer, so the state of its replicas is unknown.",
-        "Check the cluster. spec.failover replaces replicas on lost clusters.",
+        "A cluster doesn't answer, so the state of its replicas is unknown.",
+        "Check the cluster. To replace replicas on lost clusters, set spec.failover.",
         WARNS,
     )
     UPDATING = (
         *(ModelDeploymentCondition.REPLICAS_READY, False, "Updating"),
-        "Replicas serve, and some do not have the current template yet.",
-        "Wait.",
+        "Replicas are serving, but some don't have the current template yet.",
+        "Wait. No action is needed.",
     )
     MODEL_CACHE_RESOLVED = (
         *(ModelDeploymentCondition.MODEL_CACHE_RESOLVED, True, "ModelCacheResolved"),
-        "The named ModelCache exists.",
+        "The ModelCache exists.",
     )
     MODEL_CACHE_UNRESOLVED = (
         *(ModelDeploymentCondition.MODEL_CACHE_RESOLVED, False, "ModelCacheUnresolved"),
-        "The ModelCache has not been looked up yet.",
-        "Wait.",
+        "Modelplane hasn't looked up the ModelCache yet.",
+        "Wait. No action is needed.",
     )
     MODEL_CACHE_NOT_FOUND = (
         *(ModelDeploymentCondition.MODEL_CACHE_RESOLVED, False, "ModelCacheNotFound"),
-        "The namespace has no ModelCache of that name.",
+        "The namespace has no ModelCache with this name.",
         "Create the ModelCache, or correct the name.",
         WARNS,
     )
     WATCHING = (
         *(ModelDeploymentCondition.FAILOVER, True, "InForce"),
-        "Replicas are replaced if their cluster is lost.",
+        "Replicas are replaced if a cluster is lost.",
     )
     REPLACING = (
         *(ModelDeploymentCondition.FAILOVER, True, "Replacing"),
-        "Replicas on a lost cluster are being replaced, or have been.",
+        "Replicas on a lost cluster are being replaced or have been replaced.",
     )
     FAILOVER_OFF = (
         *(ModelDeploymentCondition.FAILOVER, True, "NotRequested"),
-        "The deployment does not ask for failover any more.",
+        "The deployment no longer has failover.",
     )
     FAILOVER_PAUSED = (
         *(ModelDeploymentCondition.FAILOVER, False, "FailoverPaused"),
-        "Clusters are lost, and nothing is replaced: the fault may be the control plane's own.",
-        "Check the network of the control plane. Failover continues by itself.",
+        (
+            "Clusters are lost, but no replicas are replaced, because the control plane itself "
+            "could be disconnected."
+        ),
+        "Check the network of the control plane. Failover resumes automatically.",
         WARNS,
     )
     NOT_SUPPORTED = (
         *(ModelDeploymentCondition.FAILOVER, False, "Unsupported"),
-        "Crossplane reconciles, and watches no clusters: nothing is replaced.",
-        "Let Modelplane's controllers reconcile, or remove spec.failover.",
+        "Failover doesn't work under Crossplane, so no replicas are replaced.",
+        "Run Modelplane's controllers, or remove spec.failover.",
         WARNS,
     )
     ROLLOUT_COMPLETE = (
         *(ModelDeploymentCondition.PROGRESSING, True, "RolloutComplete"),
-        "Every replica has got the current template and served.",
+        "Every replica has the current template and has served requests.",
     )
     REPLICAS_UPDATING = (
         *(ModelDeploymentCondition.PROGRESSING, True, "Updating"),
-        "Replicas get the current template. The message has the counts and what the rollout waits for.",
+        "Replicas are being updated to the current template. The message contains the progress.",
     )
     ROLLOUT_PAUSED = (
         *(ModelDeploymentCondition.PROGRESSING, False, "Paused"),
-        "`spec.rollout.paused` is true.",
-        "Continue with `modelplane rollout resume md/NAME`.",
+        "The rollout is paused by `spec.rollout.paused`.",
+        "To continue, run `modelplane rollout resume md/NAME`.",
     )
     PROGRESS_DEADLINE_EXCEEDED = (
         *(ModelDeploymentCondition.PROGRESSING, False, "ProgressDeadlineExceeded"),
-        "No progress for `progressDeadlineSeconds`. The message has the replica, its cluster and why.",
-        "Correct the template, or return to the one before with `modelplane rollout undo md/NAME`.",
+        (
+            "The rollout made no progress for `progressDeadlineSeconds`. The message contains "
+            "the replica, the cluster, and the cause."
+        ),
+        "Correct the template, or roll back with `modelplane rollout undo md/NAME`.",
         WARNS,
     )
     CANARY_RUNNING = (
         *(ModelDeploymentCondition.PROGRESSING, True, "CanaryRunning"),
-        "The new revision gets a part of the requests. The message has the step and the answers so far.",
+        (
+            "The new revision receives a part of the requests. The message contains the step and "
+            "the number of responses."
+        ),
     )
     CANARY_HOLDS = (
         *(ModelDeploymentCondition.PROGRESSING, False, "CanaryHolds"),
-        "A canary waits for answers, a gateway or a replica, or because both revisions fail.",
-        "Wait for what the message names, or return with `modelplane rollout undo md/NAME`.",
+        "The canary is waiting for responses, a gateway, or a replica, or because both revisions fail.",
+        "Wait, or roll back with `modelplane rollout undo md/NAME`.",
     )
     CANARY_ABORTED = (
         *(ModelDeploymentCondition.PROGRESSING, False, "CanaryAborted"),
-        "The new revision exceeded a limit of its canary. It gets no requests; no replica is updated.",
-        "Correct the template, or return to the one before with `modelplane rollout undo md/NAME`.",
+        (
+            "The new revision exceeded a limit of the canary. It receives no requests, and no "
+            "more replicas are updated."
+        ),
+        "Correct the template, or roll back with `modelplane rollout undo md/NAME`.",
         WARNS,
     )
     CANARY_UNSUPPORTED = (
         *(ModelDeploymentCondition.PROGRESSING, False, "Unsupported"),
-        "No replica is updated: nothing counts the canary's answers, or there is one replica and no surge.",
-        "Remove spec.rollout.canary, allow a surge, or use the gateway that the message names.",
+        (
+            "The canary can't start, so no replica is updated. Either nothing counts the "
+            "responses, or the deployment has one replica and no surge."
+        ),
+        "Remove spec.rollout.canary, allow a surge, or use the gateway named in the message.",
         WARNS,
     )
     STABLE_NOT_FOUND = (
         *(ModelDeploymentCondition.PROGRESSING, False, "NotFound"),
-        "No new replica gets the template of those beside a canary: it, or its ModelCache, is not there.",
-        "Create the ModelCache again, or end the canary.",
+        (
+            "No replica of the old revision can be created during a canary, because the old "
+            "template or its ModelCache no longer exists."
+        ),
+        "Recreate the ModelCache, or end the canary.",
         WARNS,
     )
     UNPLACED = (
         *(ModelDeploymentCondition.STANDBY_ACTIVE, True, "Unplaced"),
-        "The replicas run, because the preferred deployment lacks capacity.",
+        "The standby is running, because the preferred deployment lacks capacity.",
     )
     SATURATED = (
         *(ModelDeploymentCondition.STANDBY_ACTIVE, True, "Saturated"),
-        "The replicas run, because the preferred deployment is saturated.",
+        "The standby is running, because the preferred deployment is saturated.",
     )
     HAD_REPLICAS = (
         *(ModelDeploymentCondition.STANDBY_ACTIVE, True, "HadReplicas"),
-        "The replicas run, because they were there when the deployment became a standby.",
+        "The standby is running, because it already had replicas when it became a standby.",
     )
     NOT_A_STANDBY = (
         *(ModelDeploymentCondition.STANDBY_ACTIVE, True, "NotRequested"),
-        "`spec.standbyFor` is absent. Only under Crossplane.",
+        "The deployment is not a standby. Only under Crossplane.",
     )
     NOT_NEEDED = (
         *(ModelDeploymentCondition.STANDBY_ACTIVE, False, "NotNeeded"),
-        "No replicas run, because the preferred deployment has capacity.",
-        "None: replicas run when they are needed.",
+        "The standby is not running, because the preferred deployment has capacity.",
+        "No action needed. The standby starts when it is needed.",
     )
     PENDING = (
         *(ModelDeploymentCondition.STANDBY_ACTIVE, False, "Pending"),
-        "No replicas run yet. The message has since when they are needed.",
-        "Wait.",
+        "The standby is needed but not running yet. The message contains since when it is needed.",
+        "Wait. No action is needed.",
     )
     PREFERRED_NOT_FOUND = (
         *(ModelDeploymentCondition.STANDBY_ACTIVE, None, "NotFound"),
         (
-            "The namespace has no ModelDeployment of the name in spec.standbyFor, or it is being deleted. "
-            "Replicas run, or do not, as before."
+            "The ModelDeployment in spec.standbyFor doesn't exist or is being deleted. The "
+            "standby doesn't start or stop."
         ),
         "Create the ModelDeployment, or correct spec.standbyFor.",
         WARNS,
     )
     PREFERRED_UNREADABLE = (
         *(ModelDeploymentCondition.STANDBY_ACTIVE, None, "Unreadable"),
-        "The ModelDeployment in spec.standbyFor cannot be read. Replicas run, or do not, as before.",
-        "Correct the object or the permission that the message names.",
+        "The ModelDeployment in spec.standbyFor can't be read. The standby doesn't start or stop.",
+        "Correct the object or the permission named in the message.",
         WARNS,
     )
     STANDBY_CYCLE = (
         *(ModelDeploymentCondition.STANDBY_ACTIVE, None, "InvalidSettings"),
-        "Deployments stand by for one another. Replicas run, or do not, as before.",
+        "Deployments are standbys for each other. The standby doesn't start or stop.",
         "Correct spec.standbyFor of one of them.",
         WARNS,
     )
     TOO_MANY_PREFERRED = (
         *(ModelDeploymentCondition.STANDBY_ACTIVE, None, "LimitExceeded"),
-        "More than 8 deployments are before this one in the order. Replicas run, or do not, as before.",
-        "Shorten the order.",
+        "More than 8 deployments are preferred to this one. The standby doesn't start or stop.",
+        "Reduce the number of preferred deployments.",
         WARNS,
     )
     POD_ACCEPTED = (
         *(ModelDeploymentCondition.SETTINGS_SUPPORTED, True, "InForce"),
-        "Every setting has its effect. Absent unless one had none before.",
+        "Every setting takes effect. Absent unless a setting was ignored before.",
     )
     POD_REFUSED = (
         *(ModelDeploymentCondition.SETTINGS_SUPPORTED, False, "PodNotAccepted"),
-        "A cluster of a replica refuses labels, annotations or variables of the pods. What runs stays.",
-        "Remove them from the template, or ask your platform team to accept them in spec.podKeys.accept.",
+        "A cluster refuses labels, annotations, or variables of the pods. Existing pods keep running.",
+        "Remove them from the template, or ask your platform team to add them to spec.podKeys.accept.",
         WARNS,
     )
     UNDEFINED_VARIABLE = (
         *(ModelDeploymentCondition.SETTINGS_SUPPORTED, False, "InvalidSettings"),
-        "A container receives the characters `$(NAME)`, because nothing sets the variable.",
-        "Set the variable in env, or write $$(NAME) for the characters.",
+        "A container receives the literal text `$(NAME)`, because no such variable is defined.",
+        "Define the variable in env, or write $$(NAME) for the literal text.",
         WARNS,
     )
     SATURATION_UNKNOWN = (
         *(ModelDeploymentCondition.SETTINGS_SUPPORTED, False, "NoMetrics"),
-        "The deployment in spec.standbyFor never counts as Saturated. Other triggers work.",
-        "Create an InferenceAutoscaler for it, or remove Saturated from spec.standbyFor.when.",
+        (
+            "The deployment in spec.standbyFor can't become Saturated without an "
+            "InferenceAutoscaler. Other triggers work."
+        ),
+        "Create an InferenceAutoscaler for that deployment, or remove Saturated from spec.standbyFor.when.",
         WARNS,
     )
 
@@ -911,8 +962,8 @@ class ModelEndpointReason(Reason):
     )
     WAITING_FOR_BACKEND = (
         *(ModelEndpointCondition.ROUTING_READY, False, "WaitingForBackend"),
-        "The replica does not serve yet, the backend is being created, or the gateway is not known yet.",
-        "Wait for what the message names.",
+        "The replica is not serving yet, the backend is being created, or the gateway is not known yet.",
+        "Wait for the step in the message.",
     )
     INVALID_URL = (
         *(ModelEndpointCondition.ROUTING_READY, False, "InvalidURL"),
@@ -922,36 +973,36 @@ class ModelEndpointReason(Reason):
     )
     DESTINATION_REFUSED = (
         *(ModelEndpointCondition.ROUTING_READY, False, "DestinationRefused"),
-        "The URL leads to a gateway, a metadata service, an internal or a denied address.",
+        "The URL leads to a gateway, a metadata service, or an internal or denied address.",
         (
-            "Use another address, or ask your platform team to list it in spec.allowedDestinations of the "
-            "InferenceGateway."
+            "Use another address, or ask your platform team to add it to "
+            "spec.allowedDestinations of the InferenceGateway."
         ),
         WARNS,
     )
     UNSUPPORTED = (
         *(ModelEndpointCondition.ROUTING_READY, False, "Unsupported"),
         (
-            "The endpoint has a model, a credential or mutual TLS that the gateway cannot set. It gets no "
-            "requests."
+            "The endpoint has a model, a credential, or mutual TLS that the gateway doesn't "
+            "support, so it receives no requests."
         ),
-        "Use the backend that the message names, or remove the setting.",
+        "Use the backend named in the message, or remove the setting.",
         WARNS,
     )
     IN_FORCE = (
         *(ModelEndpointCondition.AUTHENTICATED, True, "InForce"),
-        "The gateway sends the credential of the Secret that the endpoint names.",
+        "The gateway sends the credential from the Secret.",
     )
     SECRET_REFUSED = (
         *(ModelEndpointCondition.AUTHENTICATED, False, "SecretRefused"),
-        "The Secret is missing, or does not permit this use. The endpoint gets no requests.",
-        "Create the Secret, or permit the use as the message describes.",
+        "The Secret is missing or doesn't allow this use, so the endpoint receives no requests.",
+        "Create the Secret, or allow the use as the message describes.",
         WARNS,
     )
     SECRET_UNREADABLE = (
         *(ModelEndpointCondition.AUTHENTICATED, False, "Unreadable"),
-        "The Secret cannot be read. The credential that it gave before stays in force.",
-        "Let the controllers read the Secret.",
+        "The Secret can't be read. The previous credential remains in use.",
+        "Give the controllers permission to read the Secret.",
         WARNS,
     )
 
@@ -970,74 +1021,80 @@ class ModelKeyReason(Reason):
 
     WITHIN_GRANT = (
         *(ModelKeyCondition.ACCEPTED, True, "InForce"),
-        "The InferenceGateway grants the namespace all that the key names.",
+        "The grant of the namespace covers everything in the key.",
     )
     NOT_GRANTED = (
         *(ModelKeyCondition.ACCEPTED, False, "NotGranted"),
         (
-            "The InferenceGateway grants nothing to the namespace, or the grant lacks a service or a region "
-            "that the key names. The others apply."
+            "The namespace has no grant in the InferenceGateway, or the grant doesn't include a "
+            "service or region of the key. The other services and regions work."
         ),
-        "Remove what is not granted, or ask your platform team to add it to spec.keyGrants.",
+        "Remove the service or region from the key, or ask your platform team to add it to spec.keyGrants.",
         WARNS,
     )
     IN_FORCE = (
         *(ModelKeyCondition.AUTHENTICATED, True, "InForce"),
-        "The gateway asks for a key, and this one is valid.",
+        "The gateway requires keys, and this key is valid.",
     )
     GATEWAY_OPEN = (
         *(ModelKeyCondition.AUTHENTICATED, False, "Open"),
-        "The gateway asks for no key: requests without one are served too.",
-        "Set spec.authentication of the InferenceGateway to APIKey if clients are to have keys.",
+        "The gateway doesn't require keys, so it also serves requests without a key.",
+        "To require keys, set spec.authentication of the InferenceGateway to APIKey.",
     )
     GATEWAY_NOT_READY = (
         *(ModelKeyCondition.AUTHENTICATED, False, "WaitingForGateway"),
-        "The gateway is to ask for keys and does not. Its own condition has the cause.",
-        "See the condition Authenticated of the InferenceGateway.",
+        (
+            "The gateway should require keys but doesn't. The condition of the InferenceGateway "
+            "contains the cause."
+        ),
+        "Check condition Authenticated of the InferenceGateway.",
     )
     CONFIGURING = (
         *(ModelKeyCondition.AUTHENTICATED, False, "Configuring"),
-        "The gateway does not have the key, or its last edit, yet.",
-        "Wait.",
+        "The gateway hasn't loaded the key or the last change yet.",
+        "Wait. No action is needed.",
     )
     NOT_IN_FORCE = (
         *(ModelKeyCondition.AUTHENTICATED, False, "NotInForce"),
-        "The gateway refuses the key, one of its hashes, or its last edit. The message has the cause.",
-        "Correct what the message names.",
+        "The gateway refuses the key, one of its hashes, or the last change. The message contains the cause.",
+        "Fix the cause in the message.",
         WARNS,
     )
     NOT_REPORTED = (
         *(ModelKeyCondition.AUTHENTICATED, False, "NotObserved"),
-        "The gateway asks for keys. Under Crossplane, nothing reports whether it has this one.",
-        "None: send a request with the key to see.",
+        (
+            "The gateway requires keys. Under Crossplane, nothing reports whether the gateway "
+            "has loaded this key."
+        ),
+        "No action needed. Send a request with the key to test it.",
     )
     RATE_LIMIT_SERVICE = (
         *(ModelKeyCondition.SETTINGS_SUPPORTED, True, "InForce"),
-        "The rate limit service counts. Only for keys with Global limits.",
+        "The rate limit service enforces the limits. Only for keys with Global limits.",
     )
     NO_RATE_LIMIT_SERVICE = (
         *(ModelKeyCondition.SETTINGS_SUPPORTED, False, "Unsupported"),
-        "The InferenceGateway names no rate limit service. Each gateway enforces its part of the limits.",
+        "The InferenceGateway has no rate limit service. Each gateway enforces an equal part of the limits.",
         "Ask your platform team to add spec.rateLimitService.",
         WARNS,
     )
     TYPE_NOT_GRANTED = (
         *(ModelKeyCondition.SETTINGS_SUPPORTED, False, "NotGranted"),
-        "The grant allows no Global limits. Each gateway enforces its part of the limits.",
+        "The grant doesn't allow Global limits. Each gateway enforces an equal part of the limits.",
         "Remove spec.rateLimitType, or ask your platform team.",
         WARNS,
     )
     AVAILABLE = (
         *(ModelKeyCondition.WITHIN_BUDGET, True, "Available"),
-        "No budget of the key or its namespace is spent. Only with a budget.",
+        "The budgets of the key and the namespace are not used up. Only with a budget.",
     )
     SPENT = (
         *(ModelKeyCondition.WITHIN_BUDGET, False, "Spent"),
         (
-            "The budget of the key, or of all keys of the namespace, is spent. The message names the budget "
-            "and the time at which it opens again."
+            "The budget of the key, or of all keys in the namespace, is used up. The message "
+            "contains the budget and when it resets."
         ),
-        "Wait, or raise the budget.",
+        "Wait, or increase the budget.",
     )
     NO_PRICES = (
         *(ModelKeyCondition.WITHIN_BUDGET, False, "NoPrices"),
@@ -1047,7 +1104,7 @@ class ModelKeyReason(Reason):
     )
     NOT_MEASURED = (
         *(ModelKeyCondition.WITHIN_BUDGET, False, "NoMetrics"),
-        "The usage of keys is not known. What was refused stays refused.",
+        "The usage of keys is unknown. Keys that were refused are still refused.",
         "Check the gateway: `kubectl get ig default`.",
     )
 
@@ -1071,120 +1128,123 @@ class ModelReplicaReason(Reason):
     )
     WAITING_FOR_CLUSTER = (
         *(ModelReplicaCondition.MODEL_ACCEPTED, False, "WaitingForCluster"),
-        "The cluster does not exist, or its status lacks values that the replica needs.",
-        "See the conditions of the InferenceCluster.",
+        "The cluster doesn't exist, or its status lacks values that the replica needs.",
+        "Check the conditions of the InferenceCluster.",
     )
     CLUSTER_UNREACHABLE = (
         *(ModelReplicaCondition.MODEL_ACCEPTED, False, "ClusterUnreachable"),
-        "The cluster's API server does not answer. Its workloads keep running.",
-        "Check the cluster, its network, and the kubeconfig of its Secret.",
+        "The API server of the cluster doesn't answer. Workloads keep running.",
+        "Check the cluster, the network, and the kubeconfig in the Secret.",
         WARNS,
     )
     WAITING_FOR_CACHE = (
         *(ModelReplicaCondition.MODEL_ACCEPTED, False, "WaitingForCache"),
-        "The ModelCache has not staged the weights on the cluster yet.",
-        "Wait, or see the conditions of the ModelCache.",
+        "The weights are not staged on the cluster yet.",
+        "Wait, or check the conditions of the ModelCache.",
     )
     DEPLOYING = (
         *(ModelReplicaCondition.MODEL_ACCEPTED, False, "Deploying"),
         "At least one workload is not on the cluster yet.",
-        "Wait.",
+        "Wait. No action is needed.",
     )
     UPDATING = (
         *(ModelReplicaCondition.MODEL_ACCEPTED, True, "Updating"),
-        "The replica serves, and not every copy of its engines has its last edit.",
+        "The replica is serving, but some copies of the engines don't have the last change yet.",
     )
     UNSUPPORTED_TOPOLOGY = (
         *(ModelReplicaCondition.MODEL_ACCEPTED, False, "Unsupported"),
-        "The cluster cannot run an engine of this topology.",
-        "Install what the message names on the cluster, or select other clusters.",
+        "The cluster can't run an engine with this topology.",
+        "Install the component named in the message on the cluster, or select other clusters.",
         WARNS,
     )
     NAMESPACE_NOT_LABELED = (
         *(ModelReplicaCondition.MODEL_ACCEPTED, False, "NamespaceNotLabeled"),
-        "The namespace on the cluster is not Modelplane's: nothing is written. Existing objects stay.",
+        (
+            "The namespace on the cluster doesn't belong to Modelplane, so nothing is written. "
+            "Existing objects are kept."
+        ),
         "Label the namespace on the cluster as the message describes, or use another namespace.",
         WARNS,
     )
     NAMESPACE_TERMINATING = (
         *(ModelReplicaCondition.MODEL_ACCEPTED, False, "NamespaceTerminating"),
-        "The namespace on the cluster is being deleted: nothing is written until it is gone.",
-        "Find what keeps the namespace on the cluster from being deleted.",
+        "The namespace on the cluster is being deleted. Modelplane waits until it is gone.",
+        "Find out what blocks the deletion of the namespace on the cluster.",
         WARNS,
     )
     REFERENCE_NOT_FOUND = (
         *(ModelReplicaCondition.MODEL_ACCEPTED, False, "NotFound"),
-        "Pods name a Secret or ConfigMap that is not in the replica's namespace.",
-        "Create the Secret or ConfigMap that the message names.",
+        "Pods use a Secret or ConfigMap that doesn't exist in the namespace of the replica.",
+        "Create the Secret or ConfigMap named in the message.",
         WARNS,
     )
     POD_NOT_ACCEPTED = (
         *(ModelReplicaCondition.MODEL_ACCEPTED, False, "PodNotAccepted"),
-        "Pods have labels, annotations or variables that the cluster does not accept.",
-        "Remove them from the template, or ask your platform team to accept them in spec.podKeys.accept.",
+        "Pods have labels, annotations, or variables that the cluster doesn't accept.",
+        "Remove them from the template, or ask your platform team to add them to spec.podKeys.accept.",
         WARNS,
     )
     SERVING = ModelReplicaCondition.MODEL_READY, True, "Serving", "Every engine accepts requests."
     WAITING_FOR_MODEL = (
         *(ModelReplicaCondition.MODEL_READY, False, "WaitingForModel"),
-        "The cluster has not accepted the model.",
-        "See ModelAccepted.",
+        "The cluster hasn't accepted the workloads.",
+        "Check condition ModelAccepted.",
     )
     MODEL_STARTING = (
         *(ModelReplicaCondition.MODEL_READY, False, "ModelStarting"),
-        "At least one engine does not accept requests yet.",
-        "Wait, or read the log: `modelplane logs mr/NAME`.",
+        "At least one engine is not ready for requests yet.",
+        "Wait, or read the log with `modelplane logs mr/NAME`.",
     )
     CRASH_LOOP = (
         *(ModelReplicaCondition.MODEL_READY, False, "CrashLoopBackOff"),
-        "An engine ends with an error each time. The message has the error.",
-        "Correct the command or the image. The log: `modelplane logs mr/NAME --previous`.",
+        "An engine crashes repeatedly. The message contains the error.",
+        "Correct the command or the image. To read the log, run `modelplane logs mr/NAME --previous`.",
         WARNS,
     )
     IMAGE_PULL = (
         *(ModelReplicaCondition.MODEL_READY, False, "ImagePullBackOff"),
-        "The image of an engine cannot be pulled. The message has the error.",
-        "Correct the name of the image, or the pull Secret.",
+        "The image of an engine can't be pulled. The message contains the error.",
+        "Correct the image name or the image pull Secret.",
         WARNS,
     )
     ENDPOINT_CREATED = (
         *(ModelReplicaCondition.ROUTING_READY, True, "BackendConfigured"),
-        "The replica has a ModelEndpoint of its name, to which services route.",
+        "The replica has a ModelEndpoint with the same name.",
     )
     NOT_SERVING = (
         *(ModelReplicaCondition.ROUTING_READY, False, "WaitingForBackend"),
-        "The replica does not serve, so it has no endpoint.",
-        "See ModelReady.",
+        "The replica is not serving, so it has no endpoint.",
+        "Check condition ModelReady.",
     )
     NO_ADDRESS = (
         *(ModelReplicaCondition.ROUTING_READY, False, "WaitingForGateway"),
-        "The replica serves, but its cluster's gateway has no address yet.",
-        "See BackendReady of the InferenceCluster.",
+        "The replica is serving, but the gateway of the cluster has no address yet.",
+        "Check condition BackendReady of the InferenceCluster.",
     )
     DRAINING = (
         *(ModelReplicaCondition.ROUTING_READY, None, "Draining"),
-        "The replica is about to be deleted. True while a gateway still routes to its endpoint.",
-        "Wait.",
+        "The replica is about to be deleted. True while a gateway still routes to the endpoint.",
+        "Wait. No action is needed.",
     )
     NODES_KEPT = (
         *(ModelReplicaCondition.NODES_KEPT, True, "Healthy"),
-        "No node under the replica has a notice of eviction any more. Absent before one.",
+        "No node of the replica has an eviction notice anymore. Absent before the first notice.",
     )
     NODE_EVICTED = (
         *(ModelReplicaCondition.NODES_KEPT, False, "NodeEvicted"),
         (
-            "A node under the replica is taken back. It is replaced, and withdrawn in time if another one "
-            "serves."
+            "The cloud is reclaiming a node of the replica. The replica is being replaced, and "
+            "is removed in time if a replacement serves."
         ),
-        "None: the replica is replaced if there is capacity.",
+        "No action needed. The replica is replaced if there is capacity.",
     )
     NONE_UNHEALTHY = (
         *(ModelReplicaCondition.DEVICES_HEALTHY, True, "Healthy"),
-        "No driver reports a device of its pods as unhealthy. Without any report there is no condition.",
+        "The devices of the pods are healthy. Absent if no driver reports health.",
     )
     DEVICE_UNHEALTHY = (
         *(ModelReplicaCondition.DEVICES_HEALTHY, False, "DeviceUnhealthy"),
-        "A driver reports a device of its pods as unhealthy. The replica stays.",
+        "A driver reports a device of a pod as unhealthy. The replica is not removed.",
         "Repair the node, or drain the pool.",
         WARNS,
     )
@@ -1209,24 +1269,24 @@ class ModelServiceReason(Reason):
     )
     NO_ENDPOINTS = (
         *(ModelServiceCondition.ENDPOINTS_RESOLVED, False, "NoEndpoints"),
-        "No endpoint of the namespace is selected.",
+        "The selectors match no endpoint in the namespace.",
         "Correct spec.endpoints, or wait for the replicas of the ModelDeployment.",
         WARNS,
     )
     OUTSIDE_REGIONS = (
         *(ModelServiceCondition.ENDPOINTS_RESOLVED, False, "OutsideRegions"),
-        "Every selected endpoint is outside the regions that its ModelDeployments allow.",
-        "Correct the regions of the ModelDeployment, or place replicas inside them.",
+        "Every selected endpoint is outside the regions that the ModelDeployment allows.",
+        "Correct the regions of the ModelDeployment, or place replicas in these regions.",
         WARNS,
     )
     AVAILABLE = (
         *(ModelServiceCondition.WITHIN_BUDGET, True, "Available"),
-        "No budget of spec.endpoints is spent. Only with a budget.",
+        "The budgets in spec.endpoints are not used up. Only with a budget.",
     )
     SPENT = (
         *(ModelServiceCondition.WITHIN_BUDGET, False, "Spent"),
-        "A budget is spent: the endpoints of its entry get no requests.",
-        "Wait for the time that the message names, or raise the budget.",
+        "A budget is used up, so the endpoints of that group receive no requests.",
+        "Wait until the time in the message, or increase the budget.",
     )
     NO_PRICES = (
         *(ModelServiceCondition.WITHIN_BUDGET, False, "NoPrices"),
@@ -1236,7 +1296,7 @@ class ModelServiceReason(Reason):
     )
     NOT_MEASURED = (
         *(ModelServiceCondition.WITHIN_BUDGET, False, "NoMetrics"),
-        "The usage of the endpoints is not known.",
+        "The usage of the endpoints is unknown.",
         "Check the gateway: `kubectl get ig default`.",
     )
     ROUTE_CONFIGURED = (
@@ -1245,71 +1305,75 @@ class ModelServiceReason(Reason):
     )
     CONFIGURING = (
         *(ModelServiceCondition.ROUTING_READY, False, "Configuring"),
-        "No endpoint can be routed to, or the gateway has not accepted the route yet.",
-        "Wait, or correct what the message names.",
+        "No endpoint is usable yet, or the gateway hasn't accepted the route yet.",
+        "Wait, or fix the cause in the message.",
     )
     WAITING_FOR_GATEWAY = (
         *(ModelServiceCondition.ROUTING_READY, False, "WaitingForGateway"),
-        "The InferenceGateway has no address, or its status has no backend yet.",
+        "The InferenceGateway has no address or no backend yet.",
         "Check the gateway: `kubectl get ig default`.",
     )
     TOO_MANY_ENDPOINTS = (
         *(ModelServiceCondition.ROUTING_READY, False, "LimitExceeded"),
         (
-            "More than 1,024 endpoints are selected, or the services of the namespace route to 10,000 "
-            "together. The rest get no traffic."
+            "More than 1,024 endpoints are selected, or the services of the namespace route to "
+            "more than 10,000 endpoints together. The remaining endpoints receive no traffic."
         ),
-        "Select fewer endpoints, or divide them among services or namespaces.",
+        "Select fewer endpoints, or split them across services or namespaces.",
         WARNS,
     )
     KEEPS_ENDPOINTS = (
         *(ModelServiceCondition.ROUTING_READY, True, "LimitExceeded"),
-        "The service keeps endpoints from before the maximum of its namespace, and gets no others.",
-        "Select fewer endpoints, or divide them among namespaces.",
+        (
+            "The namespace is at the maximum number of endpoints. The service keeps its "
+            "endpoints and gets no new ones."
+        ),
+        "Select fewer endpoints, or split them across namespaces.",
     )
     PATH_TAKEN = (
         *(ModelServiceCondition.ROUTING_READY, False, "ReservedNamespace"),
-        "The namespace is v1, whose path is the URL for all models.",
+        "The namespace is named v1, and /v1 is the path of the URL for all models.",
         "Use another namespace, or the URL for all models.",
         WARNS,
     )
     UNSUPPORTED = (
         *(ModelServiceCondition.ROUTING_READY, False, "Unsupported"),
         (
-            "The gateway cannot do what the service asks for: tiers, holding, balancing, or what all of its "
-            "endpoints need. The message names the setting and what happens to requests."
+            "The gateway doesn't support a setting of the service or of all its endpoints, such "
+            "as tiers, hold, or balancing. The message contains the setting and the effect on "
+            "requests."
         ),
         "Use backend Envoy with the gateway module, or remove the setting.",
         WARNS,
     )
     SUPPORTED = (
         *(ModelServiceCondition.SETTINGS_SUPPORTED, True, "InForce"),
-        "The gateway has every setting. Stated only if one was ignored before.",
+        "The gateway supports every setting. Absent unless a setting was ignored before.",
     )
     UNSUPPORTED_BACKEND = (
         *(ModelServiceCondition.SETTINGS_SUPPORTED, False, "Unsupported"),
-        "The gateway ignores settings, which the message names.",
-        "Remove the settings, or ask your platform team for the backend Envoy.",
+        "The gateway ignores some settings. The message lists them.",
+        "Remove the settings, or ask your platform team for backend Envoy.",
         WARNS,
     )
     STANDBY_SERVES = (
         *(ModelServiceCondition.STANDBY_ACTIVE, True, "StandbyServes"),
-        "A standby serves in place of the first deployment of the order.",
-        "See the conditions of the first deployment.",
+        "A standby serves instead of the preferred deployment.",
+        "Check the conditions of the preferred deployment.",
         WARNS,
     )
     PREFERRED_SERVES = (
         *(ModelServiceCondition.STANDBY_ACTIVE, False, "NotNeeded"),
-        "The first deployment of the order serves. The message has the order, and a standby that serves too.",
+        "The preferred deployment serves. The message lists the order and any standby that also serves.",
     )
     NO_VARIANT_SERVES = (
         *(ModelServiceCondition.STANDBY_ACTIVE, False, "NoEndpoints"),
-        "No deployment of the order serves.",
-        "See the conditions of the first deployment.",
+        "Neither the preferred deployment nor a standby serves.",
+        "Check the conditions of the preferred deployment.",
     )
     NO_VARIANTS = (
         *(ModelServiceCondition.STANDBY_ACTIVE, False, "NotRequested"),
-        "No selected deployment is a standby for another. Only if one was before.",
+        "No selected deployment is a standby. Absent unless one was before.",
     )
 
 
@@ -1328,24 +1392,24 @@ class ServingStackReason(Reason):
     )
     DEGRADED = (
         *(ServingStackCondition.BACKEND_READY, True, "Degraded"),
-        "Serving has what it needs. The message names the components that are not ready.",
-        "Correct what the message names.",
+        "All required components are ready, but other components are not. The message lists them.",
+        "Fix the cause in the message.",
     )
     INSTALLING = (
         *(ServingStackCondition.BACKEND_READY, False, "Installing"),
-        "A component that serving needs is not ready yet.",
-        "Wait for what the message names.",
+        "A required component is not ready yet.",
+        "Wait for the step in the message.",
     )
     COMPONENT_FAILED = (
         *(ServingStackCondition.BACKEND_READY, False, "InstallationFailed"),
-        "A component that serving needs cannot be installed: the message has the error of its chart.",
-        "Correct what the error names.",
+        "A required component can't be installed. The message contains the error of the chart.",
+        "Fix the error in the message.",
         WARNS,
     )
     NO_CLUSTER = (
         *(ServingStackCondition.BACKEND_READY, False, "NotFound"),
-        "The stack names no InferenceCluster, or is not in the system's namespace. Nothing is installed.",
-        "Correct the name, or create the stack in the system's namespace.",
+        "The stack names no InferenceCluster or is not in the system namespace, so nothing is installed.",
+        "Correct the name, or create the stack in the system namespace.",
         WARNS,
     )
 

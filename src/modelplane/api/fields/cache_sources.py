@@ -10,7 +10,7 @@ from modelplane.api.schema.fields import DNS_SUBDOMAIN, SECRET_KEY, Rule, about
 
 
 class CacheFiles(StrEnum):
-    """Files of a repository to stage."""
+    """Which files of a repository to stage."""
 
     ALL = "All"
     SAFETENSORS = "Safetensors"
@@ -36,8 +36,8 @@ SizeGiB = (
     Annotated[
         int,
         about(
-            "Size of the volume on each cluster, in GiB. Absent: an estimate, from the sizes that the source "
-            "reports.",
+            "Size of the volume on each cluster, in GiB. Default: an estimate from the file "
+            "sizes that the source reports.",
             ge=1,
             le=LARGEST_GIB,
         ),
@@ -55,7 +55,7 @@ Mirrors = Annotated[
         Annotated[
             str,
             about(
-                "Address of the folder that has the files.",
+                "URL of the folder that contains the files.",
                 min_length=1,
                 max_length=255,
                 pattern=rf"^{_HOST}(/[-A-Za-z0-9._~]+)*/?$",
@@ -64,9 +64,10 @@ Mirrors = Annotated[
         ...,
     ],
     about(
-        "Web servers that have the files by their paths in the volume, such as one in front of another "
-        "cluster's cache. A file is taken from the first that has it with the SHA-256 of the source, else "
-        "from the source. They get no credentials. Other mirrors stage nothing anew.",
+        "Web servers that provide the files under the same paths as in the volume, such as a "
+        "server in front of the cache of another cluster. Each file is read from the first "
+        "mirror where the SHA-256 matches the source, otherwise from the source. Mirrors "
+        "receive no credentials. Changing the mirrors doesn't stage the files again.",
         max_length=4,
         atomic=True,
     ),
@@ -86,7 +87,7 @@ class HuggingFace(Model):
     repo: Annotated[
         str,
         about(
-            "Repository, such as Qwen/Qwen3-8B.",
+            "Name of the repository, such as Qwen/Qwen3-8B.",
             min_length=1,
             max_length=193,
             pattern=r"^[A-Za-z0-9_][-A-Za-z0-9_.]*(/[A-Za-z0-9_][-A-Za-z0-9_.]*)?$",
@@ -96,7 +97,7 @@ class HuggingFace(Model):
         Annotated[
             str,
             about(
-                "Branch, tag or commit. Absent: the repository's default.",
+                "Branch, tag, or commit. Default: the default branch of the repository.",
                 min_length=1,
                 max_length=255,
                 pattern=r"^[A-Za-z0-9_][-A-Za-z0-9_./]*$",
@@ -108,8 +109,8 @@ class HuggingFace(Model):
         Annotated[
             CacheFiles,
             about(
-                "Files to stage. Safetensors leaves out code and weights in formats that can carry code, "
-                "such as pickles. Absent: All."
+                "Files to stage. All: every file. Safetensors: without code, and without weights in "
+                "formats that can contain code, such as pickle files. Default: All."
             ),
         ]
         | None
@@ -118,8 +119,8 @@ class HuggingFace(Model):
         Annotated[
             str,
             about(
-                "Address of a mirror of the hub, which also gets the token. Absent: the hub itself. Another "
-                "address stages nothing anew.",
+                "URL of a mirror of the hub. The mirror also receives the token. Default: the hub "
+                "itself. Changing the URL doesn't stage the files again.",
                 min_length=1,
                 max_length=255,
                 pattern=rf"^{_HOST}$",
@@ -127,7 +128,7 @@ class HuggingFace(Model):
         ]
         | None
     ) = None
-    auth_secret: Annotated[AuthSecret, about("Token for repositories that are not public.")] | None = None
+    auth_secret: Annotated[AuthSecret, about("Token for private or gated repositories.")] | None = None
     mirrors: Mirrors = ()
     size_gib: SizeGiB = field(name="sizeGiB", default=None)
 
@@ -150,8 +151,8 @@ class HTTPFile(Model):
     url: Annotated[
         str,
         about(
-            "Address of the file, with other characters percent-encoded. Another address of the same content "
-            "stages nothing anew.",
+            "URL of the file, percent-encoded. Changing the URL doesn't stage the file again if "
+            "the content is the same.",
             min_length=1,
             max_length=1024,
             pattern=rf"^{_HOST}/[-A-Za-z0-9._~:/?@!&'()*+,;=%\[\]]*$",
@@ -182,7 +183,10 @@ class HTTP(Model):
         tuple[HTTPFile, ...], about("Files to stage.", keys=("path",), min_length=1, max_length=64)
     ]
     auth_secret: (
-        Annotated[BearerSecret, about("Token that is sent to the host of each URL, and to no other.")] | None
+        Annotated[
+            BearerSecret, about("Token to send to the host of each URL. No other host receives the token.")
+        ]
+        | None
     ) = None
     mirrors: Mirrors = ()
     size_gib: SizeGiB = field(name="sizeGiB", default=None)
@@ -204,7 +208,7 @@ class S3Secret(Model):
 
 
 class S3(Model):
-    """Objects of a bucket of Amazon S3, or of a service with the same API."""
+    """Objects in an Amazon S3 bucket, or in a service with a compatible API."""
 
     bucket: Annotated[
         str,
@@ -214,7 +218,7 @@ class S3(Model):
         Annotated[
             str,
             about(
-                "Folder in the bucket. Absent: the whole bucket.",
+                "Folder in the bucket. Default: the whole bucket.",
                 min_length=1,
                 max_length=512,
                 pattern=r"^[A-Za-z0-9_][-A-Za-z0-9_.=+]*(/[A-Za-z0-9_][-A-Za-z0-9_.=+]*)*/?$",
@@ -229,7 +233,7 @@ class S3(Model):
         Annotated[
             str,
             about(
-                "Address of the service. Absent: Amazon S3 in the region.",
+                "URL of the service. Default: Amazon S3 in the region.",
                 min_length=1,
                 max_length=255,
                 pattern=rf"^{_HOST}/?$",
@@ -237,9 +241,12 @@ class S3(Model):
         ]
         | None
     ) = None
-    auth_secret: Annotated[S3Secret, about("Credentials. Absent: the bucket is read without any.")] | None = (
-        None
-    )
+    auth_secret: (
+        Annotated[
+            S3Secret, about("Credentials for the bucket. Default: read the bucket without credentials.")
+        ]
+        | None
+    ) = None
     mirrors: Mirrors = ()
     size_gib: SizeGiB = field(name="sizeGiB", default=None)
 
@@ -275,7 +282,8 @@ class OCI(Model):
     reference: Annotated[
         str,
         about(
-            "Reference with a registry, such as ghcr.io/team/model:v1. A digest pins the content.",
+            "Reference of the artifact, including the registry, such as ghcr.io/team/model:v1. "
+            "Use a digest to pin the content.",
             min_length=1,
             max_length=512,
             pattern=(
@@ -284,7 +292,7 @@ class OCI(Model):
             ),
         ),
     ]
-    plain_http: Annotated[bool, about("Whether the registry has no HTTPS.")] = field(
+    plain_http: Annotated[bool, about("Whether to use plain HTTP, for a registry without HTTPS.")] = field(
         name="plainHTTP", default=False
     )
     auth_secret: Annotated[RegistrySecret, about("Account for the registry.")] | None = None
@@ -304,12 +312,14 @@ class NGCSecret(Model):
 class NGC(Model):
     """A version of a model in the registry of NVIDIA NGC."""
 
-    org: Annotated[str, about("Organization, such as nim.", min_length=1, max_length=64, pattern=_NGC_NAME)]
+    org: Annotated[
+        str, about("NGC organization, such as nim.", min_length=1, max_length=64, pattern=_NGC_NAME)
+    ]
     team: (
         Annotated[
             str,
             about(
-                "Team, such as meta. Absent: the model belongs to the organization itself.",
+                "NGC team, such as meta. Default: the model belongs to the organization itself.",
                 min_length=1,
                 max_length=64,
                 pattern=_NGC_NAME,
@@ -319,7 +329,12 @@ class NGC(Model):
     ) = None
     model: Annotated[
         str,
-        about("Model, such as llama-3_1-8b-instruct.", min_length=1, max_length=128, pattern=_NGC_NAME),
+        about(
+            "Name of the model, such as llama-3_1-8b-instruct.",
+            min_length=1,
+            max_length=128,
+            pattern=_NGC_NAME,
+        ),
     ]
     version: Annotated[
         str,
@@ -327,13 +342,13 @@ class NGC(Model):
             "Version of the model.", min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][-A-Za-z0-9_.+]*$"
         ),
     ]
-    auth_secret: Annotated[NGCSecret, about("API key. Absent: the files are read as a guest.")] | None = None
+    auth_secret: Annotated[NGCSecret, about("API key. Default: read the files as a guest.")] | None = None
     mirrors: Mirrors = ()
     size_gib: SizeGiB = field(name="sizeGiB", default=None)
 
 
 class ClaimedVolume(Model):
-    """A volume that has the weights already, on each cluster."""
+    """A volume on each cluster that already contains the weights."""
 
     claim_name: Annotated[
         str,
@@ -347,7 +362,12 @@ class ClaimedVolume(Model):
     path: (
         Annotated[
             str,
-            about("Folder of the volume. Absent: all of it.", min_length=1, max_length=512, pattern=_FILE),
+            about(
+                "Folder in the volume. Default: the whole volume.",
+                min_length=1,
+                max_length=512,
+                pattern=_FILE,
+            ),
         ]
         | None
     ) = None

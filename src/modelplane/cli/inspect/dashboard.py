@@ -22,14 +22,14 @@ _PATIENCE_S = 10.0
     type=click.IntRange(0, 65535),
     default=8790,
     metavar="PORT",
-    help="Port on loopback; 0 chooses a free one. Default: 8790.",
+    help="Port on the loopback address. 0 chooses a free port. Default: 8790.",
 )
 @add_target_options
 def dashboard(*, port: int, target: Target) -> None:
-    """Show a fleet as a web page on this machine: clusters, deployments, services, events, and plans.
+    """Show the fleet in a web browser: clusters, deployments, services, events, and plans.
 
-    The page is served on loopback, to the browser that opens the printed address. It reads the control plane
-    with the permissions of the kubeconfig, and changes nothing. Ctrl-C ends it.
+    Open the printed URL on this machine. The page uses the permissions of the kubeconfig and is read-only.
+    Press Ctrl-C to stop.
     """
     from modelplane.dashboard.pages import Pages
     from modelplane.dashboard.server import Server

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @click.command(epilog=format_example("modelplane explain md/gemma -n ml-team"))
 @click.argument("name", cls=ListedArgument, values=lambda: list_forms(_explained()))
-@add_fleet_option("Objects of a fleet, as `kubectl get -o yaml` prints them, instead of the control plane.")
+@add_fleet_option("Read the fleet from the output of `kubectl get -o yaml` instead of the control plane.")
 @add_namespace_option
 @add_target_options
 @add_all_option
@@ -41,14 +41,12 @@ if TYPE_CHECKING:
 def explain(
     name: str, namespace: str, fleet: tuple[str, ...], target: Target, everything: bool, output: str
 ) -> None:
-    """Explain the placement, routing and readiness of one object.
+    """Explain why an object is ready or not.
 
-    For a ModelDeployment: where each replica was placed and why, and which rules rejected the others. For a
-    ModelService: why it is ready or not, and which endpoints get its requests. For a ModelReplica: why it
-    was placed there, and why it is ready or not.
-
-    The exit status is 2 if a replica is not placed or the object is not ready, and 1 if a file
-    is invalid.
+    For a ModelDeployment, show where each replica is placed, and why the other clusters were rejected. For a
+    ModelService, show which endpoints receive requests. For a ModelReplica, show why the replica was placed
+    on this cluster. The exit status is 2 if a replica is not placed or the object is not ready, and 1 if a
+    file is invalid.
     """
 
     kind, called = _parse_target(name)

@@ -52,21 +52,25 @@ def _source(_context: click.Context, _parameter: click.Parameter, text: str) -> 
 
 @click.command(epilog=format_example("modelplane logs md/gemma -n ml-team --follow"))
 @click.argument("source", cls=ListedArgument, values=_sources, callback=_source, default="")
-@click.option("-f", "--follow", is_flag=True, help="Stream new lines, also those of new pods, until Ctrl-C.")
+@click.option(
+    "-f", "--follow", is_flag=True, help="Stream new lines, including lines of new pods, until Ctrl-C."
+)
 @click.option(
     "--tail",
     type=click.IntRange(min=0),
     metavar="NUMBER",
-    help="Only the last lines of each log. Default: all lines.",
+    help="Show only this number of lines from the end of each log. Default: all lines.",
 )
 @click.option(
     "--since",
     "since_s",
     type=Duration("leave --since out for all lines"),
-    help="Only lines newer than this, such as 10m, 1.5h or 7d. Default: all lines.",
+    help="Show only lines newer than a duration such as 10m, 1.5h, or 7d. Default: all lines.",
 )
 @click.option(
-    "--previous", is_flag=True, help="The log of the previous container, or the rotated log of a process."
+    "--previous",
+    is_flag=True,
+    help="Show the log of the previous container, or the rotated log of a process.",
 )
 @add_namespace_option
 @add_target_options
@@ -80,9 +84,9 @@ def logs(
     namespace: str,
     target: Target,
 ) -> None:
-    """Print the log of a process of this machine's fleet, or of the engines of an object.
+    """Print the logs of a model's engines, or of a process of the fleet on this machine.
 
-    Without an argument, list the processes and objects. The exit status is 1 if a log cannot be read.
+    Without an argument, list the available logs. The exit status is 1 if a log can't be read.
     """
     from modelplane.operations.pod_logs import LogOptions
 

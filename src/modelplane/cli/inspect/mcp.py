@@ -26,28 +26,30 @@ _SHORTEST_TOKEN: Final = 20
     is_flag=False,
     flag_value=_DEFAULT,
     metavar="[HOST:PORT]",
-    help=f"Serve streamable HTTP instead of stdio. Port 0 chooses a free one. Default: {_DEFAULT}.",
+    help=f"Serve streamable HTTP instead of stdio. Port 0 chooses a free port. Default: {_DEFAULT}.",
 )
 @click.option(
     "--allow-host",
     "hosts",
     multiple=True,
     metavar="NAME",
-    help="Host name that clients can use in addition to those of loopback. You can repeat the option.",
+    help=(
+        "Additional host name that clients can use. You can repeat the option. Default: only loopback names."
+    ),
 )
 @click.option(
     "--token-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="File with the token that HTTP clients send. Default: a new token for each start.",
+    help="File that contains the token for HTTP clients. Default: a new token at each start.",
 )
-@click.option("--docs-only", is_flag=True, help="Serve the documentation only, without access to a fleet.")
+@click.option("--docs-only", is_flag=True, help="Serve only the documentation, without access to a fleet.")
 @add_target_options
 def mcp(
     *, address: str | None, hosts: tuple[str, ...], token_file: Path | None, docs_only: bool, target: Target
 ) -> None:
-    """Serve the documentation and a fleet to AI assistants (MCP), on stdio or HTTP.
+    """Serve the documentation and the fleet to AI assistants (MCP), over stdio or HTTP.
 
-    All tools are read-only. Those of a fleet have the permissions of the kubeconfig.
+    All tools are read-only, and use the permissions of the kubeconfig.
     """
     if address is None and (hosts or token_file):
         raise click.UsageError("--allow-host and --token-file need --http")

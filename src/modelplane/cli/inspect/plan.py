@@ -72,15 +72,17 @@ def print_fleet(result: "Plan", deployments: "Sequence[Deployment]", *, everythi
 
 @click.command(epilog=format_example("modelplane plan deployments/ --fleet fleet/"))
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=MANIFESTS)
-@add_fleet_option("Classes, clusters and existing replicas.")
+@add_fleet_option("Manifests of classes, clusters, and existing replicas.")
 @click.option(
     "--compare",
     metavar="PATH",
     multiple=True,
     type=MANIFESTS,
-    help="Plan these files in place of PATH too, and print only the differences. You can repeat the option.",
+    help=(
+        "Also plan these files instead of PATH, and print only the differences. You can repeat the option."
+    ),
 )
-@click.option("--live", "on_live", is_flag=True, help="Plan on the fleet of the control plane.")
+@click.option("--live", "on_live", is_flag=True, help="Use the fleet of the control plane.")
 @add_target_options
 @add_all_option
 @add_output_option
@@ -94,10 +96,10 @@ def plan(
     everything: bool,
     output: str,
 ) -> None:
-    """Place every ModelDeployment in PATH, one after the other, on the fleet that the files describe.
+    """Show where the ModelDeployments in PATH would be placed.
 
-    With --live, use the fleet of the control plane, with the objects in PATH instead of its own. The exit
-    status is 2 if a replica is not placed, and 1 if a file is invalid.
+    The fleet is described by files, or read from the control plane with --live. The exit status is 2 if a
+    replica is not placed, and 1 if a file is invalid.
     """
     # Refuse options that contradict each other.
     if on_live and fleet:

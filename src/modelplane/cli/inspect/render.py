@@ -13,21 +13,23 @@ from modelplane.cli.output import add_chosen_output, print_document
     metavar="PATH",
     multiple=True,
     type=MANIFESTS,
-    help="Existing children of the object. You can repeat the option.",
+    help="Manifests of existing child objects. You can repeat the option.",
 )
 @click.option(
     "--required",
     metavar="PATH",
     multiple=True,
     type=MANIFESTS,
-    help="Other objects that the object reads. You can repeat the option.",
+    help="Manifests of other objects that the object depends on. You can repeat the option.",
 )
-@add_gateway_address_option("Address of the fleet's gateway.")
-@add_chosen_output("yaml", "json", help_text="YAML documents, or one JSON document. Default: yaml.")
+@add_gateway_address_option("Address of the gateway of the fleet.")
+@add_chosen_output(
+    "yaml", "json", help_text="Output format: YAML documents, or one JSON document. Default: yaml."
+)
 def render(
     owner: str, observed: tuple[str, ...], required: tuple[str, ...], gateway_address: str, output: str
 ) -> None:
-    """Compose the object in the file OWNER as the controllers would, and print its children and status.
+    """Print the child objects and the status that the controllers would create for the object in file OWNER.
 
     Objects that are not in the given files are treated as missing.
     """

@@ -28,12 +28,12 @@ ALL: Final = "all.json"
 @add_chosen_output(
     "json",
     *("yaml", "name"),
-    help_text="The schema, or the names of the files that --dir writes. Default: json.",
+    help_text=("Output format. With name, print the names of the files that --dir writes. Default: json."),
 )
 def schema(kinds: tuple[str, ...], folder: Path | None, output: str) -> None:
     """Print the JSON Schema of each KIND, or of every kind, for editors and other validators.
 
-    For several kinds it is one schema, which decides by apiVersion and kind. Objects of other kinds match it.
+    Several kinds are combined in one schema, which accepts objects of all other kinds.
     """
     import json
 

@@ -29,12 +29,12 @@ _LINES_OF_A_TABLE: Final = 4
 
 
 @click.command(epilog=format_example("modelplane top --once"))
-@click.option("--once", is_flag=True, help="Print every row once, and end.")
+@click.option("--once", is_flag=True, help="Print every row once, then exit.")
 @add_target_options
 def top(*, once: bool, target: Target) -> None:
-    """Show the clusters, deployments and services of a fleet in the terminal, live.
+    """Show a live view of the clusters, deployments, and services in the terminal.
 
-    Objects that are not ready come first. Ctrl-C ends the command.
+    Objects that are not ready come first. Press Ctrl-C to stop.
     """
     from rich.console import Console
     from rich.live import Live as Screen

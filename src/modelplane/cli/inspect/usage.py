@@ -23,20 +23,20 @@ _OTHERS = "(others)"
 
 
 @click.command(epilog=format_example("modelplane usage --by key --since 1h"))
-@click.option("--by", type=click.Choice(_BY), default="service", help="Field to sum by. Default: service.")
+@click.option("--by", type=click.Choice(_BY), default="service", help="Field to group by. Default: service.")
 @click.option(
     "--since",
     "since_s",
     type=Duration("leave --since out for all records"),
-    help="Only requests that began within this time, such as 1h or 7d. Default: all records.",
+    help=("Include only requests that started within a duration such as 1h or 7d. Default: all records."),
 )
 @add_target_options
 @add_output_option
 def usage(*, by: str, since_s: int | None, target: Target, output: str) -> None:
-    """Sum the requests of the gateway, their tokens and their times.
+    """Report requests, tokens, and latency at the gateway.
 
-    Records of the fleet of this machine are in files, those of another control plane in the logs of the
-    gateway's pods. The exit status is 1 if a log cannot be read.
+    The command reads the records of the local fleet from files, and the records of another control plane from
+    the logs of the gateway pods. The exit status is 1 if a log can't be read.
     """
     from modelplane.gateway.usage.usage_sums import By, Usage
     from modelplane.operations import usage_records

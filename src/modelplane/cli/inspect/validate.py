@@ -15,23 +15,23 @@ if TYPE_CHECKING:
 
 @click.command(epilog=format_example("modelplane validate examples/01-first-answer"))
 @click.argument("paths", metavar="PATH...", nargs=-1, type=MANIFESTS)
-@click.option("--strict", is_flag=True, help="Exit with 1 if there are warnings.")
+@click.option("--strict", is_flag=True, help="Exit with status 1 if there are warnings.")
 @click.option(
     "--checkpoints",
     metavar="DIRECTORY",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Also compare lengths of contexts with OWNER/NAME/config.json of this folder.",
+    help="Also compare context lengths with OWNER/NAME/config.json in this folder.",
 )
 @click.option(
     "--skip-unrelated",
     is_flag=True,
-    help="Skip files without the text modelplane.ai, and documents that are not Kubernetes objects.",
+    help=("Skip files that don't contain modelplane.ai, and documents that are not Kubernetes objects."),
 )
 @click.option(
     "--live",
     "on_live",
     is_flag=True,
-    help="Also check the device selectors that the fleet has stored; PATH is then optional.",
+    help="Also check the device selectors of the fleet. PATH is then optional.",
 )
 @add_target_options
 @add_output_option
@@ -45,9 +45,9 @@ def validate(
     target: Target,
     output: str,
 ) -> None:
-    """Check the manifests in PATH: files, folders, or - for standard input.
+    """Check the manifests in PATH without a cluster.
 
-    The exit status is 1 if there is an error.
+    PATH is a file, a folder, or - for standard input. The exit status is 1 if there is an error.
     """
     from modelplane.offline.check import validation
     from modelplane.offline.files import sources

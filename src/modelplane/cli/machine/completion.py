@@ -8,9 +8,9 @@ from modelplane.cli.options import format_example
 @click.command(epilog=format_example("source <(modelplane completion bash)"))
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print the script that completes commands and options in SHELL.
+    """Print a script that completes commands and options in a shell.
 
-    The shell evaluates it, for example from ~/.bashrc. Each completion then runs `modelplane`.
+    Evaluate the script in the shell, for example in ~/.bashrc.
     """
     from click.shell_completion import get_completion_class
 

@@ -15,9 +15,11 @@ from modelplane.local.supervision import lifecycle
 @click.option(
     "--cluster",
     metavar="NAME",
-    help="Stop only this cluster of several; the next `modelplane up` starts it.",
+    help="Stop only this cluster. The next `modelplane up` starts it again.",
 )
-@click.option("--purge", is_flag=True, help="Delete the fleet's data too: every object, certificate and log.")
+@click.option(
+    "--purge", is_flag=True, help="Also delete the data of the fleet: objects, certificates, and logs."
+)
 def down(home: Path | None, cluster: str | None, purge: bool) -> None:
     """Stop every process of the fleet, models included, and keep the fleet's data."""
     place = choose_home(home)

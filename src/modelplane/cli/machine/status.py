@@ -20,9 +20,9 @@ from modelplane.user_error import UserError
 @add_home_option
 @add_output_option
 def status(home: Path | None, output: str) -> None:
-    """Show the processes of the fleet on this machine, and a summary of its objects.
+    """Show the processes of the fleet on this machine, and a summary of the objects.
 
-    The exit status is 1 if a process that should run does not, or the fleet has another problem.
+    The exit status is 1 if a process is not running, or if the fleet has another problem.
     """
     from modelplane.local import settings
     from modelplane.local.home import find_space_problem

@@ -40,38 +40,49 @@ _TERMS = "The model of the first example is Gemma 3 270M. Its terms of use: http
     "--clusters",
     type=click.IntRange(1, settings.MOST_CLUSTERS),
     metavar="N",
-    help="Number of clusters to run models on, each with an API server and a node of its own. Default: as "
-    "before; for a new fleet one, which is the control plane itself.",
+    help=(
+        "Number of clusters for models, each with its own API server and node. Default: "
+        "unchanged; 1 for a new fleet, where the control plane runs the models."
+    ),
 )
 @click.option(
     "--register/--no-register",
     default=None,
-    help="Create the InferenceGateway and the InferenceClusters, or only the clusters' kubeconfig Secrets. "
-    "Default: as before; for a new fleet --register.",
+    help=(
+        "Create the InferenceGateway and the InferenceClusters, or only the kubeconfig "
+        "Secrets of the clusters. Default: unchanged; --register for a new fleet."
+    ),
 )
 @click.option(
     "--container-engine",
     type=click.Choice(["auto", "none", "docker", "podman", "nerdctl"]),
-    help="Container runtime for the images of models. Default: as before; for a new fleet auto, which takes "
-    "an installed program that replaces the image, else the first container runtime that answers.",
+    help=(
+        "Container runtime for model images. auto uses an installed program instead of the "
+        "image if there is one, otherwise the first container runtime that answers. Default: "
+        "unchanged; auto for a new fleet."
+    ),
 )
 @click.option(
     "--host-commands/--no-host-commands",
     default=None,
-    help="Let models that run as processes execute any program of this machine. Default: as before; for a "
-    "new fleet no.",
+    help=(
+        "Allow models that run as processes to execute any program on this machine. Default: "
+        "unchanged; no for a new fleet."
+    ),
 )
 @click.option(
     "--cpu-devices",
     type=click.IntRange(1, 16),
     metavar="N",
-    help="Number of equal devices that each cluster's processors are offered as, where there is no GPU: so "
-    "many pods of models share a cluster. Default: as before; for a new fleet 1.",
+    help=(
+        "Number of devices that the CPUs of each cluster count as if there is no GPU, which "
+        "is how many model pods fit on a cluster. Default: unchanged; 1 for a new fleet."
+    ),
 )
-@click.option("--foreground", is_flag=True, help="Stay in the foreground, and stop the fleet on Ctrl-C.")
+@click.option("--foreground", is_flag=True, help="Run in the foreground, and stop the fleet on Ctrl-C.")
 @add_timeout_option
 def up(home: Path | None, foreground: bool, timeout_s: float, **choice: Any) -> None:
-    """Start a whole fleet on this machine: control plane, node agent, gateway.
+    """Start a fleet on this machine: a control plane, a node agent, and a gateway.
 
     --timeout does not include the time of a build.
     """

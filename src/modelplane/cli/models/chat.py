@@ -26,23 +26,27 @@ _KEY = "MODELPLANE_API_KEY"
 @click.argument("service")
 @click.argument("prompt", nargs=-1)
 @click.option(
-    "--model", default="", metavar="NAME", help="Name of the model. Default: the first model of the service."
+    "--model",
+    default="",
+    metavar="NAME",
+    help="Name of the model. Default: the first model that the service lists.",
 )
 @click.option(
     "--max-tokens",
     type=click.IntRange(min=1),
     default=128,
     metavar="NUMBER",
-    help="Maximum number of tokens in an answer. Default: 128.",
+    help="Maximum number of tokens in a response. Default: 128.",
 )
 @add_namespace_option
 @add_target_options
 def chat(
     service: str, prompt: tuple[str, ...], *, model: str, max_tokens: int, namespace: str, target: Target
 ) -> None:
-    """Send the PROMPT to SERVICE and print the answer. Without a PROMPT, hold a conversation until Ctrl-D.
+    """Send PROMPT to the ModelService SERVICE, and print the response.
 
-    If the gateway requires API keys, set MODELPLANE_API_KEY to a key.
+    Without PROMPT, start a conversation that ends with Ctrl-D. If the gateway requires API keys, set
+    MODELPLANE_API_KEY to your key.
     """
     asked = _find(service, namespace, target)
     model = model or _first_model(asked)

@@ -37,12 +37,14 @@ _MOST: Final = 20
 
 @click.command(epilog=format_example("modelplane deploy Qwen/Qwen3-8B --context-length 16384 -n ml-team"))
 @add_deploy_options
-@add_fleet_option("Plan on these classes and clusters, and apply nothing.")
+@add_fleet_option("Plan on the classes and clusters in these manifests, and apply nothing.")
 @add_target_options
 @add_yes_option
 @add_all_option
 @add_chosen_output(
-    TEXT, *("json", "yaml"), help_text="Text to read, or only the manifests as a document. Default: text."
+    TEXT,
+    *("json", "yaml"),
+    help_text="Output format. With json or yaml, print only the manifests. Default: text.",
 )
 def deploy(
     *,
@@ -55,8 +57,9 @@ def deploy(
 ) -> None:
     """Deploy a model by name: generate manifests, show the plan, and apply them after confirmation.
 
-    MODEL is OWNER/NAME on the Hugging Face hub, or a folder, of which only config.json and the headers of
-    the safetensors files are read. The exit status is 2 if a replica has no place; nothing is applied then.
+    MODEL is OWNER/NAME on the Hugging Face hub, or a folder. The command reads only config.json and the
+    headers of the safetensors files. If a replica can't be placed, nothing is applied, and the exit status is
+    2.
     """
     from modelplane.sizing.memory import Load
 

@@ -22,20 +22,20 @@ TOKENS_OPTION: Final = "--context-length"
 _MODEL_OPTIONS = (
     click.argument("model", metavar="MODEL|./FOLDER"),
     click.option(
-        "--revision", default="", metavar="NAME", help="Branch, tag or commit on the hub. Default: main."
+        "--revision", default="", metavar="NAME", help="Branch, tag, or commit on the hub. Default: main."
     ),
     click.option(
         TOKENS_OPTION,
         type=click.IntRange(1, 2**31),
         metavar="TOKENS",
-        help="Tokens of a sequence, prompt and answer. Default: the maximum of the model.",
+        help=("Tokens per sequence, prompt and response together. Default: the maximum of the model."),
     ),
     click.option(
         "--concurrency",
         type=click.IntRange(1, 1_000_000),
         default=1,
         metavar="NUMBER",
-        help="Sequences of that length at the same time. Default: 1.",
+        help="Number of concurrent sequences of this length. Default: 1.",
     ),
 )
 
@@ -130,44 +130,50 @@ _OPTIONS = (
     click.option(
         "--quantization",
         type=click.Choice(["fp8"]),
-        help="Have the engine convert a 16-bit checkpoint to this when it loads it.",
+        help=("Format to which the engine converts a 16-bit checkpoint when loading. Default: as stored."),
     ),
     click.option(
-        "--name", default="", metavar="NAME", help="Name of the objects. Default: from the name of the model."
+        "--name",
+        default="",
+        metavar="NAME",
+        help="Name of the objects. Default: derived from the model name.",
     ),
     click.option(
         "--replicas",
         type=click.IntRange(1, 10_000),
         default=1,
         metavar="NUMBER",
-        help="Replicas of the deployment. Default: 1.",
+        help="Number of replicas. Default: 1.",
     ),
     click.option(
-        "--engine", type=click.Choice(["vllm", "sglang"]), default="vllm", help="Engine. Default: vllm."
+        "--engine",
+        type=click.Choice(["vllm", "sglang"]),
+        default="vllm",
+        help="Inference engine. Default: vllm.",
     ),
     click.option(
         "--image",
         default="",
         metavar="IMAGE",
-        help="Image of the engine. Default: a tested image for the engine and the devices.",
+        help=("Container image of the engine. Default: a tested image for the engine and the devices."),
     ),
     click.option(
         "--cache/--no-cache",
         "use_cache",
         default=True,
-        help="Stage the weights with a ModelCache where the cluster has storage for it. Default: --cache.",
+        help=("Stage the weights with a ModelCache if a cluster has storage for it. Default: --cache."),
     ),
     click.option(
         "--claim",
         default="",
         metavar="NAME",
-        help="PersistentVolumeClaim with the files of ./FOLDER. Default: --name.",
+        help=("PersistentVolumeClaim that contains the files of ./FOLDER. Default: the value of --name."),
     ),
     click.option(
         "--token-secret",
         default="",
         metavar="NAME",
-        help=f"Secret with HF_TOKEN. Default: {TOKEN_SECRET} for a gated or private model.",
+        help=f"Secret that contains HF_TOKEN. Default: {TOKEN_SECRET} for a gated or private model.",
     ),
     add_namespace_option,
 )

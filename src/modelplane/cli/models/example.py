@@ -16,9 +16,9 @@ from modelplane.user_error import UserError
     "directory",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIRECTORY",
-    help="Write the files to this directory, with the READMEs. Default without a NAME: every example.",
+    help="Write the files and READMEs to this directory. Without NAME, write every example.",
 )
-@click.option("--overwrite", is_flag=True, help="With --dir: overwrite files that differ.")
+@click.option("--overwrite", is_flag=True, help="With --dir, overwrite files that differ.")
 def example(names: tuple[str, ...], directory: Path | None, overwrite: bool) -> None:
     """List the examples, or print the manifests of NAME for `kubectl apply -f -`."""
     from modelplane.local import examples

@@ -27,9 +27,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 _ONCE = "Save this key now; it is not shown again"
 
 
-@click.group()
+@click.group(epilog=format_example("modelplane key create ci -n ml-team"))
 def key() -> None:
-    """Create, list, rotate and revoke API keys."""
+    """Create, list, rotate, and revoke API keys."""
 
 
 def _expires_option(help_text: str) -> Callable[[F], F]:
@@ -59,18 +59,18 @@ def _amount(_context: click.Context, _parameter: click.Parameter, text: str | No
 
 def _budget_options(command: F) -> F:
     for period in ("month", "day"):
-        spent = f"for a {period} in UTC. Default: no budget."
+        spent = f"per {period}, in UTC"
         amount = click.option(
             f"--cost-per-{period}",
             metavar="AMOUNT",
             callback=_amount,
-            help=f"Budget in the currency of the gateway's prices {spent}",
+            help=f"Cost budget {spent} and the currency of the gateway. Default: no budget.",
         )
         tokens = click.option(
             f"--tokens-per-{period}",
             type=click.IntRange(min=1),
             metavar="NUMBER",
-            help=f"Budget in tokens {spent}",
+            help=f"Token budget {spent}. Default: no budget.",
         )
         command = tokens(amount(command))
     return command
@@ -86,47 +86,49 @@ def _budget_options(command: F) -> F:
     multiple=True,
     metavar="NAMESPACE/SERVICE",
     callback=_services,
-    help="ModelService that the key can use, or NAMESPACE/* for all of a namespace. You can repeat the "
-    "option. Default: the ModelServices of the namespace of the key.",
+    help=(
+        "ModelService that the key can use, or NAMESPACE/* for all services in a namespace. "
+        "You can repeat the option. Default: all services in the namespace of the key."
+    ),
 )
 @click.option(
     "--requests-per-minute",
     type=click.IntRange(min=1),
     metavar="NUMBER",
-    help="Maximum number of requests. Default: no limit.",
+    help="Maximum number of requests per minute. Default: no limit.",
 )
 @click.option(
     "--tokens-per-minute",
     type=click.IntRange(min=1),
     metavar="NUMBER",
-    help="Maximum number of tokens of prompts and answers. Default: no limit.",
+    help="Maximum number of tokens per minute, in prompts and responses. Default: no limit.",
 )
 @click.option(
     "--streams",
     type=click.IntRange(min=1),
     metavar="NUMBER",
-    help="Maximum number of requests at a time. Default: no limit.",
+    help="Maximum number of concurrent requests. Default: no limit.",
 )
 @click.option(
     "--max-body-bytes",
     type=click.IntRange(min=1),
     metavar="NUMBER",
-    help="Maximum size of the body of a request. Default: the maximum of the gateway.",
+    help="Maximum size of a request body, in bytes. Default: the maximum of the gateway.",
 )
 @click.option(
     "--global-limits",
     is_flag=True,
-    help="Count requests and tokens for all gateways together, with the gateway's rate limit service.",
+    help="Count requests and tokens for all gateways together, with the rate limit service.",
 )
 @click.option(
     "--region",
     "regions",
     multiple=True,
     metavar="REGION",
-    help="Region to which requests can go. You can repeat the option. Default: every region.",
+    help=("Region that can serve the requests. You can repeat the option. Default: every region."),
 )
 @_budget_options
-@_expires_option("How long the key is valid, such as 90d. Default: without end.")
+@_expires_option("Lifetime of the key, such as 90d. Default: the key doesn't expire.")
 @add_namespace_option
 @add_target_options
 def create(
@@ -140,7 +142,7 @@ def create(
     target: Target,
     **limits: Any,
 ) -> None:
-    """Create the ModelKey NAME, and print its key: only a hash of it is stored."""
+    """Create an API key, and print it. Only a hash of the key is stored, in ModelKey NAME."""
     from modelplane.kube.errors import Conflict
     from modelplane.operations.api_keys import build_model_key, hash_key, make_key
 
@@ -171,7 +173,7 @@ def create(
 @add_all_namespaces_option
 @add_target_options
 def list_keys(*, namespace: str, all_namespaces: bool, target: Target) -> None:
-    """List ModelKeys, with their services, their expiry, and the used part of their budgets."""
+    """List API keys with services, expiry, and used budgets."""
     from modelplane.cli.output import print_table
     from modelplane.operations.api_keys import KEYS, ListedKey, get_place
 
@@ -196,13 +198,16 @@ def list_keys(*, namespace: str, all_namespaces: bool, target: Target) -> None:
     "overlap_s",
     type=Duration(),
     default="24h",
-    help="How long the former key remains valid. Default: 24h.",
+    help="How long the previous key remains valid. Default: 24h.",
 )
-@_expires_option("How long the new key is valid. Default: until the former key would have expired.")
+@_expires_option("Lifetime of the new key. Default: until the previous key would have expired.")
 @add_namespace_option
 @add_target_options
 def rotate(*, name: str, namespace: str, overlap_s: int, lifetime_s: int | None, target: Target) -> None:
-    """Give the ModelKey NAME a new key, and print it. The former key remains valid for a time."""
+    """Rotate an API key: add a new key to ModelKey NAME, and print it.
+
+    The previous key remains valid for a time.
+    """
     from modelplane.api.rejected import Rejected
     from modelplane.api.schema.decode import InvalidObject
     from modelplane.kube.errors import Conflict
@@ -243,7 +248,7 @@ def rotate(*, name: str, namespace: str, overlap_s: int, lifetime_s: int | None,
 @add_namespace_option
 @add_target_options
 def revoke(*, name: str, namespace: str, target: Target) -> None:
-    """Delete the ModelKey NAME: its keys are no longer valid."""
+    """Revoke an API key: delete ModelKey NAME."""
     namespace = target.choose_namespace(namespace)
 
     async def do(client: "Client") -> None:

@@ -34,9 +34,9 @@ _WITH_COUNTS: Final = ("CanaryRunning", "CanaryHolds")
 """Reasons whose message has counts of answers."""
 
 
-@click.group()
+@click.group(epilog=format_example("modelplane rollout status md/qwen -n ml-team"))
 def rollout() -> None:
-    """Show, pause, resume, promote and undo rollouts of ModelDeployments."""
+    """Show and control rollouts of ModelDeployments."""
 
 
 def _target(command: F) -> F:
@@ -46,9 +46,9 @@ def _target(command: F) -> F:
 @rollout.command(epilog=format_example("modelplane rollout status md/qwen -n ml-team"))
 @_target
 def status(*, name: str, namespace: str, target: Target) -> None:
-    """Show how far a rollout is, and what it waits for.
+    """Show the progress of a rollout.
 
-    The exit status is 2 until it is complete.
+    The exit status is 2 until the rollout is complete.
     """
     from modelplane.api.conditions.reasons import ModelDeploymentCondition, ModelDeploymentReason
     from modelplane.compose.readiness import condition_of, observed_generation
@@ -86,7 +86,7 @@ def _written(item: "Object") -> str | None:
 @rollout.command(epilog=format_example("modelplane rollout history md/qwen -n ml-team"))
 @_target
 def history(*, name: str, namespace: str, target: Target) -> None:
-    """List the revisions that are kept, the newest first."""
+    """List the stored revisions of a deployment, newest first."""
     from modelplane.api.columns import Columns
     from modelplane.cli.output import print_table
     from modelplane.compose.deployment.revisions import number_of
@@ -111,7 +111,7 @@ def history(*, name: str, namespace: str, target: Target) -> None:
 @rollout.command(epilog=format_example("modelplane rollout pause md/qwen -n ml-team"))
 @_target
 def pause(*, name: str, namespace: str, target: Target) -> None:
-    """Update no further replica until the rollout is resumed."""
+    """Pause a rollout. No more replicas are updated until you resume it."""
     from modelplane.operations import rollouts
 
     _write(name, namespace, target, lambda item: rollouts.build_pause(item, paused=True))
@@ -121,7 +121,7 @@ def pause(*, name: str, namespace: str, target: Target) -> None:
 @rollout.command(epilog=format_example("modelplane rollout resume md/qwen -n ml-team"))
 @_target
 def resume(*, name: str, namespace: str, target: Target) -> None:
-    """Continue a paused rollout, or begin an aborted canary again."""
+    """Resume a paused rollout, or restart an aborted canary."""
     from modelplane.operations import rollouts
 
     _write(name, namespace, target, lambda item: rollouts.build_pause(item, paused=False))
@@ -131,7 +131,7 @@ def resume(*, name: str, namespace: str, target: Target) -> None:
 @rollout.command(epilog=format_example("modelplane rollout promote md/qwen -n ml-team"))
 @_target
 def promote(*, name: str, namespace: str, target: Target) -> None:
-    """Skip the rest of a canary: the rollout goes on within its limits."""
+    """Promote a canary to the whole deployment. The remaining steps are skipped."""
     from modelplane.operations import rollouts
 
     item = _write(name, namespace, target, rollouts.build_promotion)
@@ -145,12 +145,12 @@ def promote(*, name: str, namespace: str, target: Target) -> None:
     "--to-revision",
     type=click.IntRange(min=1),
     metavar="NUMBER",
-    help="Number of the revision. Default: the last one with another template.",
+    help="Number of the revision. Default: the last revision with a different template.",
 )
 def undo(*, name: str, namespace: str, to_revision: int | None, target: Target) -> None:
-    """Write an earlier template back to spec.
+    """Roll back to an earlier revision.
 
-    A tool that applies manifests, such as Argo CD or Flux, overwrites it: revert its source too.
+    If a tool such as Argo CD or Flux applies the manifests, also revert the change there.
     """
     from modelplane.compose.deployment.revisions import number_of
     from modelplane.operations import rollouts

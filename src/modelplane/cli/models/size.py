@@ -25,15 +25,15 @@ _MOST: Final = 20
 @click.option(
     "--quantization",
     type=click.Choice(["fp8", "int4", "mxfp4", "nvfp4"]),
-    help="Size a 16-bit checkpoint as if it were converted to this.",
+    help="Size a 16-bit checkpoint as if it were converted to this format. Default: as stored.",
 )
 @click.option(
     "--kv-cache-dtype",
     type=click.Choice(["auto", "fp8"]),
     default="auto",
-    help="auto for 16 bits, or fp8. Default: auto.",
+    help="Data type of the KV cache. auto means 16 bits. Default: auto.",
 )
-@add_fleet_option("Compare with the pools of these classes and clusters instead of the catalogue.")
+@add_fleet_option("Compare with the pools in these manifests instead of the catalogue.")
 @add_all_option
 @add_output_option
 def size(  # noqa: PLR0913  an argument for each option
@@ -48,10 +48,10 @@ def size(  # noqa: PLR0913  an argument for each option
     everything: bool,
     output: str,
 ) -> None:
-    """Compute the memory of a model: weights, KV cache, and what each GPU needs for each legal split.
+    """Compute the memory that a model needs, and list the hardware that can serve it.
 
-    MODEL is OWNER/NAME on the Hugging Face hub, of which only config.json and the headers of the
-    safetensors files are read. The exit status is 2 if no hardware can serve the model.
+    MODEL is OWNER/NAME on the Hugging Face hub, or a folder. The command reads only config.json and the
+    headers of the safetensors files. The exit status is 2 if no hardware can serve the model.
     """
     from modelplane.api.schema.decode import InvalidObject
     from modelplane.cli.models.deploy_options import TOKENS_OPTION, read_checkpoint

@@ -19,13 +19,16 @@ if TYPE_CHECKING:
 @click.option(
     "--passphrase-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="File with a passphrase: also save Secrets and ModelKeys, encrypted. Default: only their names.",
+    help=(
+        "File that contains a passphrase. Secrets and ModelKeys are then also saved, "
+        "encrypted. Default: save only their names."
+    ),
 )
 @add_target_options
 def backup(file: Path, *, passphrase_file: Path | None, target: Target) -> None:
-    """Save the objects of a fleet's control plane in a new FILE, which only you can read.
+    """Save the objects of a control plane to a new FILE that only you can read.
 
-    `modelplane restore` writes them to an empty control plane.
+    To restore them to an empty control plane, use `modelplane restore`.
     """
     from modelplane.api.listing import number_of
     from modelplane.backup.archive import read_passphrase

@@ -23,22 +23,28 @@ _SAID = {"changed": "configured"}
 _CONFLICT = "keep these fields as they are, or overwrite them with --force-conflicts"
 
 
-@click.group()
+@click.group(epilog=format_example("modelplane classes list --card h200"))
 def classes() -> None:
     """List, print or apply the InferenceClasses of known machine types."""
 
 
 @classes.command("list", epilog=format_example("modelplane classes list --card h200"))
 @click.argument("words", metavar="[TEXT]...", nargs=-1)
-@click.option("--cloud", default="", metavar="CLOUD", help="Only this cloud, or own for existing nodes.")
-@click.option("--card", default="", metavar="TEXT", help="Only GPUs whose name contains this, such as h100.")
+@click.option(
+    "--cloud", default="", metavar="CLOUD", help="List only classes of this cloud, or own for existing nodes."
+)
+@click.option(
+    "--card", default="", metavar="TEXT", help="List only GPUs with this text in the name, such as h100."
+)
 @add_chosen_output(
-    TEXT, *("json", "yaml", "name"), help_text="Text to read, a document, or the names. Default: text."
+    TEXT,
+    *("json", "yaml", "name"),
+    help_text="Output format. With name, print only the names. Default: text.",
 )
 def list_classes(words: tuple[str, ...], cloud: str, card: str, output: str) -> None:
-    """List the classes of the catalogue.
+    """List the classes in the catalogue.
 
-    With TEXT, only those whose row contains it; of several, all of them.
+    With TEXT, list only rows that contain all of these words.
     """
     from modelplane.catalogue import descriptions
     from modelplane.catalogue.catalogue_files import load_catalogue
@@ -79,9 +85,9 @@ def _names_argument(command: F) -> F:
 @classes.command("show", epilog=format_example("modelplane classes show gke-h200-8x-a3-ib"))
 @_names_argument
 def show_classes(names: tuple[str, ...]) -> None:
-    """Print the manifests of classes.
+    """Print the manifests of classes, for `kubectl apply -f -`.
 
-    They are for `kubectl apply -f -`. Comments name the source of each figure, and the taints of the nodes.
+    Comments contain the source of each number, and the taints of the nodes.
     """
     from modelplane.api.schema.decode import encode
     from modelplane.catalogue.catalogue_files import load_catalogue
@@ -100,13 +106,13 @@ def show_classes(names: tuple[str, ...]) -> None:
 
 @classes.command("apply", epilog=format_example("modelplane classes apply gke-h200-8x-a3-ib l4-1x"))
 @_names_argument
-@click.option("--force-conflicts", is_flag=True, help="Overwrite fields that others have changed.")
+@click.option("--force-conflicts", is_flag=True, help="Overwrite fields that another manager has changed.")
 @add_target_options
 @add_dry_run_option
 def apply_classes(names: tuple[str, ...], *, force_conflicts: bool, target: Target, dry_run: bool) -> None:
     """Apply classes to a control plane.
 
-    The API server refuses a class whose fields others have changed.
+    The API server refuses a class with fields that another manager has changed.
     """
     from modelplane.api.schema.decode import encode
     from modelplane.catalogue.catalogue_files import load_catalogue

@@ -20,15 +20,16 @@ if TYPE_CHECKING:
     "clusters",
     multiple=True,
     metavar="NAME",
-    help="Only this InferenceCluster. You can repeat the option.",
+    help="Clean up only this InferenceCluster. You can repeat the option.",
 )
 @add_target_options
 @add_dry_run_option
 @add_yes_option
 def cleanup(namespace: str, *, clusters: tuple[str, ...], target: Target, dry_run: bool, yes: bool) -> None:
-    """Delete the objects of a deleted NAMESPACE that remain on inference clusters, under Crossplane.
+    """Delete the objects of a deleted NAMESPACE that remain on clusters, under Crossplane.
 
-    Use it when the deletion of a namespace hangs, because provider-kubernetes cannot finalize its Objects.
+    Use this command if the deletion of a namespace hangs, because provider-kubernetes can't finalize its
+    Objects.
     """
     doubts: list[str] = []
 

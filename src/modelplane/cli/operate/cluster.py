@@ -32,14 +32,19 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def _target(command: F) -> F:
     """Give a command NAME, ``--pool`` and the options of the control plane."""
-    pool = click.option("--pool", default="", metavar="POOL", help="Only this node pool of the cluster.")
+    pool = click.option(
+        "--pool", default="", metavar="POOL", help="Apply only to this node pool of the cluster."
+    )
     return click.argument("name")(pool(add_target_options(command)))
 
 
 @click.command(epilog=format_example("modelplane cluster cordon gpu-1 --pool h100"))
 @_target
 def cordon(name: str, pool: str, target: Target) -> None:
-    """Keep new replicas away from the cluster NAME. Nothing moves, and a drain stops."""
+    """Cordon a cluster: place no new replicas on it.
+
+    Existing replicas don't move. A drain in progress stops.
+    """
     from modelplane.api.fields.cluster.drain_settings import Cordon
 
     write_changes(target, "InferenceClusters", lambda client: _close(client, name, pool, Cordon.CORDONED))
@@ -49,7 +54,10 @@ def cordon(name: str, pool: str, target: Target) -> None:
 @click.command(epilog=format_example("modelplane cluster uncordon gpu-1"))
 @_target
 def uncordon(name: str, pool: str, target: Target) -> None:
-    """Open the cluster NAME for new replicas again. A drain stops, and what has not moved stays."""
+    """Uncordon a cluster: allow new replicas again.
+
+    A drain in progress stops, and the remaining replicas don't move.
+    """
     from modelplane.api.fields.cluster.drain_settings import Cordon
 
     write_changes(target, "InferenceClusters", lambda client: _close(client, name, pool, Cordon.NONE))
@@ -62,11 +70,11 @@ def uncordon(name: str, pool: str, target: Target) -> None:
 @add_all_option
 @add_output_option
 def drain(*, name: str, pool: str, target: Target, dry_run: bool, everything: bool, output: str) -> None:
-    """Replace the replicas of the cluster NAME elsewhere, a few at a time, and wait until none is left.
+    """Drain a cluster: move its replicas to other clusters.
 
-    A replica is withdrawn when its replacement serves. The drain continues after --timeout. --all and -o are
-    for --dry-run. The exit status is 2 if a replica has no other place, and 1 if the drain has not ended in
-    time.
+    The command waits until no replicas remain. A replica is removed when its replacement serves. The drain
+    continues after --timeout. --all and -o apply to --dry-run. The exit status is 2 if a replica doesn't fit
+    elsewhere, and 1 if the drain is not complete in time.
     """
     from modelplane.api.fields.cluster.drain_settings import Cordon
 
@@ -191,9 +199,9 @@ def _tell(result: "Plan", *, everything: bool, output: str) -> None:
         raise click.exceptions.Exit(plan.NOT_PLACED)
 
 
-@click.group()
+@click.group(epilog=format_example("modelplane cluster drain gpu-1"))
 def cluster() -> None:
-    """Register an existing cluster with a fleet; cordon, drain and uncordon a cluster."""
+    """Register, cordon, drain, and uncordon clusters."""
 
 
 for command in (cordon, drain, uncordon):
@@ -208,12 +216,14 @@ for command in (cordon, drain, uncordon):
     "--apply/--dry-run",
     "applied",
     default=False,
-    help="Register the cluster, or show what would change, and change nothing. Default: --dry-run.",
+    help="Register the cluster, or only show what would change. Default: --dry-run.",
 )
 @click.option(
     "--profile",
     type=click.Choice(["Standard", "Minimal", "None"]),
-    help="Components to install for serving. Default: those that the cluster lacks.",
+    help=(
+        "Set of components to install for serving. Default: the components that are missing on the cluster."
+    ),
 )
 @click.option(
     "--label",
@@ -221,12 +231,12 @@ for command in (cordon, drain, uncordon):
     multiple=True,
     metavar="KEY=VALUE",
     callback=lambda _context, _parameter, values: dict(map(_label, values)),
-    help="Label of the InferenceCluster, which deployments select. You can repeat the option.",
+    help=("Label of the InferenceCluster, for selectors of deployments. You can repeat the option."),
 )
 @click.option(
     "--cluster-kubeconfig",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Kubeconfig of the cluster, of its administrator. The command does not store the file. Required.",
+    help=("Kubeconfig of an administrator of the cluster. The command doesn't store the file. Required."),
 )
 @click.option(
     "--cluster-context",
@@ -247,9 +257,9 @@ def register(
     credential_lifetime: str,
     target: Target,
 ) -> None:
-    """Register the cluster of a kubeconfig under NAME.
+    """Register an existing cluster under NAME.
 
-    The command reads the cluster, and proposes InferenceClasses, node pools and components to install.
+    The command reads the cluster, and proposes InferenceClasses, node pools, and components to install.
     """
     from modelplane.install.registration.account_kubeconfigs import Address
 

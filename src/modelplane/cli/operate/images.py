@@ -25,9 +25,9 @@ class Pulled(NamedTuple):
 @click.command(epilog=format_example("modelplane images -o json"))
 @add_output_option
 def images(output: str) -> None:
-    """List the images, packages and charts that an installation of this version pulls.
+    """List the images, packages, and charts that an installation of this version pulls.
 
-    The images of engines are not listed: each ModelDeployment names its own.
+    Engine images are not listed, because each ModelDeployment sets its own.
     """
     listed = dict.fromkeys(
         (*_control_plane(), *_crossplane(), *_clouds(), *_inference_clusters(), *_serving_stack())

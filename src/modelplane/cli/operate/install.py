@@ -24,26 +24,26 @@ if TYPE_CHECKING:
     epilog=format_example("modelplane install --image registry.example.org/modelplane:1 | kubectl apply -f -")
 )
 @click.option(
-    "--image", metavar="IMAGE", help="Image to run. Required while no image of a release is published."
+    "--image", metavar="IMAGE", help="Modelplane image to run. Required until images are published."
 )
 @click.option(
     "--image-digests",
     type=click.Path(exists=True, dir_okay=False),
     metavar="FILE",
-    help="YAML file with the digest of each image in the manifests, which then pull it by digest.",
+    help="YAML file with digests of images. The manifests then pull these images by digest.",
 )
 @click.option(
     "--replicas",
     type=click.IntRange(min=1),
     default=2,
     metavar="NUMBER",
-    help="Replicas of the controllers, and of the gateway. Default: 2.",
+    help="Number of replicas of the controllers and of the gateway. Default: 2.",
 )
 @click.option(
     "--gateway-service-type",
     type=click.Choice(["LoadBalancer", "NodePort", "ClusterIP"]),
     default="LoadBalancer",
-    help="Type of the gateway's Service. Default: LoadBalancer.",
+    help="Type of the gateway Service. Default: LoadBalancer.",
 )
 @click.option(
     "--gateway-annotation",
@@ -51,53 +51,63 @@ if TYPE_CHECKING:
     multiple=True,
     metavar="KEY=VALUE",
     callback=lambda _context, _parameter, values: dict(map(_annotation, values)),
-    help="Annotation of the gateway's Service, for example for an internal load balancer. You can repeat the "
-    "option.",
+    help=(
+        "Annotation of the gateway Service, for example for an internal load balancer. You "
+        "can repeat the option."
+    ),
 )
 @click.option(
     "--team-namespace",
     "team_namespaces",
     multiple=True,
     metavar="NAMESPACE",
-    help="Namespace in which Modelplane reads the Secrets of models. You can repeat the option. Default: "
-    "every namespace.",
+    help=(
+        "Namespace in which Modelplane can read Secrets for models. You can repeat the "
+        "option. Default: every namespace."
+    ),
 )
 @click.option(
     "--no-quota",
     is_flag=True,
-    help="Leave out the ResourceQuota of each --team-namespace, for example if yours has other limits.",
+    help="Don't create a ResourceQuota in each --team-namespace.",
 )
 @add_credential_lifetime_option
-@click.option("--no-network-policy", is_flag=True, help="Leave out the network policies.")
+@click.option("--no-network-policy", is_flag=True, help="Don't create network policies.")
 @click.option(
     "--monitoring-namespace",
     "monitoring_namespaces",
     multiple=True,
     default=("monitoring",),
     metavar="NAMESPACE",
-    help="Namespace whose pods can scrape metrics. You can repeat the option. Default: monitoring.",
+    help=("Namespace of pods that can scrape metrics. You can repeat the option. Default: monitoring."),
 )
-@click.option("--service-monitor", is_flag=True, help="Add a ServiceMonitor, for the Prometheus operator.")
+@click.option("--service-monitor", is_flag=True, help="Create a ServiceMonitor for the Prometheus operator.")
 @click.option(
     "--inference-cluster",
     is_flag=True,
-    help="Print the manifests and steps that register a cluster with a fleet.",
+    help="Print the manifests and steps for registering a cluster with a fleet.",
 )
 @click.option(
     "--crossplane",
     is_flag=True,
-    help="With --inference-cluster: permit what provider-kubernetes reads, which is every Secret.",
+    help=(
+        "With --inference-cluster, add the permissions of provider-kubernetes, which include "
+        "reading every Secret."
+    ),
 )
 @click.option(
     "--installer",
     is_flag=True,
-    help="With --inference-cluster: add the identity that installs charts, an administrator of the cluster.",
+    help=(
+        "With --inference-cluster, add an account for installing charts, which is an "
+        "administrator of the cluster."
+    ),
 )
 @click.option(
     "--apply", "applied", is_flag=True, help="Apply the manifests, and wait until the pods are ready."
 )
 @click.option(
-    "--upgrade", is_flag=True, help="With --apply: upgrade an existing installation to this version."
+    "--upgrade", is_flag=True, help="With --apply, upgrade an existing installation to this version."
 )
 @add_target_options
 @add_dry_run_option
@@ -113,9 +123,9 @@ def install(
     target: Target,
     **chosen: Any,
 ) -> None:
-    """Print the manifests of an installation for `kubectl apply -f -`, or apply them.
+    """Install Modelplane: print the manifests for `kubectl apply -f -`, or apply them with --apply.
 
-    They need Kubernetes 1.34 or later. With --apply and --dry-run, the API server checks the manifests.
+    Requires Kubernetes 1.34 or later. With --apply --dry-run, the API server only checks the manifests.
     """
     _check(
         inference_cluster=inference_cluster,

@@ -10,9 +10,9 @@ from modelplane.cli.options import ListedArgument, format_example
 from modelplane.user_error import UserError
 
 
-@click.group()
+@click.group(epilog=format_example("modelplane package build --dir packages/"))
 def package() -> None:
-    """Build the packages that Crossplane installs."""
+    """Build packages for Crossplane."""
 
 
 _ALL = "all"
@@ -48,19 +48,19 @@ def _known(_context: click.Context, _parameter: click.Parameter, name: str) -> s
     "--registry",
     "prefix",
     metavar="PREFIX",
-    help="Registry to publish to: its host and a path.",
+    help="Registry to publish to, as host and path.",
 )
 @click.option(
     "--runtime-image",
     type=click.Path(exists=True, path_type=Path),
     metavar="PATH",
-    help="Image of the function, built elsewhere: an OCI image layout, a tar file or a folder.",
+    help="Existing image of the function: an OCI image layout, a tar file, or a folder.",
 )
 def build(what: str, folder: Path, version_text: str, prefix: str | None, runtime_image: Path | None) -> None:
-    """Write packages to files, without a container runtime.
+    """Build packages as files, without a container runtime.
 
-    The function's image holds this Python and its dependencies, for this machine's architecture. Push the
-    files with skopeo, crane or Crossplane's own command line.
+    The image of the function contains this Python installation, for the architecture of this machine. Push
+    the files with skopeo, crane, or the crossplane CLI.
     """
     from modelplane.crossplane.package import building, package_contents
     from modelplane.crossplane.package.metadata import PackageKind, Registry, Version

@@ -19,14 +19,15 @@ if TYPE_CHECKING:
 @click.option(
     "--passphrase-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="File with the passphrase of the backup: also restore Secrets and ModelKeys.",
+    help=("File that contains the passphrase of the backup. Secrets and ModelKeys are then also restored."),
 )
 @add_target_options
 @add_dry_run_option
 def restore(file: Path, *, passphrase_file: Path | None, target: Target, dry_run: bool) -> None:
-    """Write the objects of the backup FILE to an empty control plane.
+    """Restore the objects in the backup FILE to an empty control plane.
 
-    Controllers that elect a leader stand by in the meantime. Run an interrupted restore again to complete it.
+    Controllers with leader election pause during the restore. If a restore is interrupted, run it again to
+    complete it.
     """
     from modelplane.backup.archive import Damaged, open_file, read_passphrase
     from modelplane.backup.restoring import Restorer

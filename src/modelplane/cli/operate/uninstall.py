@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 @click.option(
     "--delete-models",
     is_flag=True,
-    help="Delete every model first, then the clusters, classes and gateways, and the CRDs.",
+    help="First delete every model, then clusters, classes, gateways, and the CRDs.",
 )
 @add_target_options
 def uninstall(*, delete_models: bool, target: Target) -> None:
-    """Remove an installation. Refuse while there are models.
+    """Remove Modelplane from a cluster.
 
-    The command removes a CRD only if no object of the kind remains.
+    The command refuses to run while models exist, and keeps CRDs that still have objects.
     """
     refuse_local_fleet(target.find_local_home())
 

@@ -49,32 +49,34 @@ def _share(_context: click.Context, _parameter: click.Parameter, value: str) -> 
     default="1/1",
     metavar="I/N",
     callback=_share,
-    help="Index of this node among the N nodes of this machine, which share its devices. Default: 1/1.",
+    help=("Index of this node among the N nodes that share the devices of this machine. Default: 1/1."),
 )
 @click.option(
     "--cpu-devices",
     type=click.IntRange(1, 16),
     default=1,
-    help="Number of equal devices that the processors are offered as, where there is no GPU. Default: 1.",
+    help="Number of devices that the CPUs count as if there is no GPU. Default: 1.",
 )
 @click.option(
     "--container-engine",
     type=click.Choice(["auto", "none", "docker", "podman", "nerdctl"]),
     default="auto",
-    help="Container runtime for the pods' images; auto takes the first that answers, else processes. "
-    "Default: auto.",
+    help=(
+        "Container runtime for pod images. auto uses the first container runtime that "
+        "answers, otherwise processes. Default: auto."
+    ),
 )
 @click.option(
     "--host-commands",
     is_flag=True,
-    help="Let pods that run as processes execute any program of this machine.",
+    help="Allow pods that run as processes to execute any program on this machine.",
 )
 @click.option(
     "--private",
     multiple=True,
     type=click.Path(file_okay=False, resolve_path=True, path_type=Path),
     metavar="DIRECTORY",
-    help="Directory that pods that run as processes do not see, as they do not see --dir.",
+    help="Directory to hide from pods that run as processes, in addition to --dir.",
 )
 def agent(port: int, tls_cert: Path, tls_key: Path, client_ca: Path, **options: Any) -> None:
     """Run the node agent of this machine."""

@@ -54,39 +54,48 @@ class _Options:
     help="Kubeconfig of the control plane. Default: the service account of this pod.",
 )
 @click.option(
-    "--leader-elect", is_flag=True, help="Reconcile only while holding a Lease, so that several can run."
+    "--leader-elect",
+    is_flag=True,
+    help="Reconcile only while holding a Lease, so that you can run several replicas.",
 )
 @click.option(
     "--namespace",
     default=SYSTEM_NAMESPACE,
-    help="Namespace of the Lease, of the gateway's Service and of its configuration. "
+    help="Namespace of the Lease, the gateway Service, and the gateway configuration. "
     f"Default: {SYSTEM_NAMESPACE}.",
 )
 @click.option(
     "--gateway-dir",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Directory from which the local Envoy reads its configuration.",
+    help="Directory with the configuration of the local Envoy.",
 )
 @add_gateway_address_option("Address on which the local Envoy accepts requests.")
 @click.option(
     "--gateway-service",
     default="",
     metavar="NAME",
-    help="Service of the Envoys in the cluster, which read their configuration from ConfigMaps and Secrets.",
+    help=(
+        "Service of the Envoy pods in the cluster, which read their configuration from "
+        "ConfigMaps and Secrets."
+    ),
 )
 @click.option(
     "--only",
     type=click.Choice([_GATEWAY_ONLY]),
-    help="Reconcile nothing, and publish the gateway's configuration: for a fleet under Crossplane. Needs "
-    "--gateway-service.",
+    help=(
+        "Only publish the configuration of the gateway, for a fleet under Crossplane. "
+        "Requires --gateway-service."
+    ),
 )
 @add_credential_lifetime_option
 @click.option(
     "--helm-dir",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Directory for downloads of Helm during a run. Default: the directory for temporary files.",
+    help="Directory for Helm downloads. Default: the directory for temporary files.",
 )
-@click.option("--metrics-address", metavar="HOST:PORT", help="Address for health and metrics over HTTP.")
+@click.option(
+    "--metrics-address", metavar="HOST:PORT", help="Address for health checks and metrics over HTTP."
+)
 @click.option(
     "--log-format",
     type=click.Choice(tuple(FORMATS)),
@@ -95,7 +104,7 @@ class _Options:
 )
 @click.option("--debug", is_flag=True, help="Log every step.")
 def controller(log_format: str, debug: bool, **options: object) -> None:
-    """Run the controllers against a control plane, until SIGTERM or Ctrl-C."""
+    """Run the controllers until SIGTERM or Ctrl-C."""
     chosen = _Options(**options)  # type: ignore[arg-type]  # click has checked them
     if chosen.gateway_dir and chosen.gateway_service:
         raise click.UsageError("--gateway-dir and --gateway-service exclude each other: give one")

@@ -17,16 +17,16 @@ from modelplane.user_error import UserError
     "--memory-bytes",
     type=click.IntRange(min=128 << 20),
     default=1 << 30,
-    help="Limit of Envoy's memory, near which it refuses requests.",
+    help="Memory limit of Envoy. Near this limit, Envoy refuses requests.",
 )
 @click.option(
     "--cluster",
     "clusters",
     multiple=True,
     metavar="NAME:PORT",
-    help="InferenceCluster whose gateway it is too, and the port for its requests.",
+    help="InferenceCluster for which Envoy is also the gateway, and the port for its requests.",
 )
-@click.option("--check", is_flag=True, help="Only check that the Envoy of the directory accepts requests.")
+@click.option("--check", is_flag=True, help="Only check that the Envoy in the directory accepts requests.")
 def envoy(
     directory: Path, address: str, port: int | None, memory_bytes: int, clusters: tuple[str, ...], check: bool
 ) -> None:

@@ -28,7 +28,7 @@ _HERE = "127.0.0.1:9443"
     "--tls-certs-dir",
     envvar="TLS_SERVER_CERTS_DIR",
     type=click.Path(path_type=Path),
-    help="Directory with tls.crt, tls.key, and ca.crt to verify clients.",
+    help="Directory with tls.crt, tls.key, and the ca.crt that verifies clients.",
 )
 @click.option("--insecure", is_flag=True, help="Serve without encryption and without client certificates.")
 @click.option(
@@ -37,30 +37,32 @@ _HERE = "127.0.0.1:9443"
     default=64,
     type=click.IntRange(min=1, max=1024),
     metavar="MB",
-    help="Largest request to accept; 1,000 clusters make one of about 5 MB. Default: 64.",
+    help="Maximum size of a request. 1,000 clusters need about 5 MB. Default: 64.",
 )
 @click.option(
     "--gateway-image",
     envvar="MODELPLANE_GATEWAY_IMAGE",
     default=_DEFAULTS.image,
     metavar="IMAGE",
-    help=f"Image of the gateway's pods, with backend Envoy. Default: {_DEFAULTS.image}.",
+    help=f"Image of the gateway pods, for backend Envoy. Default: {_DEFAULTS.image}.",
 )
 @click.option(
     "--gateway-replicas",
     envvar="MODELPLANE_GATEWAY_REPLICAS",
     default=_DEFAULTS.gateways,
     type=click.IntRange(min=1),
-    help=f"Pods of the gateway, with backend Envoy. Default: {_DEFAULTS.gateways}.",
+    help=f"Number of gateway pods, for backend Envoy. Default: {_DEFAULTS.gateways}.",
 )
 @click.option(
     "--gateway-service-type",
     envvar="MODELPLANE_GATEWAY_SERVICE_TYPE",
     default=str(_DEFAULTS.gateway_service_type),
     type=click.Choice([str(service_type) for service_type in ServiceType]),
-    help=f"Type of the gateway's Service, with backend Envoy. Default: {_DEFAULTS.gateway_service_type}.",
+    help=f"Type of the gateway Service, for backend Envoy. Default: {_DEFAULTS.gateway_service_type}.",
 )
-@click.option("--metrics-address", metavar="HOST:PORT", help="Address for health and metrics over HTTP.")
+@click.option(
+    "--metrics-address", metavar="HOST:PORT", help="Address for health checks and metrics over HTTP."
+)
 @click.option(
     "--log-format",
     type=click.Choice(["text", "json"]),

@@ -51,7 +51,9 @@ class _Options:
     type=click.IntRange(1, 65535),
     help="Port on which Envoy accepts requests. Default: 8080.",
 )
-@click.option("--metrics-address", metavar="HOST:PORT", help="Address for health and metrics over HTTP.")
+@click.option(
+    "--metrics-address", metavar="HOST:PORT", help="Address for health checks and metrics over HTTP."
+)
 @click.option(
     "--drain-seconds",
     default=20.0,
@@ -67,7 +69,7 @@ class _Options:
 )
 @click.option("--debug", is_flag=True, help="Log every step.")
 def gateway(log_format: str, debug: bool, **options: object) -> None:
-    """Configure the Envoy of this pod from what the controllers publish, until SIGTERM or Ctrl-C."""
+    """Configure the Envoy in this pod from the published configuration, until SIGTERM or Ctrl-C."""
     log_to_stderr(debug=debug, format=log_format)
     asyncio.run(_run(_Options(**options)))  # type: ignore[arg-type]  # click has checked them
 

@@ -12,13 +12,13 @@ from modelplane.cli.processes.long_running import connect
     "--kubeconfig",
     type=click.Path(exists=True, dir_okay=False),
     required=True,
-    help="Kubeconfig of the control plane, whose user may patch the Lease of this cluster.",
+    help=("Kubeconfig of the control plane. The user needs permission to patch the Lease of this cluster."),
 )
 def heartbeat(cluster: str, *, kubeconfig: str) -> None:
-    """Renew the heartbeat of CLUSTER, the name of an InferenceCluster, until stopped.
+    """Report that a cluster is alive, until stopped.
 
-    Run the command on that cluster. Failover considers the heartbeat in addition to the API server and the
-    replicas.
+    CLUSTER is the name of the InferenceCluster that the command runs on. Failover considers this heartbeat in
+    addition to the API server and the replicas.
     """
     import asyncio
     import socket

@@ -41,18 +41,18 @@ class _Options:
 )
 @click.option("--address", required=True, metavar="HOST:PORT", help="Address for HTTPS.")
 @click.option("--tls-cert", required=True, type=_FILE, help="Certificate for SERVICE.NAMESPACE.svc.")
-@click.option("--tls-key", required=True, type=_FILE, help="Its key.")
+@click.option("--tls-key", required=True, type=_FILE, help="Private key of the certificate.")
 @click.option(
     "--client-ca",
     required=True,
     type=_FILE,
-    help="Authority of the API server's certificate for extensions (requestheader-client-ca-file).",
+    help="CA of the client certificate of the API server (requestheader-client-ca-file).",
 )
 @click.option(
     "--client-name",
     multiple=True,
     metavar="NAME",
-    help="Common name of that certificate (requestheader-allowed-names). Default: any name.",
+    help=("Common name of the client certificate (requestheader-allowed-names). Default: any name."),
 )
 @click.option(
     "--kubeconfig",
@@ -62,17 +62,19 @@ class _Options:
 @click.option(
     "--namespace",
     default=SYSTEM_NAMESPACE,
-    help=f"Namespace of the gateway's Service. Default: {SYSTEM_NAMESPACE}.",
+    help=f"Namespace of the gateway Service. Default: {SYSTEM_NAMESPACE}.",
 )
 @click.option(
     "--gateway-dir",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Directory of the local Envoy.",
+    help="Directory with the configuration of the local Envoy.",
 )
-@click.option("--gateway-service", default="", metavar="NAME", help="Service of the Envoys in the cluster.")
+@click.option(
+    "--gateway-service", default="", metavar="NAME", help="Service of the Envoy pods in the cluster."
+)
 @click.option("--debug", is_flag=True, help="Log every step.")
 def metrics(debug: bool, **options: object) -> None:
-    """Serve the gateway's counts as external.metrics.k8s.io, until SIGTERM or Ctrl-C."""
+    """Serve the load at the gateway as external.metrics.k8s.io, until SIGTERM or Ctrl-C."""
     chosen = _Options(**options)  # type: ignore[arg-type]  # click has checked them
     if bool(chosen.gateway_dir) == bool(chosen.gateway_service):
         raise click.UsageError("give one of --gateway-dir and --gateway-service")

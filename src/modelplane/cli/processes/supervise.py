@@ -10,7 +10,7 @@ from modelplane.local.home import Home
 @click.command(hidden=True)
 @click.option("--home", required=True, type=click.Path(path_type=Path))
 @click.option("--binary", required=True, type=click.Path(path_type=Path))
-@click.option("--process", "only", multiple=True, metavar="NAME", help="Only these processes.")
+@click.option("--process", "only", multiple=True, metavar="NAME", help="Run only these processes.")
 def supervise(home: Path, binary: Path, only: tuple[str, ...]) -> None:
     """Supervise the fleet of a home, or stand by while another supervisor does."""
     from modelplane.local import settings

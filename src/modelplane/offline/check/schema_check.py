@@ -111,8 +111,8 @@ def _sentence(error: ValidationError, schema: Schema, node: Node | None) -> str:
 
 
 def _about(schema: Schema) -> str:
-    """Return the purpose of a field, as the end of a sentence."""
-    text = str(schema.get("description", "see the reference of its kind")).rstrip(".")
+    """Return the purpose of a field, which its first sentence describes, as the end of a sentence."""
+    text = str(schema.get("description", "see the reference of its kind")).partition(". ")[0].rstrip(".")
     return text[:1].lower() + text[1:] if _CAPITAL.match(text) else text
 
 

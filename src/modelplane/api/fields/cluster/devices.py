@@ -16,7 +16,9 @@ from modelplane.api.fields.requests.pricing import AMOUNT, MAX_AMOUNT
 from modelplane.api.meta import Model
 from modelplane.api.schema.fields import DNS_LABEL, DNS_SUBDOMAIN, DRIVER_NAME, QUANTITY, SEMVER, Rule, about
 
-Currency = Annotated[str, about("Currency, by ISO 4217, such as USD.", max_length=3, pattern="^[A-Z]{3}$")]
+Currency = Annotated[
+    str, about("ISO 4217 code of the currency, such as USD.", max_length=3, pattern="^[A-Z]{3}$")
+]
 
 
 class DevicePrice(Model):
@@ -25,12 +27,16 @@ class DevicePrice(Model):
     name: Annotated[str, about("Name of the entry under devices.", min_length=1, max_length=63)]
     per_hour: Annotated[
         str,
-        about('Price of one device for an hour, such as "2.49".', max_length=MAX_AMOUNT, pattern=AMOUNT),
+        about('Price of one device per hour, such as "2.49".', max_length=MAX_AMOUNT, pattern=AMOUNT),
     ]
     spot_per_hour: (
         Annotated[
             str,
-            about("The same in a pool with spot. Absent: perHour.", max_length=MAX_AMOUNT, pattern=AMOUNT),
+            about(
+                "Price of one device per hour in a pool with spot. Default: perHour.",
+                max_length=MAX_AMOUNT,
+                pattern=AMOUNT,
+            ),
         ]
         | None
     ) = None
@@ -80,7 +86,7 @@ class UnhealthyDevice(Model):
 
 
 class Claim(StrEnum):
-    """Way in which pods get a device."""
+    """How pods get a device."""
 
     DRA = "DRA"
     SYNTHETIC = "Synthetic"
@@ -106,7 +112,7 @@ class DeviceAttribute(Model):
         | None
     ) = None
     boolean: Annotated[bool, about("A boolean.")] | None = field(default=None, name="bool")
-    integer: Annotated[int, about("A 64-bit number.")] | None = field(default=None, name="int")
+    integer: Annotated[int, about("A 64-bit integer.")] | None = field(default=None, name="int")
 
 
 class DeviceCapacity(Model):
@@ -115,7 +121,8 @@ class DeviceCapacity(Model):
     value: Annotated[
         str,
         about(
-            "A Kubernetes quantity such as 81559Mi. Publish what the driver reports, not the nominal size.",
+            "Amount as a Kubernetes quantity, such as 81559Mi. Use the amount that the driver "
+            "reports, not the nominal size.",
             min_length=1,
             max_length=32,
             pattern=QUANTITY,
@@ -130,7 +137,7 @@ _ATTRIBUTE_NAMES = Rule(
 
 
 class Device(Model):
-    """One type of device, of which every node of the class has ``count``."""
+    """A type of device. Every node of the class has ``count`` of them."""
 
     __rules__ = (
         Rule(
@@ -143,7 +150,7 @@ class Device(Model):
     name: Annotated[
         str,
         about(
-            "Name of the device within the class, such as gpu or nic. Requests need not use the same name.",
+            "Name of the device in the class, such as gpu or nic. Requests can use another name.",
             min_length=1,
             max_length=63,
             pattern=DNS_LABEL,
@@ -152,14 +159,14 @@ class Device(Model):
     claim: Annotated[
         Claim,
         about(
-            "DRA: pods claim the device through a ResourceClaim. "
-            "Synthetic: the device only affects placement."
+            "How pods get the device. DRA: through a ResourceClaim. Synthetic: pods don't claim "
+            "the device; it only affects placement."
         ),
     ] = Claim.DRA
     driver: Annotated[
         str,
         about(
-            "DRA driver of the device, and the domain of its attributes and capacity that name none.",
+            "DRA driver of the device. Also the domain of attributes and capacities without a domain.",
             min_length=1,
             max_length=253,
             pattern=DRIVER_NAME,
@@ -169,7 +176,7 @@ class Device(Model):
         Annotated[
             str,
             about(
-                "DRA DeviceClass to claim through. Ignored for a Synthetic device.",
+                "DRA DeviceClass that pods claim the device through. Ignored for a Synthetic device.",
                 min_length=1,
                 max_length=253,
                 pattern=DNS_SUBDOMAIN,
@@ -181,7 +188,7 @@ class Device(Model):
     attributes: Annotated[
         Mapping[str, DeviceAttribute],
         about(
-            "Attributes, which selectors read as device.attributes, by name or domain/name.",
+            "Attributes of the device, by name or domain/name. Selectors read them as device.attributes.",
             max_length=32,
             rules=(_ATTRIBUTE_NAMES,),
         ),
@@ -189,7 +196,7 @@ class Device(Model):
     capacity: Annotated[
         Mapping[str, DeviceCapacity],
         about(
-            "Capacities, which selectors read as device.capacity, by name or domain/name.",
+            "Capacities of the device, by name or domain/name. Selectors read them as device.capacity.",
             max_length=32,
             rules=(_ATTRIBUTE_NAMES,),
         ),
@@ -197,13 +204,13 @@ class Device(Model):
 
 
 class DeviceSelector(Model):
-    """A condition that a device must meet."""
+    """A condition that a device must match."""
 
     cel: Annotated[
         str,
         about(
-            "A CEL expression over one device, as in a DRA device request: it reads device.driver, "
-            "device.attributes and device.capacity and returns true or false.",
+            "CEL expression over one device, as in a DRA device request. The expression can read "
+            "device.driver, device.attributes, and device.capacity, and returns true or false.",
             min_length=1,
             max_length=10240,
         ),
@@ -211,28 +218,31 @@ class DeviceSelector(Model):
 
 
 class DeviceRequest(Model):
-    """A number of identical devices that each pod needs from its node."""
+    """A number of identical devices on the node that each pod needs."""
 
     name: Annotated[
         str,
         about(
-            "Name of the request, also in the ResourceClaim.", min_length=1, max_length=63, pattern=DNS_LABEL
+            "Name of the request, also used in the ResourceClaim.",
+            min_length=1,
+            max_length=63,
+            pattern=DNS_LABEL,
         ),
     ]
     count: Annotated[int, about("Number of matching devices that each pod needs.", ge=1, le=64)] = 1
     selectors: Annotated[
         tuple[DeviceSelector, ...],
-        about("Conditions, all of which a device must meet.", min_length=1, max_length=8, atomic=True),
+        about("Conditions. A device must match all of them.", min_length=1, max_length=8, atomic=True),
     ]
 
 
 class NodeSelector(Model):
-    """A pod's requirements of its node."""
+    """Requirements of a pod for the node."""
 
     devices: Annotated[
         tuple[DeviceRequest, ...],
         about(
-            "Devices that each pod needs. One node pool must satisfy every entry.",
+            "Devices that each pod needs. One node pool must provide all of them.",
             min_length=1,
             max_length=16,
             keys=("name",),

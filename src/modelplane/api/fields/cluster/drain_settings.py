@@ -10,7 +10,7 @@ from modelplane.api.schema.fields import LABEL_VALUE, about
 
 
 class Cordon(StrEnum):
-    """Degree to which a cluster or a pool is closed; the values are words of sentences."""
+    """How far a cluster or a pool is closed. The values are used in messages."""
 
     NONE = ""
     CORDONED = "cordoned"
@@ -50,28 +50,29 @@ class PoolTaintKey(StrEnum):
 
 
 class PoolTaint(Model):
-    """A taint of one pool, which no toleration covers."""
+    """A taint of one pool. Tolerations don't apply to it."""
 
     pool: Annotated[str, about("Name of the node pool.", min_length=1, max_length=40, pattern=LABEL_VALUE)]
     key: Annotated[
         PoolTaintKey,
         about(
-            f"{labels.UNSCHEDULABLE} keeps new replicas away. {labels.DRAIN} also has the existing ones "
-            "replaced elsewhere."
+            f"Key of the taint. {labels.UNSCHEDULABLE}: no new replicas are placed on the pool. "
+            f"{labels.DRAIN}: existing replicas are also moved to other pools."
         ),
     ]
 
 
 class DrainSettings(Model):
-    """Limits of the replicas that a drain of the cluster, or of its pools, moves at a time."""
+    """Limits on how many replicas move at a time while the cluster or a pool is drained."""
 
     max_moving: Annotated[
-        int, about("Maximum number of replicas of the cluster that move at a time.", ge=1, le=MOST_MOVING)
+        int, about("Maximum number of replicas on the cluster that move at a time.", ge=1, le=MOST_MOVING)
     ] = 2
     max_moving_in_fleet: Annotated[
         int,
         about(
-            "The cluster's drain moves no further replica while so many of the fleet move because of drains.",
+            "Maximum number of replicas that move at a time because of drains in the whole "
+            "fleet. At this number, the drain of this cluster waits.",
             ge=1,
             le=MOST_MOVING,
         ),
@@ -79,7 +80,7 @@ class DrainSettings(Model):
 
 
 class DrainState(StrEnum):
-    """State of a deployment's replicas on a draining cluster."""
+    """State of the replicas of one deployment on a draining cluster."""
 
     BLOCKED = "Blocked"
     MOVING = "Moving"
@@ -87,31 +88,31 @@ class DrainState(StrEnum):
 
 
 class DrainedDeployment(Model):
-    """A ModelDeployment with replicas that a drain has not moved yet."""
+    """A ModelDeployment with replicas that still have to move."""
 
     namespace: Annotated[str, about("Namespace of the ModelDeployment.")]
     name: Annotated[str, about("Name of the ModelDeployment.")]
-    left: Annotated[int, about("Replicas that are still there.", ge=0)]
+    left: Annotated[int, about("Number of replicas that remain on the cluster or pool.", ge=0)]
     state: Annotated[
         DrainState,
         about(
-            "Blocked: there is no other place for them. Moving: some are being replaced. Waiting: for their "
-            "turn."
+            "State of the replicas. Blocked: they don't fit anywhere else. Moving: some of them "
+            "are being replaced. Waiting: other replicas move first."
         ),
     ]
-    message: Annotated[str, about("What it waits for.", max_length=1024)] = ""
+    message: Annotated[str, about("Why the replicas don't move yet.", max_length=1024)] = ""
 
 
 class DrainStatus(Model):
     """Progress of a drain."""
 
-    left: Annotated[int, about("Replicas that are still there.", ge=0)]
-    moving: Annotated[int, about("Those that are being replaced or withdrawn.", ge=0)]
-    blocked: Annotated[int, about("Those for which there is no other place.", ge=0)]
+    left: Annotated[int, about("Number of replicas that remain on the cluster or pool.", ge=0)]
+    moving: Annotated[int, about("Number of replicas that are being replaced or removed.", ge=0)]
+    blocked: Annotated[int, about("Number of replicas that don't fit anywhere else.", ge=0)]
     deployments: Annotated[
         tuple[DrainedDeployment, ...],
         about(
-            "Their ModelDeployments, the blocked ones first; at most 16.",
+            "ModelDeployments with remaining replicas, blocked ones first. At most 16.",
             max_length=16,
             keys=("namespace", "name"),
         ),

@@ -15,13 +15,13 @@ MOST_DRAIN_S = 7 * 24 * 3600
 
 
 class MutualTLS(Model):
-    """Mutual TLS between the fleet's gateway and that of the cluster."""
+    """Mutual TLS between the gateway of the fleet and the gateway of the cluster."""
 
     drain_seconds: Annotated[
         int,
         about(
-            "Time, after the last endpoint has changed, for which the former protocol stays open, for "
-            "requests in progress.",
+            "Time for which the previous protocol remains open for requests in progress, after "
+            "the last endpoint has changed to the new one.",
             ge=60,
             le=MOST_DRAIN_S,
         ),
@@ -35,8 +35,8 @@ class GatewaySettings(Model):
         Annotated[
             MutualTLS,
             about(
-                "The gateway accepts only requests of the fleet's gateway, by TLS with certificates that "
-                "Modelplane issues and renews. Absent: plain HTTP from everywhere."
+                "Mutual TLS. The gateway accepts only requests from the gateway of the fleet, with "
+                "certificates that Modelplane issues and renews. Default: plain HTTP from any client."
             ),
         ]
         | None
@@ -44,7 +44,7 @@ class GatewaySettings(Model):
 
 
 class MutualTLSPhase(StrEnum):
-    """Phase of the rollout of mutual TLS. It advances and goes back by one at a time."""
+    """Phase of the rollout of mutual TLS. The rollout moves one phase at a time."""
 
     PLAIN = "Plain"
     """The cluster accepts plain HTTP, and requests use it."""
@@ -62,14 +62,15 @@ class MutualTLSStatus(Model):
     phase: Annotated[
         MutualTLSPhase,
         about(
-            "Offered: the gateway accepts both protocols, and requests use plain HTTP. Used: both, and "
-            "requests use TLS. Required: TLS only."
+            "Phase of the rollout. Offered: the gateway accepts both protocols, and requests use "
+            "plain HTTP. Used: the gateway accepts both protocols, and requests use TLS. "
+            "Required: the gateway accepts only TLS."
         ),
     ]
     draining_since: (
         Annotated[
             dt.datetime,
-            about("Time since which no endpoint uses the protocol that is to be closed."),
+            about("Time since which no endpoint uses the protocol that will be closed."),
         ]
         | None
     ) = None
@@ -87,7 +88,8 @@ class EndpointMutualTLS(Model):
     server_name: Annotated[
         str,
         about(
-            "Name in the certificate of the cluster's gateway, of the fleet's own certificate authority.",
+            "Server name in the certificate of the cluster's gateway, which the certificate "
+            "authority of the fleet issued.",
             min_length=1,
             max_length=128,
             pattern=SERVER_NAME,

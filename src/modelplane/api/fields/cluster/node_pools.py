@@ -16,20 +16,20 @@ MAX_NOTICES: Final = 64
 
 
 class EvictionNotice(Model):
-    """A node that is about to be taken back."""
+    """A node that the cloud is about to reclaim."""
 
     node: Annotated[str, about("Name of the node.", max_length=253)]
-    pool: Annotated[str, about("Name of its node pool.", max_length=63)]
-    cause: Annotated[str, about("The taint, annotation or condition of the node that says so.")]
+    pool: Annotated[str, about("Name of the node pool.", max_length=63)]
+    cause: Annotated[str, about("Taint, annotation, or condition of the node that announces the reclaim.")]
     noticed_at: Annotated[dt.datetime, about("Time at which the notice was first seen.")]
     deadline: Annotated[dt.datetime, about("Time at which the node is expected to be gone.")]
 
 
 class ReplicaEviction(Model):
-    """The notice of a node on which pods of the replica run, or ran until they stopped serving."""
+    """An eviction notice of a node that runs pods of the replica, or ran them until they stopped serving."""
 
     node: Annotated[str, about("Name of the node.", max_length=253)]
-    cause: Annotated[str, about("The taint, annotation or condition of the node that says so.")]
+    cause: Annotated[str, about("Taint, annotation, or condition of the node that announces the reclaim.")]
     deadline: Annotated[dt.datetime, about("Time at which the node is expected to be gone.")]
 
 
@@ -47,7 +47,7 @@ class FabricType(StrEnum):
 
 
 class Accounting(StrEnum):
-    """Unit in which the scheduler counts the capacity of a pool."""
+    """Unit of a pool's capacity: nodes or devices."""
 
     NODES = "Nodes"
     DEVICES = "Devices"
@@ -67,7 +67,7 @@ class CapacityBlock(Model):
     capacity_reservation_id: Annotated[
         str,
         about(
-            "Id of the reservation, such as cr-0a1b.", min_length=4, max_length=64, pattern="^cr-[0-9a-f]+$"
+            "ID of the reservation, such as cr-0a1b.", min_length=4, max_length=64, pattern="^cr-[0-9a-f]+$"
         ),
     ]
 
@@ -76,12 +76,12 @@ class InfiniBand(Model):
     """An InfiniBand network."""
 
     fabric: Annotated[
-        str, about("Id of the physical Nebius fabric, such as fabric-2.", min_length=1, max_length=63)
+        str, about("ID of the physical Nebius fabric, such as fabric-2.", min_length=1, max_length=63)
     ]
 
 
 class NodeTaint(Model):
-    """A taint that every node of a pool has."""
+    """A taint of every node in a pool."""
 
     key: Annotated[str, about("Key of the taint.", min_length=1, max_length=317, pattern=QUALIFIED_NAME)]
     value: Annotated[str, about("Value of the taint.", max_length=63, pattern=LABEL_VALUE)] = ""
@@ -95,8 +95,9 @@ class Fabric(Model):
         Annotated[
             str,
             about(
-                "Name of the network. Pools of a cluster whose type and name are the same are joined: the "
-                "members of one gang may be in different ones of them. Absent: no other pool is joined.",
+                "Name of the network. Pools of a cluster with the same type and name share one "
+                "network, so the members of a gang can be in different pools. Default: the pool "
+                "shares its network with no other pool.",
                 min_length=1,
                 max_length=63,
                 pattern=LABEL_VALUE,
@@ -104,11 +105,11 @@ class Fabric(Model):
         ]
         | None
     ) = None
-    type: Annotated[FabricType, about("Technology. EFA is for EKS, InfiniBand for AKS and Nebius.")] = (
-        FabricType.NONE
-    )
+    type: Annotated[
+        FabricType, about("Type of the network. Use EFA for EKS, and InfiniBand for AKS and Nebius.")
+    ] = FabricType.NONE
     infiniband: (
-        Annotated[InfiniBand, about("The InfiniBand network; Nebius needs it, AKS ignores it.")] | None
+        Annotated[InfiniBand, about("The InfiniBand network. Required on Nebius, and ignored on AKS.")] | None
     ) = None
 
 
@@ -143,10 +144,10 @@ BOUNDS_RULE = Rule(
 """On a pool."""
 
 
-POOL_NAME_TEXT = f"Name of the pool. Nodes carry it as the label {labels.POOL}"
-NODE_COUNT_TEXT = "Number of nodes; when autoscaled, the initial number."
-FEWEST_TEXT = "Minimum number of nodes when autoscaled."
-MOST_TEXT = "Maximum number of nodes when autoscaled."
+POOL_NAME_TEXT = f"Name of the pool, and value of the label {labels.POOL} on the nodes"
+NODE_COUNT_TEXT = "Number of nodes. In an autoscaled pool, the initial number."
+FEWEST_TEXT = "Minimum number of nodes in an autoscaled pool."
+MOST_TEXT = "Maximum number of nodes in an autoscaled pool."
 """On the fields of every kind of pool."""
 
 ZoneName = Annotated[str, about("Name of a zone.", min_length=1, max_length=63)]
@@ -160,7 +161,7 @@ MAX_CLOUD_POOL_NODES = 1000
 AKS_POOL_NAME = "^[a-z][a-z0-9]{0,11}$"
 """Names of pools that Azure accepts."""
 
-SPOT_TEXT = "True if the nodes are spot: cheaper, and taken back by the cloud at any time."
+SPOT_TEXT = "Whether the nodes are spot nodes, which cost less and can be reclaimed by the cloud at any time."
 """On the field of every kind of pool."""
 
 SPOT_TAINT = NodeTaint(
@@ -186,14 +187,14 @@ _SIZE_RULE = Rule(
 
 
 class NodePool(Model):
-    """Identical nodes of one class."""
+    """A pool of identical nodes of one class."""
 
     __rules__ = (BOUNDS_RULE, _SIZE_RULE, NOT_RESERVED_RULE)
 
     name: Annotated[
         str,
         about(
-            f"{POOL_NAME_TEXT}, which you set yourself on an Existing cluster.",
+            f"{POOL_NAME_TEXT}. On an Existing cluster, you set this label yourself.",
             min_length=1,
             max_length=40,
             pattern=LABEL_VALUE,
@@ -209,7 +210,7 @@ class NodePool(Model):
         Annotated[
             int,
             about(
-                f"{MOST_TEXT} At most {MAX_POOL_NODES}. Absent: the pool keeps its size.",
+                f"{MOST_TEXT} At most {MAX_POOL_NODES}. Default: the pool is not autoscaled.",
                 ge=1,
             ),
         ]
@@ -217,10 +218,13 @@ class NodePool(Model):
     ) = None
     zones: Annotated[
         tuple[ZoneName, ...],
-        about(f"Zones of the nodes; {_ZONAL} need at least one.", max_length=8, atomic=True),
+        about(f"Zones of the nodes. {_ZONAL} need at least one zone.", max_length=8, atomic=True),
     ] = ()
     capacity_block: (
-        Annotated[CapacityBlock, about(f"AWS Capacity Block that backs the pool; for {CAPACITY_BLOCKS}.")]
+        Annotated[
+            CapacityBlock,
+            about(f"AWS Capacity Block that provides the nodes of the pool, for {CAPACITY_BLOCKS}."),
+        ]
         | None
     ) = None
     fabric: (
@@ -234,14 +238,15 @@ class NodePool(Model):
     accounting: Annotated[
         Accounting,
         about(
-            "Nodes: a pod that claims devices takes a whole node. Devices: it takes the devices that it "
-            "claims, and replicas share nodes."
+            "How the scheduler counts capacity. Nodes: a pod that claims devices takes a whole node. "
+            "Devices: a pod takes only the devices that it claims, so replicas can share nodes."
         ),
     ] = Accounting.NODES
     taints: Annotated[
         tuple[NodeTaint, ...],
         about(
-            "Taints of the nodes beside nvidia.com/gpu, which the pods are made to tolerate.",
+            "Taints of the nodes, in addition to nvidia.com/gpu. Modelplane adds tolerations for "
+            "them to the pods.",
             max_length=16,
             keys=("key", "effect"),
         ),
@@ -249,15 +254,15 @@ class NodePool(Model):
     pricing: (
         Annotated[
             DevicePricing,
-            about("Prices of the devices on this cluster, instead of those of the class."),
+            about("Prices of the devices in this pool. They replace the prices of the class."),
         ]
         | None
     ) = None
     spot: Annotated[
         bool,
         about(
-            f"{SPOT_TEXT} Only deployments with spec.placement.spot get replicas there. On an Existing "
-            "cluster it says what the nodes are."
+            f"{SPOT_TEXT} Only deployments with spec.placement.spot place replicas on spot pools. "
+            "On an Existing cluster, set this to describe the nodes."
         ),
     ] = False
 

@@ -9,7 +9,7 @@ from modelplane.api.schema.fields import SPACES, VERSION, about
 
 
 class ServingProfile(StrEnum):
-    """Extent of a serving stack."""
+    """Set of components of a serving stack."""
 
     STANDARD = "Standard"
     MINIMAL = "Minimal"
@@ -54,9 +54,9 @@ class ComponentSettings(Model):
         Annotated[
             bool,
             about(
-                "True installs it, whether or not the profile has it and whatever the cluster has already. "
-                "False leaves it out, and uninstalls it if it was installed. Absent: as the profile says; "
-                "what is installed stays."
+                "Whether to install the component. True: install it, regardless of the profile and of what "
+                "the cluster already has. False: don't install it, and uninstall it if Modelplane "
+                "installed it. Default: decided by the profile; an installed component remains."
             ),
         ]
         | None
@@ -65,7 +65,7 @@ class ComponentSettings(Model):
         Annotated[
             str,
             about(
-                "Version of its chart. Absent: the version of the reference page.",
+                "Version of the chart. Default: the version on the reference page.",
                 min_length=1,
                 max_length=32,
                 pattern=VERSION,
@@ -77,8 +77,8 @@ class ComponentSettings(Model):
         Annotated[
             str,
             about(
-                "Address of the repository that its chart comes from, such as a mirror: oci:// or https://, "
-                "or http:// on a loopback address. Absent: that of the reference page.",
+                "Repository of the chart, such as a mirror. The URL begins with oci:// or https://, or "
+                "with http:// for a loopback address. Default: the repository on the reference page.",
                 min_length=1,
                 max_length=512,
                 pattern=rf"^((oci|https)://|http://(localhost|127\.0\.0\.1)[:/])[^{SPACES}]*$",
@@ -89,15 +89,15 @@ class ComponentSettings(Model):
     values: Annotated[
         Mapping[str, Any],
         about(
-            "Values of its chart, over those that Modelplane sets: maps are merged, everything else is "
-            f"replaced. At most {MAX_VALUES_BYTES} bytes as JSON.",
+            "Values of the chart, in addition to the values that Modelplane sets. Maps are "
+            f"merged, and other values are replaced. At most {MAX_VALUES_BYTES} bytes as JSON.",
             max_length=64,
         ),
     ] = {}
 
 
 COMPONENTS = about(
-    "Settings of single components. Absent: all as the profile says.",
+    "Settings of individual components. Default: the profile decides.",
     max_length=MAX_COMPONENTS,
     keys=("name",),
 )
@@ -120,14 +120,14 @@ class ComponentStatus(Model):
     """State of one component."""
 
     name: Annotated[str, about("Name of the component.", max_length=63)]
-    version: Annotated[str, about("Version of its chart.", max_length=32)] | None = None
+    version: Annotated[str, about("Version of the chart.", max_length=32)] | None = None
     state: Annotated[
         ComponentState,
         about(
-            "Installed: it is ready. Installing: it is not ready yet. Failed: the message has the error of "
-            "its chart. Waiting: it needs another component first. Present: the cluster had it already, and "
-            "nothing is installed. Refused: its settings cannot be carried out, and what is installed stays. "
-            "Uninstalling: it is not enabled any more."
+            "State of the component. Installed: ready. Installing: not ready yet. Failed: the message "
+            "contains the error of the chart. Waiting: another component must be ready first. Present: the "
+            "cluster already had the component, so Modelplane doesn't install it. Refused: the settings "
+            "can't be applied, and the installed version remains. Uninstalling: no longer enabled."
         ),
     ]
     message: Annotated[str, about("Cause of the state.", max_length=2048)] | None = None

@@ -9,14 +9,14 @@ from modelplane.api.schema.fields import about
 
 
 class CapacitySource(StrEnum):
-    """Source of the capacity that new replicas may use."""
+    """Source of the capacity for new replicas."""
 
     DECLARED = "Declared"
     OBSERVED = "Observed"
 
 
 class Loss(StrEnum):
-    """Cause for which new replicas may not use a part of a pool."""
+    """Why new replicas can't use a part of a pool."""
 
     NODE_ABSENT = "NodeAbsent"
     NODE_NOT_READY = "NodeNotReady"
@@ -45,49 +45,55 @@ class DeviceCount(Model):
 
 
 class MissingDevices(Model):
-    """Usable nodes that lack the same devices."""
+    """Usable nodes with the same missing devices."""
 
     nodes: Annotated[int, about("Number of these nodes.", ge=1)]
     devices: Annotated[
         tuple[DeviceCount, ...],
-        about("Devices that each of them lacks.", max_length=16, keys=("name",)),
+        about("Devices that are missing on each of these nodes.", max_length=16, keys=("name",)),
     ] = ()
 
 
 class CapacityTerm(Model):
-    """A part of a pool that new replicas may not use, with the cause."""
+    """A part of a pool that new replicas can't use, and the cause."""
 
     reason: Annotated[Loss, about("Cause of the loss.")]
-    name: Annotated[str, about("Name of the device in the class; nodes if nodes are counted.", max_length=63)]
-    count: Annotated[int, about("Number of devices, or of nodes.", ge=1)]
+    name: Annotated[
+        str, about('Name of the device in the class, or "nodes" if the pool counts nodes.', max_length=63)
+    ]
+    count: Annotated[int, about("Number of devices or nodes.", ge=1)]
     detail: Annotated[
-        str, about("Key of the taint, or namespace and name of the pod that holds them.", max_length=512)
+        str,
+        about("Key of the taint, or namespace and name of the pod that uses the devices.", max_length=512),
     ] = ""
 
 
 class UsableCapacity(Model):
-    """The part of a pool that new replicas may use."""
+    """The part of a pool that new replicas can use."""
 
     nodes: Annotated[
-        int, about("Nodes that new replicas may use, with those that the pool may grow by.", ge=0)
+        int,
+        about("Number of nodes that new replicas can use, including nodes that an autoscaler can add.", ge=0),
     ]
-    growth: Annotated[int, about("Of these nodes, those that an autoscaler may add.", ge=0)] = 0
+    growth: Annotated[
+        int, about("Number of these nodes that don't exist yet and that an autoscaler can add.", ge=0)
+    ] = 0
     missing: Annotated[
         tuple[MissingDevices, ...],
         about(
-            "Devices that some of these nodes lack, if devices are counted.",
+            "Devices that are missing on some of these nodes, if the pool counts devices.",
             max_length=MAX_TERMS,
             atomic=True,
         ),
     ] = ()
     terms: Annotated[
         tuple[CapacityTerm, ...],
-        about("The rest of the declared capacity, by cause.", max_length=MAX_TERMS, atomic=True),
+        about("The unusable part of the declared capacity, by cause.", max_length=MAX_TERMS, atomic=True),
     ] = ()
     rises_at: (
         Annotated[
             dt.datetime,
-            about("Time at which recovered capacity counts again. Absent: none is recovering."),
+            about("Time at which recovered capacity becomes usable again. Absent if none is recovering."),
         ]
         | None
     ) = None

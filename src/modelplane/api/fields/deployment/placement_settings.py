@@ -16,14 +16,14 @@ _AFTER = Rule(
 
 
 class FailoverSettings(Model):
-    """Replacement of replicas on lost clusters."""
+    """When to replace replicas on lost clusters."""
 
     after: Annotated[
         str,
         about(
-            "Time for which a cluster must be lost before its replicas are replaced: neither its API server "
-            "nor its replicas answer. It counts only while a controller watches. From 10s to 24h, such as "
-            "10m.",
+            "How long a cluster must be lost before its replicas are replaced. A cluster is lost "
+            "while neither its API server nor its replicas answer. Only time in which a "
+            "controller is running counts. From 10s to 24h, such as 10m.",
             max_length=6,
             pattern=r"^[1-9][0-9]*[smh]$",
             rules=(_AFTER,),
@@ -40,7 +40,7 @@ class LostCluster(Model):
     """A lost cluster."""
 
     name: Annotated[str, about("Name of the InferenceCluster.")]
-    cause: Annotated[str, about("What does not answer.")]
+    cause: Annotated[str, about("The parts of the cluster that don't answer.")]
 
 
 class FailoverStatus(Model):
@@ -48,34 +48,39 @@ class FailoverStatus(Model):
 
     lost_clusters: Annotated[
         tuple[LostCluster, ...],
-        about("Lost clusters whose replicas are replaced.", keys=("name",)),
+        about("Lost clusters with replicas to replace.", keys=("name",)),
     ] = ()
-    paused: Annotated[str, about("Reason for which nothing is replaced. Absent: replicas are.")] | None = None
+    paused: (
+        Annotated[str, about("Why no replicas are replaced. Absent while replicas are being replaced.")]
+        | None
+    ) = None
 
 
 class SpotFallback(StrEnum):
-    """The place of a replica for which spot pools have no room."""
+    """Where a replica is placed if spot pools have no capacity."""
 
     ON_DEMAND = "OnDemand"
     NONE = "None"
 
 
 class SpotSettings(Model):
-    """Placement on spot pools. A replica is on spot if any of its pods is."""
+    """Placement on spot pools. A replica counts as spot if any of its pods is on a spot pool."""
 
     base_on_demand: Annotated[
-        int, about("Number of replicas that are not on spot pools, as far as they fit.", ge=0, le=10000)
+        int,
+        about("Number of replicas to place outside spot pools, as far as capacity allows.", ge=0, le=10000),
     ] = 0
     fallback: Annotated[
         SpotFallback,
         about(
-            "Place of the other replicas if spot pools have no room. OnDemand: other pools. None: they wait."
+            "Where to place the other replicas if spot pools have no capacity. OnDemand: on "
+            "other pools. None: the replicas wait."
         ),
     ] = SpotFallback.ON_DEMAND
 
 
 class PlacementPolicy(StrEnum):
-    """Choice between feasible clusters, and between feasible pools of a cluster."""
+    """How to choose among the clusters, and among the pools of a cluster, that fit."""
 
     SPREAD = "Spread"
     PACK = "Pack"
@@ -83,7 +88,7 @@ class PlacementPolicy(StrEnum):
 
 
 class PlacementSettings(Model):
-    """Choice between feasible places. It applies to new replicas: none is moved."""
+    """How to choose among the places that fit. Applies to new replicas; existing replicas don't move."""
 
     __rules__ = (
         Rule(
@@ -96,10 +101,11 @@ class PlacementSettings(Model):
         Annotated[
             PlacementPolicy,
             about(
-                "Spread: the cluster with the fewest replicas of this deployment. Pack: the one with the "
-                "most. Cheapest: the one with the lowest price. On a tie the one where the fewest devices "
-                "become unusable for others, and then the lowest price. Absent: Spread, and within a cluster "
-                "the first pool that fits."
+                "How to choose a cluster. Spread: the cluster with the fewest replicas of this "
+                "deployment. Pack: the cluster with the most replicas. Cheapest: the cluster with "
+                "the lowest price. If several clusters are equal, Modelplane chooses the one where "
+                "the fewest devices become unusable for others, then the one with the lowest price. "
+                "Default: Spread, and the first pool of the cluster that fits."
             ),
         ]
         | None
@@ -108,8 +114,8 @@ class PlacementSettings(Model):
         Annotated[
             str,
             about(
-                "Maximum cost of all replicas in an hour. A replica that would cost more, or whose price is "
-                'not known, is not placed. Such as "12.50".',
+                'Maximum cost of all replicas per hour, such as "12.50". A replica that would exceed '
+                "the maximum, or that has no known price, is not placed.",
                 max_length=MAX_AMOUNT,
                 pattern=AMOUNT,
             ),
@@ -120,7 +126,8 @@ class PlacementSettings(Model):
         Annotated[
             Currency,
             about(
-                "Currency of the prices to compare; others count as not known. Absent: that of most pools."
+                "Currency of the prices to compare. Prices in other currencies count as unknown. "
+                "Default: the currency of most pools."
             ),
         ]
         | None
@@ -129,8 +136,8 @@ class PlacementSettings(Model):
         Annotated[
             SpotSettings,
             about(
-                "Lets replicas be placed on spot pools, whose nodes the cloud takes back at any time. "
-                "Absent: they are not."
+                "Allows placement on spot pools, which the cloud can reclaim at any time. Default: "
+                "no replicas on spot pools."
             ),
         ]
         | None

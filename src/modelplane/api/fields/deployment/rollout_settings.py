@@ -16,13 +16,13 @@ _RATIO = r"^[1-9][0-9]?(\.[0-9]{1,2})?$"
 
 
 class CanaryStep(Model):
-    """A share of the requests, and the time for which it is observed."""
+    """A percentage of the requests, and how long to observe it."""
 
     weight: Annotated[
         int,
         about(
-            "Percentage of the deployment's requests that the new revision gets, in each ModelService that "
-            "routes to it.",
+            "Percentage of requests for the deployment that go to the new revision, in each "
+            "ModelService that routes to the deployment.",
             ge=1,
             le=99,
         ),
@@ -30,7 +30,7 @@ class CanaryStep(Model):
     duration_seconds: Annotated[
         int,
         about(
-            "Least time at this weight. The step lasts longer until there are enough answers to decide.",
+            "Minimum time at this weight. The step takes longer until there are enough responses to decide.",
             ge=1,
             le=_LONGEST_S,
         ),
@@ -38,13 +38,13 @@ class CanaryStep(Model):
 
 
 class CanaryLimits(Model):
-    """Limits beyond which a canary is aborted, and the number of answers that a decision needs."""
+    """Limits at which a canary is aborted, and the number of responses that a decision needs."""
 
     error_rate: Annotated[
         str,
         about(
-            "Percentage of the new revision's answers that may be errors (5xx, or no answer). More abort the "
-            "canary, unless the old revision fails as much in the same time.",
+            "Maximum percentage of errors (5xx, or no response) of the new revision. If exceeded, the "
+            "canary is aborted, unless the old revision fails as often in the same time.",
             pattern=_RATE,
             max_length=6,
         ),
@@ -53,8 +53,8 @@ class CanaryLimits(Model):
         Annotated[
             str,
             about(
-                'Ratio such as "1.5" of the mean time to a complete answer, of the new revision to the old '
-                "one in the same time, that is not exceeded. Absent: times are not compared.",
+                "Maximum ratio of mean response times between the new and the old revision, such as "
+                '"1.5". If exceeded, the canary is aborted. Default: response times are not compared.',
                 pattern=_RATIO,
                 max_length=5,
             ),
@@ -64,8 +64,8 @@ class CanaryLimits(Model):
     min_requests: Annotated[
         int,
         about(
-            "Answers of a revision from which it is judged. With fewer, the step waits: the canary is "
-            "neither promoted nor aborted.",
+            "Minimum number of responses of each revision for a decision. With fewer responses, "
+            "the step waits, and the canary is neither promoted nor aborted.",
             ge=1,
             le=1000000,
         ),
@@ -73,18 +73,17 @@ class CanaryLimits(Model):
 
 
 class CanarySettings(Model):
-    """Steps of a canary, and its limits."""
+    """Steps and limits of a canary."""
 
     steps: Annotated[
         tuple[CanaryStep, ...],
         about(
-            "Shares of the requests, one after the other. After the last, the rollout goes on within its "
-            "limits.",
+            "Steps, in order. After the last step, the rollout continues within its limits.",
             min_length=1,
             max_length=16,
         ),
     ]
-    abort_on: Annotated[CanaryLimits, about("Limits beyond which the canary is aborted.")] = CanaryLimits()
+    abort_on: Annotated[CanaryLimits, about("Limits at which the canary is aborted.")] = CanaryLimits()
 
 
 class CanaryPhase(StrEnum):
@@ -101,24 +100,24 @@ class CanaryStatus(Model):
     phase: Annotated[
         CanaryPhase,
         about(
-            "Running: its steps are in progress. Promoted: the rollout goes on. Aborted: the new revision "
-            "gets no requests."
+            "Phase of the canary. Running: steps are in progress. Promoted: the rollout "
+            "continues. Aborted: the new revision receives no requests."
         ),
     ]
-    revision: Annotated[str, about("Revision that is tried.")]
-    stable_revision: Annotated[str, about("Revision that the other replicas have.")] = ""
-    step: Annotated[int, about("Present step, from 1.", ge=1)] = 1
-    weight: Annotated[int, about("Percentage of the requests that the new revision gets.", ge=0, le=99)] = 0
-    replicas: Annotated[int, about("Replicas of the new revision that the step needs.", ge=0)] = 0
+    revision: Annotated[str, about("The new revision.")]
+    stable_revision: Annotated[str, about("Revision of the other replicas.")] = ""
+    step: Annotated[int, about("Number of the current step, starting at 1.", ge=1)] = 1
+    weight: Annotated[int, about("Percentage of requests that go to the new revision.", ge=0, le=99)] = 0
+    replicas: Annotated[int, about("Number of replicas of the new revision that the step needs.", ge=0)] = 0
     step_start_time: (
         Annotated[
             dt.datetime,
-            about("Time from which the present step counts. Absent until its replicas serve."),
+            about("Start of the current step. Absent until the replicas of the step serve."),
         ]
         | None
     ) = None
-    abort_time: Annotated[dt.datetime, about("Time at which it was aborted.")] | None = None
-    message: Annotated[str, about("Answers of both revisions in the step, as last counted.")] = ""
+    abort_time: Annotated[dt.datetime, about("Time at which the canary was aborted.")] | None = None
+    message: Annotated[str, about("Last counted responses of both revisions in the step.")] = ""
 
 
 _PERCENT = r"^([0-9]|[1-9][0-9]|100)%$"
@@ -131,7 +130,7 @@ Count: TypeAlias = (
 
 
 class RolloutSettings(Model):
-    """Limits of a rollout, over the whole fleet."""
+    """Limits of a rollout in the whole fleet."""
 
     __rules__ = (
         Rule(
@@ -144,33 +143,32 @@ class RolloutSettings(Model):
     max_unavailable: Annotated[
         Count,
         about(
-            "Maximum number of replicas that can be unavailable during an update, as a number or a "
-            "percentage of replicas, rounded down. Replicas that do not serve for another reason "
-            "count. A replica that does not serve is updated at once."
+            "Maximum number of replicas that can be unavailable during an update, as a number or "
+            "a percentage of replicas, rounded down. Replicas that are unavailable for another "
+            "reason are included, and are updated immediately."
         ),
     ] = 1
     max_surge: Annotated[
         Count,
         about(
-            "Maximum number of additional replicas during an update, as a number or a percentage of "
-            "replicas, rounded up. They have the new template, stand in for those that restart, and are "
-            "removed at the end."
+            "Maximum number of additional replicas during an update, as a number or a percentage "
+            "of replicas, rounded up. Additional replicas use the new template, serve while "
+            "other replicas restart, and are removed at the end."
         ),
     ] = 0
     paused: Annotated[
         bool,
-        about(
-            "True to update no existing replica. Replicas that are placed meanwhile get the current template."
-        ),
+        about("Whether to stop updating existing replicas. New replicas use the current template."),
     ] = False
     revision_history_limit: Annotated[
         int,
-        about("Number of earlier revisions to keep, each as a ControllerRevision.", ge=0, le=100),
+        about("Number of earlier revisions to keep, as ControllerRevisions.", ge=0, le=100),
     ] = 10
     progress_deadline_seconds: Annotated[
         int,
         about(
-            "Time without progress after which the condition Progressing is False. Longer than a cold start.",
+            "Time without progress after which condition Progressing becomes False. Choose a "
+            "time longer than a cold start.",
             ge=1,
             le=604800,
         ),
@@ -179,8 +177,8 @@ class RolloutSettings(Model):
         Annotated[
             CanarySettings,
             about(
-                "Steps in which the new revision gets a part of the requests before the other replicas are "
-                "updated. Absent: none."
+                "Canary steps: the new revision receives a part of the requests before the other "
+                "replicas are updated. Default: no canary."
             ),
         ]
         | None
@@ -190,15 +188,17 @@ class RolloutSettings(Model):
 class RolloutStatus(Model):
     """Progress of the rollout of the current revision."""
 
-    revision: Annotated[str, about("Hash of the current template: the label modelplane.ai/revision.")]
+    revision: Annotated[
+        str, about("Hash of the current template, which is the value of the label modelplane.ai/revision.")
+    ]
     updated_replicas: Annotated[
-        int, about("Replicas that have the current template, surge replicas not counted.", ge=0)
+        int, about("Number of replicas with the current template, without additional replicas.", ge=0)
     ] = 0
     available_replicas: Annotated[
-        int, about("Replicas that have the current template and serve, surge replicas not counted.", ge=0)
+        int, about("Number of serving replicas with the current template, without additional replicas.", ge=0)
     ] = 0
-    surge_replicas: Annotated[int, about("Replicas that are placed in addition during the update.", ge=0)] = 0
+    surge_replicas: Annotated[int, about("Number of additional replicas during the update.", ge=0)] = 0
     last_progress_time: (
         Annotated[dt.datetime, about("Time of the last progress. Absent while paused.")] | None
     ) = None
-    canary: Annotated[CanaryStatus, about("State of the canary. Absent: there is none.")] | None = None
+    canary: Annotated[CanaryStatus, about("State of the canary. Absent without a canary.")] | None = None

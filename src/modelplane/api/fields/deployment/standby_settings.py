@@ -14,19 +14,19 @@ MOST_PREFERRED = 8
 
 
 class StandbyTrigger(StrEnum):
-    """State of the preferred deployment in which a standby runs."""
+    """State of the preferred deployment that starts a standby."""
 
     UNPLACED = "Unplaced"
     SATURATED = "Saturated"
 
 
 class StandbyFor(Model):
-    """The preferred deployment, and when this one runs in its place."""
+    """The preferred deployment, and when the standby runs instead."""
 
     name: Annotated[
         str,
         about(
-            "Preferred ModelDeployment of this namespace.",
+            "Name of the preferred ModelDeployment in this namespace.",
             min_length=1,
             max_length=253,
             pattern=DNS_SUBDOMAIN,
@@ -35,9 +35,9 @@ class StandbyFor(Model):
     when: Annotated[
         tuple[StandbyTrigger, ...],
         about(
-            "States of the preferred deployment in which this one runs its replicas. Unplaced: it has fewer "
-            "replicas than it asks for, for lack of capacity. Saturated: its InferenceAutoscaler needs more "
-            "replicas than maxReplicas, or than have a place.",
+            "States of the preferred deployment that start the standby. Unplaced: some replicas "
+            "don't fit for lack of capacity. Saturated: the InferenceAutoscaler needs more "
+            "replicas than maxReplicas allows or than fit.",
             min_length=1,
             max_length=2,
             unique=True,
@@ -45,16 +45,20 @@ class StandbyFor(Model):
     ] = (StandbyTrigger.UNPLACED,)
     after_seconds: Annotated[
         int,
-        about("Time for which the preferred one is Unplaced before this one runs.", ge=1, le=_DAY_S),
+        about(
+            "How long the preferred deployment must be Unplaced before the standby starts.", ge=1, le=_DAY_S
+        ),
     ] = 120
     saturated_after_seconds: Annotated[
         int,
-        about("Time for which the preferred one is Saturated before this one runs.", ge=1, le=_DAY_S),
+        about(
+            "How long the preferred deployment must be Saturated before the standby starts.", ge=1, le=_DAY_S
+        ),
     ] = 300
     return_after_seconds: Annotated[
         int,
         about(
-            "Time for which all replicas of the preferred one serve before this one gives up its own.",
+            "How long all replicas of the preferred deployment must serve before the standby stops.",
             ge=1,
             le=_DAY_S,
         ),
@@ -62,13 +66,13 @@ class StandbyFor(Model):
 
 
 class StandbyStatus(Model):
-    """State of a standby. Its times count only while a controller watches."""
+    """State of a standby. Only time in which a controller is running counts."""
 
-    preferred: Annotated[str, about("The preferred deployment that the times are about.")] = ""
-    active: Annotated[bool, about("True while the standby runs its replicas.")] = False
+    preferred: Annotated[str, about("The preferred deployment that these times apply to.")] = ""
+    active: Annotated[bool, about("Whether the standby is running replicas.")] = False
     since: Annotated[dt.datetime, about("Time of the last change of active.")] | None = None
     trigger: (
-        Annotated[StandbyTrigger, about("Reason for which it runs. Absent: it had replicas before.")] | None
+        Annotated[StandbyTrigger, about("Why the standby started. Absent if it had replicas before.")] | None
     ) = None
     unplaced_since: (
         Annotated[dt.datetime, about("Time since which the preferred deployment is Unplaced.")] | None
@@ -80,8 +84,8 @@ class StandbyStatus(Model):
         Annotated[
             dt.datetime,
             about(
-                "Time since which all replicas of a deployment before this one in the order serve. Only "
-                "while active."
+                "Time since which all replicas of a preferred deployment serve. Present only while "
+                "the standby is active."
             ),
         ]
         | None

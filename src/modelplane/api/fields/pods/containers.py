@@ -36,23 +36,24 @@ _MAX_VOLUMES: Final = 16
 
 
 class Medium(StrEnum):
-    """Storage of an ephemeral volume."""
+    """Storage medium of an ephemeral volume."""
 
     NODE = ""
     MEMORY = "Memory"
 
 
 class EmptyDir(Model):
-    """A directory that exists as long as the pod."""
+    """A directory that exists for the lifetime of the pod."""
 
-    medium: Annotated[Medium, about("Memory: the files are in memory. Absent: on the disk of the node.")] = (
-        Medium.NODE
-    )
+    medium: Annotated[
+        Medium,
+        about("Storage medium. Memory: the files are stored in memory. Default: the disk of the node."),
+    ] = Medium.NODE
     size_limit: (
         Annotated[
             str,
             about(
-                "Maximum size of its files, such as 16Gi. Absent: what the node has.",
+                "Maximum size of the files, such as 16Gi. Default: limited only by the node.",
                 min_length=1,
                 max_length=32,
                 pattern=QUANTITY,
@@ -63,7 +64,7 @@ class EmptyDir(Model):
 
 
 class Volume(Model):
-    """An ephemeral volume of a pod, which its containers share."""
+    """An ephemeral volume that the containers of a pod share."""
 
     name: Annotated[
         str,
@@ -81,12 +82,12 @@ class VolumeMount(Model):
     mount_path: Annotated[
         str,
         about(
-            "Absolute path in the container, without . and .. as parts.",
+            "Absolute path in the container, without the parts . and ..",
             max_length=256,
             pattern=r"^(/([A-Za-z0-9_-][A-Za-z0-9_.-]*|\.[A-Za-z0-9_-][A-Za-z0-9_.-]*))+$",
         ),
     ]
-    read_only: Annotated[bool, about("Refuse writes to the volume by this container.")] = False
+    read_only: Annotated[bool, about("Whether this container can only read the volume.")] = False
 
 
 _RESOURCES = Rule(
@@ -100,18 +101,20 @@ _Amount: TypeAlias = Annotated[
 
 
 class Resources(Model):
-    """Processors, memory and disk of a container. They do not count for the placement on clusters."""
+    """CPU, memory, and disk of a container. Placement on clusters doesn't consider them."""
 
     requests: Annotated[
-        Mapping[str, _Amount], about("What its node must have free.", max_length=3, rules=(_RESOURCES,))
+        Mapping[str, _Amount],
+        about("Amounts that must be free on the node.", max_length=3, rules=(_RESOURCES,)),
     ] = {}
     limits: Annotated[
-        Mapping[str, _Amount], about("Maximum amounts that it gets.", max_length=3, rules=(_RESOURCES,))
+        Mapping[str, _Amount],
+        about("Maximum amounts that the container can use.", max_length=3, rules=(_RESOURCES,)),
     ] = {}
 
 
 _IMAGE = about(
-    "Image of the container, passed on unchanged.",
+    "Image of the container. Modelplane doesn't change the reference.",
     min_length=1,
     max_length=MAX_IMAGE,
     pattern=f"^[^{SPACES}]+$",
@@ -133,7 +136,7 @@ class CommonContainer(Model):
     name: Annotated[
         str,
         about(
-            "Name of the container: a DNS label. The one of name engine runs the engine.",
+            "Name of the container: a DNS label. The container named engine runs the engine.",
             min_length=1,
             max_length=63,
             pattern=DNS_LABEL,
@@ -143,7 +146,8 @@ class CommonContainer(Model):
     command: Annotated[
         tuple[Argument, ...],
         about(
-            "Replaces the entrypoint of the image. With it, no --model argument is added to an engine.",
+            "Command that replaces the entrypoint of the image. If set, Modelplane doesn't add "
+            "the --model argument to an engine.",
             max_length=1024,
             atomic=True,
         ),
@@ -158,38 +162,55 @@ class CommonContainer(Model):
     volume_mounts: Annotated[
         tuple[VolumeMount, ...],
         about(
-            "Volumes of the pod at paths of the container. One at /dev/shm of the engine replaces its shared "
-            "memory of unlimited size.",
+            "Mounts of the pod's volumes in the container. A mount at /dev/shm of the engine "
+            "replaces the default shared memory, which has no size limit.",
             max_length=_MAX_VOLUMES,
             atomic=True,
         ),
     ] = ()
-    resources: Annotated[Resources, about("Processors, memory and disk.")] | None = None
+    resources: Annotated[Resources, about("CPU, memory, and disk of the container.")] | None = None
     startup_probe: (
-        Annotated[Probe, about("No other probe runs until it succeeds. Replaces Modelplane's on the engine.")]
+        Annotated[
+            Probe,
+            about(
+                "Startup probe. Other probes start after this probe succeeds. On the engine, "
+                "replaces the probe that Modelplane sets."
+            ),
+        ]
         | None
     ) = None
 
 
 class Container(CommonContainer):
-    """A container that runs beside others."""
+    """A container of a pod."""
 
     readiness_probe: (
-        Annotated[Probe, about("Requests are sent while it succeeds. Replaces Modelplane's on the engine.")]
+        Annotated[
+            Probe,
+            about(
+                "Readiness probe. The pod receives requests while this probe succeeds. On the "
+                "engine, replaces the probe that Modelplane sets."
+            ),
+        ]
         | None
     ) = None
     liveness_probe: (
         Annotated[
             Probe,
-            about("The container is restarted when it fails. Replaces Modelplane's on the engine."),
+            about(
+                "Liveness probe. The container restarts if this probe fails. On the engine, replaces "
+                "the probe that Modelplane sets."
+            ),
         ]
         | None
     ) = None
-    lifecycle: Annotated[Lifecycle, about("Hooks at the start and at the end.")] | None = None
+    lifecycle: (
+        Annotated[Lifecycle, about("Hooks that run after the container starts and before it stops.")] | None
+    ) = None
 
 
 class InitContainer(CommonContainer):
-    """A container that starts before the others: it ends first, or runs beside them as a sidecar."""
+    """A container that starts before the others: it completes first, or keeps running as a sidecar."""
 
     __rules__ = (
         *CommonContainer.__rules__,
@@ -203,8 +224,8 @@ class InitContainer(CommonContainer):
         Annotated[
             Literal["Always"],
             about(
-                "Always: a sidecar. It starts before the engine, is restarted, and stops after the engine. "
-                "Absent: the containers after it start once it has succeeded."
+                "Restart policy. Always: a sidecar, which starts before the engine and stops after "
+                "it. Default: the next container starts after this container succeeds."
             ),
         ]
         | None
@@ -220,7 +241,7 @@ _MOUNTS_A_VOLUME = (
 
 
 class PodSpec(Model):
-    """The part of a pod that its author chooses."""
+    """The part of a pod that you define."""
 
     __rules__ = (
         Rule(
@@ -228,9 +249,8 @@ class PodSpec(Model):
         ),
         Rule(
             "self.containers.all(a, self.containers.exists_one(b, a.name == b.name)) && "
-            "(!has(self.initContainers) || self.initContainers.all(a, "
-            "self.initContainers.exists_one(b, a.name == b.name) && "
-            "!self.containers.exists(b, a.name == b.name)))",
+            "(!has(self.initContainers) || self.initContainers.all(a, self.initContainers.exists_one(b, "
+            "a.name == b.name) && !self.containers.exists(b, a.name == b.name)))",
             "two containers of a pod cannot have one name",
         ),
         Rule(
@@ -270,7 +290,7 @@ class PodSpec(Model):
     containers: Annotated[
         tuple[Container, ...],
         about(
-            "The container of name engine, and containers beside it.",
+            "The container named engine, and any other containers.",
             min_length=1,
             max_length=_MAX_CONTAINERS,
             atomic=True,
@@ -279,17 +299,17 @@ class PodSpec(Model):
     init_containers: Annotated[
         tuple[InitContainer, ...],
         about(
-            "Containers that start in order before the others, sidecars included.",
+            "Containers that start in order before the others, including sidecars.",
             max_length=_MAX_CONTAINERS,
             atomic=True,
         ),
     ] = ()
     volumes: Annotated[
         tuple[Volume, ...],
-        about("Ephemeral volumes, which the containers share.", max_length=_MAX_VOLUMES, atomic=True),
+        about("Ephemeral volumes that the containers share.", max_length=_MAX_VOLUMES, atomic=True),
     ] = ()
     image_pull_secrets: Annotated[
-        tuple[LocalReference, ...], about("Secrets to pull the images with.", max_length=16, atomic=True)
+        tuple[LocalReference, ...], about("Secrets for pulling the images.", max_length=16, atomic=True)
     ] = ()
 
     @property

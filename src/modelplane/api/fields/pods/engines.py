@@ -15,14 +15,14 @@ from modelplane.api.schema.fields import DNS_LABEL, QUALIFIED_KEYS, LabelValue, 
 
 
 class ServingBackend(StrEnum):
-    """Software that runs the pods of engines."""
+    """Software that creates the pods of engines."""
 
     MODELPLANE = "Modelplane"
     KSERVE = "KServe"
 
 
 class Scorer(StrEnum):
-    """A property by which the endpoint picker compares pods."""
+    """A criterion for choosing a pod."""
 
     PREFIX_CACHE = "PrefixCache"
     QUEUE = "Queue"
@@ -30,13 +30,13 @@ class Scorer(StrEnum):
 
 
 class WeightedScorer(Model):
-    """A scorer, and its weight."""
+    """A scorer and a weight."""
 
     type: Annotated[
         Scorer,
         about(
-            "PrefixCache: the longest cached prefix. Queue: the fewest waiting requests. KVCacheUtilization: "
-            "the emptiest KV cache."
+            "Criterion for choosing a pod. PrefixCache: the longest cached prefix. Queue: the "
+            "fewest waiting requests. KVCacheUtilization: the least used KV cache."
         ),
     ]
     weight: Annotated[int, about("Weight of the score, relative to the others.", ge=1, le=100)] = 1
@@ -48,7 +48,7 @@ class Picker(Model):
     scorers: Annotated[
         tuple[WeightedScorer, ...],
         about(
-            "Scorers that choose a pod. Absent: PrefixCache with weight 2, Queue with weight 1.",
+            "Scorers that choose a pod. Default: PrefixCache with weight 2 and Queue with weight 1.",
             max_length=3,
             keys=("type",),
         ),
@@ -56,7 +56,7 @@ class Picker(Model):
     prefill_scorers: Annotated[
         tuple[WeightedScorer, ...],
         about(
-            "Scorers that choose the prefill pod, in mode PrefillDecode. Absent: those of scorers.",
+            "Scorers that choose the prefill pod in mode PrefillDecode. Default: the same as scorers.",
             max_length=3,
             keys=("type",),
         ),
@@ -65,8 +65,8 @@ class Picker(Model):
         Annotated[
             int,
             about(
-                "Tokens of a prompt that the decode pod has not cached, from which on a prefill pod computes "
-                "them; for mode PrefillDecode. Absent: 16.",
+                "Minimum number of prompt tokens not cached by the decode pod for which a prefill "
+                "pod is used, in mode PrefillDecode. Default: 16.",
                 ge=1,
                 le=1048576,
             ),
@@ -80,7 +80,8 @@ ENGINE_PORT = 8000
 
 
 class ServingMode(StrEnum):
-    """Division of a request: one engine serves it whole, or two engines serve a phase each."""
+    """How engines serve a request: one engine serves the whole request, or two engines serve one phase
+    each."""
 
     UNIFIED = "Unified"
     PREFILL_DECODE = "PrefillDecode"
@@ -94,14 +95,14 @@ class Routing(StrEnum):
 
 
 class Phase(StrEnum):
-    """The half of a request that an engine serves in mode PrefillDecode."""
+    """The phase of a request that an engine serves in mode PrefillDecode."""
 
     PREFILL = "Prefill"
     DECODE = "Decode"
 
 
 class Role(StrEnum):
-    """The part a pod plays in its engine."""
+    """Role of a pod in an engine."""
 
     STANDALONE = "Standalone"
     LEADER = "Leader"
@@ -115,7 +116,7 @@ RESERVED_PREFIX = Rule(
 
 
 class PodMetadata(Model):
-    """Metadata that the author adds to the pods."""
+    """Labels and annotations to add to the pods."""
 
     labels: Annotated[
         Mapping[str, LabelValue],
@@ -132,22 +133,22 @@ class PodMetadata(Model):
 
 
 class PodTemplate(Model):
-    """The pods of a member: the part of a pod template that Modelplane leaves to the author."""
+    """Template of the pods of a member."""
 
     metadata: Annotated[PodMetadata, about("Labels and annotations of the pods.")] = PodMetadata()
-    spec: Annotated[PodSpec, about("The containers, their volumes and their pull Secrets.")]
+    spec: Annotated[PodSpec, about("Containers, volumes, and image pull Secrets.")]
 
 
 class WorkerSize(Model):
-    """Size of a gang, without its leader."""
+    """Size of a gang, without the leader."""
 
     nodes: Annotated[
-        int, about("Number of worker pods, one per node. The leader takes one more node.", ge=1, le=63)
+        int, about("Number of worker pods, one per node. The leader runs on an additional node.", ge=1, le=63)
     ]
 
 
 class Connector(StrEnum):
-    """The mechanism that hands the KV cache from prefill to decode."""
+    """Mechanism that transfers the KV cache from prefill to decode."""
 
     NIXL = "NIXL"
     LMCACHE = "LMCache"
@@ -156,7 +157,7 @@ class Connector(StrEnum):
 
 
 class Serving(Model):
-    """Serving mode and routing of requests."""
+    """How requests are served and routed."""
 
     __rules__ = (
         Rule(
@@ -182,16 +183,17 @@ class Serving(Model):
     mode: Annotated[
         ServingMode,
         about(
-            "Unified: each engine serves whole requests. PrefillDecode: two engines, one for each phase, "
-            "hand the KV cache over."
+            "Serving mode. Unified: each engine serves whole requests. PrefillDecode: one engine "
+            "serves each phase, and the KV cache is transferred between them."
         ),
     ] = ServingMode.UNIFIED
     routing: (
         Annotated[
             Routing,
             about(
-                "Service: any copy of the replica serves a request. EndpointPicker: a picker chooses one by "
-                "its cached prefixes and its queue. Absent: EndpointPicker for PrefillDecode, else Service."
+                "How requests are routed inside a replica. Service: to any copy of the engine. "
+                "EndpointPicker: to the copy that a picker chooses by cached prefixes and queue "
+                "length. Default: EndpointPicker with PrefillDecode, otherwise Service."
             ),
         ]
         | None
@@ -200,16 +202,17 @@ class Serving(Model):
         Annotated[
             Connector,
             about(
-                "How the KV cache gets from prefill to decode, in mode PrefillDecode. Modelplane then adds "
-                "the flags that the author has not set. NIXL, LMCache and Mooncake: connectors of vLLM. "
-                "SGLang: SGLang's own disaggregation. Absent: NIXL, and the flags are the author's."
+                "How the KV cache is transferred from prefill to decode in mode PrefillDecode. If "
+                "set, Modelplane adds the engine flags that you haven't set. NIXL, LMCache, and "
+                "Mooncake are connectors of vLLM. SGLang is the disaggregation of SGLang. Default: "
+                "NIXL, and you set the engine flags."
             ),
         ]
         | None
     ) = None
-    picker: Annotated[Picker, about("Settings of the endpoint picker, if one chooses the pods.")] | None = (
-        None
-    )
+    picker: (
+        Annotated[Picker, about("Settings of the endpoint picker, if routing is EndpointPicker.")] | None
+    ) = None
 
     @property
     def picks(self) -> bool:
@@ -220,9 +223,8 @@ class Serving(Model):
 PHASE_RULES = (
     Rule(
         "!(has(self.serving) && self.serving.mode == 'PrefillDecode') || !has(self.engines) || "
-        "(size(self.engines) == 2 "
-        "&& self.engines.exists_one(e, has(e.phase) && e.phase == 'Prefill') "
-        "&& self.engines.exists_one(e, has(e.phase) && e.phase == 'Decode'))",
+        "(size(self.engines) == 2 && self.engines.exists_one(e, has(e.phase) && e.phase == 'Prefill') && "
+        "self.engines.exists_one(e, has(e.phase) && e.phase == 'Decode'))",
         "serving.mode PrefillDecode needs two engines: one with phase Prefill and one with phase Decode",
     ),
     Rule(
@@ -261,16 +263,23 @@ SERVICE_NAME_RULES = (
 
 
 class MemberPods(Model):
-    """Fields of a member before and after placement."""
+    """Fields that members have before and after placement."""
 
     role: Annotated[
         Role,
-        about("Standalone: the engine is this one pod. Leader and Worker: the engine is a gang of both."),
+        about(
+            "Role in the engine. Standalone: the engine is a single pod. Leader and Worker: the "
+            "engine is a gang of one leader and workers."
+        ),
     ] = Role.STANDALONE
     worker: (
-        Annotated[WorkerSize, about("Size of the gang, on the Worker. One worker node where absent.")] | None
+        Annotated[
+            WorkerSize,
+            about("Size of the gang. Set on the member with role Worker. Default: one worker node."),
+        ]
+        | None
     ) = None
-    template: Annotated[PodTemplate, about("The member's pods.")]
+    template: Annotated[PodTemplate, about("Template of the member's pods.")]
 
     @property
     def pods(self) -> int:
@@ -284,7 +293,7 @@ class EngineShape(Model):
     name: Annotated[
         str,
         about(
-            "Name of the engine, part of the names of its workloads: a DNS label.",
+            "Name of the engine: a DNS label. Workload names contain it.",
             min_length=1,
             max_length=63,
             pattern=DNS_LABEL,
@@ -292,8 +301,8 @@ class EngineShape(Model):
     ]
     copies: Annotated[
         int,
-        about("Number of identical copies of the engine that a replica runs.", ge=1, le=64),
+        about("Number of identical copies of the engine in each replica.", ge=1, le=64),
     ] = 1
     phase: (
-        Annotated[Phase, about("The phase this engine serves; for serving.mode PrefillDecode only.")] | None
+        Annotated[Phase, about("Phase that the engine serves. Only for serving.mode PrefillDecode.")] | None
     ) = None

@@ -20,7 +20,7 @@ class ExecAction(Model):
 
     command: Annotated[
         tuple[Argument, ...],
-        about("Program and arguments. No shell runs them.", min_length=1, max_length=64, atomic=True),
+        about("Command and arguments, run without a shell.", min_length=1, max_length=64, atomic=True),
     ]
 
 
@@ -35,17 +35,17 @@ _PORT = about("Port of the container.", ge=1, le=_MAX_PORT)
 
 
 class HTTPGetAction(Model):
-    """A request to the pod itself: statuses from 200 to 399 are a success."""
+    """An HTTP request to the pod. Status codes from 200 to 399 are a success."""
 
     path: Annotated[
         str, about("Path of the request.", min_length=1, max_length=1024, pattern="^/[!-~]*$")
     ] = "/"
     port: Annotated[int, _PORT]
-    scheme: Annotated[Scheme, about("HTTP or HTTPS. A certificate is not verified.")] = Scheme.HTTP
+    scheme: Annotated[Scheme, about("HTTP or HTTPS. The certificate is not verified.")] = Scheme.HTTP
 
 
 class TCPSocketAction(Model):
-    """A connection to the pod itself."""
+    """A TCP connection to the pod."""
 
     port: Annotated[int, _PORT]
 
@@ -57,7 +57,7 @@ class SleepAction(Model):
 
 
 class Probe(Model):
-    """A check of a container. Defaults are Kubernetes' own."""
+    """A probe of a container, with the defaults of Kubernetes."""
 
     __rules__ = (
         Rule(
@@ -66,28 +66,48 @@ class Probe(Model):
         ),
     )
 
-    http_get: Annotated[HTTPGetAction, about("Check by an HTTP request.")] | None = None
-    tcp_socket: Annotated[TCPSocketAction, about("Check by a TCP connection.")] | None = None
-    exec: Annotated[ExecAction, about("Check by a command. Exit code 0 is a success.")] | None = None
+    http_get: Annotated[HTTPGetAction, about("Probe with an HTTP request.")] | None = None
+    tcp_socket: Annotated[TCPSocketAction, about("Probe with a TCP connection.")] | None = None
+    exec: Annotated[ExecAction, about("Probe with a command. Exit code 0 is a success.")] | None = None
     initial_delay_seconds: (
-        Annotated[int, about("Seconds from the start to the first check.", ge=0, le=_MAX_SECONDS)] | None
+        Annotated[
+            int,
+            about(
+                "Seconds from the start of the container to the first probe. Default: 0.",
+                ge=0,
+                le=_MAX_SECONDS,
+            ),
+        ]
+        | None
     ) = None
     period_seconds: (
-        Annotated[int, about("Seconds between two checks. Absent: 10.", ge=1, le=_MAX_SECONDS)] | None
+        Annotated[int, about("Seconds between probes. Default: 10.", ge=1, le=_MAX_SECONDS)] | None
     ) = None
     timeout_seconds: (
-        Annotated[int, about("Seconds until a check fails. Absent: 1.", ge=1, le=_MAX_SECONDS)] | None
+        Annotated[int, about("Seconds after which a probe times out. Default: 1.", ge=1, le=_MAX_SECONDS)]
+        | None
     ) = None
     success_threshold: (
-        Annotated[int, about("Successes in a row after a failure. Absent: 1.", ge=1, le=_MAX_SECONDS)] | None
+        Annotated[
+            int,
+            about(
+                "Consecutive successes after a failure until the probe succeeds. Default: 1.",
+                ge=1,
+                le=_MAX_SECONDS,
+            ),
+        ]
+        | None
     ) = None
     failure_threshold: (
-        Annotated[int, about("Failures in a row until it fails. Absent: 3.", ge=1, le=_MAX_SECONDS)] | None
+        Annotated[
+            int, about("Consecutive failures until the probe fails. Default: 3.", ge=1, le=_MAX_SECONDS)
+        ]
+        | None
     ) = None
 
 
 class Handler(Model):
-    """A hook."""
+    """A lifecycle hook."""
 
     __rules__ = (
         Rule(
@@ -104,13 +124,13 @@ class Handler(Model):
 class Lifecycle(Model):
     """Hooks of a container."""
 
-    post_start: Annotated[Handler, about("Runs when the container has started.")] | None = None
+    post_start: Annotated[Handler, about("Hook that runs after the container has started.")] | None = None
     pre_stop: (
         Annotated[
             Handler,
             about(
-                "Runs before the container gets SIGTERM, within the 120 seconds that a pod has to stop. Not "
-                "on the engine, where Modelplane drains requests."
+                "Hook that runs before the container receives SIGTERM, within the 120 seconds that a "
+                "pod has to stop. Not allowed on the engine, where Modelplane drains requests."
             ),
         ]
         | None

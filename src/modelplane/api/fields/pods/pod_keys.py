@@ -90,7 +90,7 @@ REFUSED_VARIABLES: Final = frozenset(
 KeyPrefix = Annotated[
     str,
     about(
-        "Beginning of a key, such as example.com/.",
+        "Prefix of a key, such as example.com/.",
         min_length=1,
         max_length=317,
         pattern="^[a-z0-9][A-Za-z0-9._/-]*$",
@@ -99,15 +99,17 @@ KeyPrefix = Annotated[
 
 
 class PodKeys(Model):
-    """Keys of labels and annotations of pods, by their prefix."""
+    """Allowed label and annotation keys of pods, by prefix."""
 
     refuse: Annotated[
         tuple[KeyPrefix, ...],
-        about("Prefixes that are refused here, even if accept or every cluster accepts them.", max_length=64),
+        about(
+            "Prefixes to refuse on this cluster, even if accept or the defaults allow them.", max_length=64
+        ),
     ] = ()
     accept: Annotated[
         tuple[KeyPrefix, ...],
-        about("Prefixes that are accepted here in addition to those of every cluster.", max_length=64),
+        about("Prefixes to accept on this cluster, in addition to the defaults.", max_length=64),
     ] = ()
 
 

@@ -9,13 +9,13 @@ from modelplane.api.schema.fields import DNS_SUBDOMAIN, QUALIFIED_KEYS, LabelVal
 
 
 class PodScheduler(Model):
-    """A scheduler of pods, and how the pods name their queue."""
+    """A pod scheduler, and how pods select a queue."""
 
     name: (
         Annotated[
             str,
             about(
-                "The pods' schedulerName, such as kai-scheduler. Absent: kube-scheduler.",
+                "schedulerName of the pods, such as kai-scheduler. Default: kube-scheduler.",
                 min_length=1,
                 max_length=253,
                 pattern=DNS_SUBDOMAIN,
@@ -26,7 +26,7 @@ class PodScheduler(Model):
     labels: Annotated[
         Mapping[str, LabelValue],
         about(
-            "Labels of the pods and of the workload that makes them, such as kueue.x-k8s.io/queue-name.",
+            "Labels of the pods and of the workload that creates them, such as kueue.x-k8s.io/queue-name.",
             max_length=8,
             rules=(RESERVED_PREFIX, QUALIFIED_KEYS),
         ),

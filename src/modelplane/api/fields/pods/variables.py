@@ -11,7 +11,9 @@ class KeyReference(Model):
 
     name: Annotated[str, about("Name of the object.", min_length=1, max_length=253, pattern=DNS_SUBDOMAIN)]
     key: Annotated[str, about("Key in its data.", min_length=1, max_length=253, pattern=SECRET_KEY)]
-    optional: Annotated[bool, about("Start the pod even if the object or the key is missing.")] | None = None
+    optional: (
+        Annotated[bool, about("Whether the pod starts even if the object or the key is missing.")] | None
+    ) = None
 
 
 _FIELD_PATH = (
@@ -36,7 +38,7 @@ class FieldReference(Model):
     api_version: (
         Annotated[
             str,
-            about("Version of the schema that the path is written for: v1.", max_length=2, pattern="^v1$"),
+            about("Schema version of the path: v1.", max_length=2, pattern="^v1$"),
         ]
         | None
     ) = None
@@ -83,7 +85,11 @@ class EnvVar(Model):
     ]
     value: (
         Annotated[
-            str, about("Its value. $(NAME) expands a variable set before it.", max_length=_MAX_ARGUMENT)
+            str,
+            about(
+                "Value of the variable. $(NAME) expands a variable that is defined earlier.",
+                max_length=_MAX_ARGUMENT,
+            ),
         ]
         | None
     ) = None

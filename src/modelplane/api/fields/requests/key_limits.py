@@ -11,17 +11,18 @@ _HOST = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$|^[0-9a-f:.]+$"
 
 
 class RateLimitService(Model):
-    """A server of Envoy's rate limit API v3, such as envoyproxy/ratelimit with Redis or Valkey."""
+    """A server that implements Envoy's rate limit API v3, such as envoyproxy/ratelimit with Redis or
+    Valkey."""
 
     host: Annotated[
         str, about("DNS name or IP address of the service.", min_length=1, max_length=253, pattern=_HOST)
     ]
-    port: Annotated[int, about("Port of its gRPC server.", ge=1, le=65535)] = 8081
+    port: Annotated[int, about("gRPC port of the service.", ge=1, le=65535)] = 8081
     domain: Annotated[
         str,
         about(
-            "Domain of the service's configuration, which needs no descriptors. Fleets with one service and "
-            "one domain count together.",
+            "Domain in the configuration of the service. The domain needs no descriptors. Fleets "
+            "that use the same service and domain share their counters.",
             min_length=1,
             max_length=63,
             pattern=DNS_LABEL,
@@ -30,14 +31,15 @@ class RateLimitService(Model):
     fail_closed: Annotated[
         bool,
         about(
-            "True to refuse requests of these keys with 503 while the service does not answer. False to "
-            "serve them without these limits."
+            "Whether to refuse requests with these keys with 503 while the service doesn't "
+            "answer. If false, such requests are served without these limits."
         ),
     ] = True
     tls: Annotated[
         bool,
         about(
-            "True to use TLS, with the certificate authorities that the gateway trusts. False for clear text."
+            "Whether to use TLS, with the certificate authorities that the gateway trusts. If "
+            "false, the connection is not encrypted."
         ),
     ] = False
 
@@ -71,7 +73,7 @@ ServicePattern = Annotated[
 
 
 class RateLimitType(StrEnum):
-    """Counters of the limits of requests and tokens a minute."""
+    """Where requests and tokens per minute are counted."""
 
     LOCAL = "Local"
     """Those of each gateway, which has an equal part of each limit."""
@@ -80,26 +82,37 @@ class RateLimitType(StrEnum):
 
 
 class KeyLimits(Model):
-    """Limits of requests."""
+    """Limits on requests."""
 
     requests_per_minute: (
-        Annotated[int, about("Requests a minute. Absent: no limit.", ge=1, le=MOST_A_MINUTE)] | None
+        Annotated[
+            int, about("Maximum number of requests per minute. Default: no limit.", ge=1, le=MOST_A_MINUTE)
+        ]
+        | None
     ) = None
     tokens_per_minute: (
         Annotated[
             int,
-            about("Tokens a minute, of prompts and answers. Absent: no limit.", ge=1, le=MOST_A_MINUTE),
+            about(
+                "Maximum number of tokens per minute, in prompts and responses. Default: no limit.",
+                ge=1,
+                le=MOST_A_MINUTE,
+            ),
         ]
         | None
     ) = None
     streams: (
-        Annotated[int, about("Requests at the same time. Absent: no limit.", ge=1, le=MOST_STREAMS)] | None
+        Annotated[
+            int, about("Maximum number of concurrent requests. Default: no limit.", ge=1, le=MOST_STREAMS)
+        ]
+        | None
     ) = None
     max_body_bytes: (
         Annotated[
             int,
             about(
-                "Bytes of a request's body. Absent: no limit, but 20 MiB for a body that the gateway reads.",
+                "Maximum size of a request body, in bytes. Default: no limit, except 20 MiB for "
+                "bodies that the gateway reads.",
                 ge=1,
                 le=MOST_BODY_BYTES,
             ),

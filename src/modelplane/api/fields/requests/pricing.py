@@ -19,15 +19,27 @@ MAX_AMOUNT = 22
 
 
 class Budget(Model):
-    """Limits of a day and of a month. When one of the limits is reached, requests are refused."""
+    """Daily and monthly limits. When a limit is reached, requests are refused."""
 
     tokens_per_day: (
-        Annotated[int, about("Tokens a day, of prompts and answers. Absent: no limit.", ge=1, le=MOST_TOKENS)]
+        Annotated[
+            int,
+            about(
+                "Maximum number of tokens per day, in prompts and responses. Default: no limit.",
+                ge=1,
+                le=MOST_TOKENS,
+            ),
+        ]
         | None
     ) = None
     tokens_per_month: (
         Annotated[
-            int, about("Tokens a month, of prompts and answers. Absent: no limit.", ge=1, le=MOST_TOKENS)
+            int,
+            about(
+                "Maximum number of tokens per month, in prompts and responses. Default: no limit.",
+                ge=1,
+                le=MOST_TOKENS,
+            ),
         ]
         | None
     ) = None
@@ -35,7 +47,7 @@ class Budget(Model):
         Annotated[
             str,
             about(
-                'Money a day, in the currency of the prices, such as "12.50". Absent: no limit.',
+                'Maximum cost per day, in the currency of the prices, such as "12.50". Default: no limit.',
                 max_length=MAX_AMOUNT,
                 pattern=AMOUNT,
             ),
@@ -46,7 +58,7 @@ class Budget(Model):
         Annotated[
             str,
             about(
-                'Money a month, in the currency of the prices, such as "250". Absent: no limit.',
+                'Maximum cost per month, in the currency of the prices, such as "250". Default: no limit.',
                 max_length=MAX_AMOUNT,
                 pattern=AMOUNT,
             ),
@@ -60,7 +72,7 @@ MAX_PRICES = 256
 _PriceHost = Annotated[
     str,
     about(
-        "Host of a ModelEndpoint's URL, with the port unless it is that of the scheme.",
+        "Host of a ModelEndpoint's URL, with the port unless it is the default port of the scheme.",
         min_length=1,
         max_length=260,
         pattern=r"^[a-z0-9_.:\[\]-]+$",
@@ -69,12 +81,12 @@ _PriceHost = Annotated[
 
 _PriceModel = Annotated[
     str,
-    about("Name of the model, as the endpoint gets it.", min_length=1, max_length=256, pattern="^[!-~]+$"),
+    about("Name of the model in requests to the endpoint.", min_length=1, max_length=256, pattern="^[!-~]+$"),
 ]
 
 
 class Price(Model):
-    """A price of tokens, and the requests that it is for: all, where no field says less."""
+    """A price of tokens, and the requests that the price applies to."""
 
     __rules__ = (
         Rule(
@@ -90,7 +102,8 @@ class Price(Model):
     hosts: Annotated[
         tuple[_PriceHost, ...],
         about(
-            "For requests to these hosts, such as those of a provider. Absent: to every endpoint.",
+            "Hosts of endpoints that the price applies to, such as the hosts of a provider. "
+            "Default: every endpoint.",
             min_length=1,
             max_length=16,
             unique=True,
@@ -99,8 +112,8 @@ class Price(Model):
     models: Annotated[
         tuple[_PriceModel, ...],
         about(
-            "For requests for these models: spec.model of the ModelEndpoint. Without it, the highest price "
-            "that may apply counts. Absent: for every model.",
+            "Models that the price applies to, by spec.model of the ModelEndpoint. For an endpoint without "
+            "spec.model, the highest price that could apply is used. Default: every model.",
             min_length=1,
             max_length=64,
             unique=True,
@@ -109,7 +122,7 @@ class Price(Model):
     services: Annotated[
         tuple[ServicePattern, ...],
         about(
-            "For requests to these ModelServices. Absent: to every one.",
+            "ModelServices that the price applies to. Default: every ModelService.",
             min_length=1,
             max_length=64,
             unique=True,
@@ -117,27 +130,30 @@ class Price(Model):
     ] = ()
     prompt_per_million: Annotated[
         str,
-        about('Price of a million tokens of prompts, such as "0.15".', max_length=MAX_AMOUNT, pattern=AMOUNT),
+        about('Price of one million prompt tokens, such as "0.15".', max_length=MAX_AMOUNT, pattern=AMOUNT),
     ]
     completion_per_million: Annotated[
         str,
-        about('Price of a million tokens of answers, such as "0.60".', max_length=MAX_AMOUNT, pattern=AMOUNT),
+        about('Price of one million response tokens, such as "0.60".', max_length=MAX_AMOUNT, pattern=AMOUNT),
     ]
 
 
 class Pricing(Model):
-    """Prices of tokens, and their currency."""
+    """Prices of tokens, and the currency."""
 
     currency: Annotated[
         str,
         about(
-            "Currency of prices and budgets, by ISO 4217, such as USD.", max_length=3, pattern="^[A-Z]{3}$"
+            "ISO 4217 code of the currency of prices and budgets, such as USD.",
+            max_length=3,
+            pattern="^[A-Z]{3}$",
         ),
     ]
     prices: Annotated[
         tuple[Price, ...],
         about(
-            "Prices. A request has the first one that is for it. Without any, it costs nothing.",
+            "Prices. The first price that applies to a request is used. A request without a "
+            "price costs nothing.",
             min_length=1,
             max_length=MAX_PRICES,
             keys=("name",),
