@@ -2,7 +2,6 @@
 
 To add a page, add one row to PAGES below:
 
-    "docs/how-to/hugging-face.md": Run(after="kubectl delete secret hf-token -n ml-team"),
     "docs/how-to/keys.md": Run(before=SERVED),
 
 `before` are lines for a shell that do what the page's "Before you begin" asks for, and `after` are lines that
@@ -75,8 +74,14 @@ PAGES: Mapping[str, Run] = {
     "docs/how-to/canary.md": Run(before="kubectl apply -f examples/01-first-answer/3-model-service.yaml"),
     "docs/how-to/deploy.md": Run(),
     "docs/how-to/expose.md": Run(before=DEPLOYED),
+    "docs/how-to/external-providers.md": Run(before=SERVED, after="kubectl delete secret openai -n ml-team"),
+    "docs/how-to/hugging-face.md": Run(after="kubectl delete secret hf-token -n ml-team"),
     "docs/how-to/keys.md": Run(before=SERVED),
+    "docs/how-to/regions.md": Run(),
     "docs/how-to/rollouts.md": Run(),
+    "docs/how-to/scale-to-zero.md": Run(before=SERVED),
+    "docs/how-to/size.md": Run(),
+    "docs/how-to/variants.md": Run(),
 }
 
 _SAVED = re.compile(
