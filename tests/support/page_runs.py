@@ -45,6 +45,12 @@ kubectl wait --for=condition=Ready md/gemma -n ml-team --timeout=3m
 """The same without the service."""
 
 
+ASSEMBLED = """
+python -c 'from modelplane.kubelet.engines.llama_cpp import assemble_model, get_models_folder as folder; assemble_model(folder())'
+"""
+"""The file of that model, where a fleet puts it."""
+
+
 def serve(name: str, namespace: str = "ml-team") -> str:
     """Return lines that serve the model of the first tutorial with another name."""
     changes = (
@@ -77,6 +83,8 @@ PAGES: Mapping[str, Run] = {
     "docs/how-to/external-providers.md": Run(before=SERVED, after="kubectl delete secret openai -n ml-team"),
     "docs/how-to/hugging-face.md": Run(after="kubectl delete secret hf-token -n ml-team"),
     "docs/how-to/keys.md": Run(before=SERVED),
+    "docs/how-to/own-model.md": Run(before=ASSEMBLED),
+    "docs/how-to/prefill-decode-on-a-laptop.md": Run(own_fleet=True),
     "docs/how-to/regions.md": Run(),
     "docs/how-to/rollouts.md": Run(),
     "docs/how-to/scale-to-zero.md": Run(before=SERVED),
