@@ -38,9 +38,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def shared_fleet(
-    kubernetes_binary: Path, models: None, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Fleet]:
+def shared_fleet(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     started = Fleet(Home(tmp_path_factory.mktemp("pages") / "home"), kubernetes_binary)
     options = ("--clusters=3", "--cpu-devices=4", "--host-commands", "--container-engine=none")
     try:

@@ -46,7 +46,8 @@ kubectl wait --for=condition=Ready md/gemma -n ml-team --timeout=3m
 
 
 ASSEMBLED = """
-python -c 'from modelplane.kubelet.engines.llama_cpp import assemble_model, get_models_folder as folder; assemble_model(folder())'
+python -c 'from modelplane.kubelet.engines import llama_cpp
+llama_cpp.assemble_model(llama_cpp.get_models_folder())'
 """
 """The file of that model, where a fleet puts it."""
 
@@ -74,7 +75,6 @@ class Run:
 
 
 PAGES: Mapping[str, Run] = {
-<<<<<<< HEAD
     "docs/how-to/autoscaling.md": Run(before=SERVED),
     "docs/how-to/autoscaling-latency.md": Run(before=SERVED),
     "docs/how-to/autoscaling-schedules.md": Run(before=SERVED),
@@ -83,7 +83,6 @@ PAGES: Mapping[str, Run] = {
     "docs/how-to/expose.md": Run(before=DEPLOYED),
     "docs/how-to/external-providers.md": Run(before=SERVED, after="kubectl delete secret openai -n ml-team"),
     "docs/how-to/hugging-face.md": Run(after="kubectl delete secret hf-token -n ml-team"),
-    "docs/how-to/keys.md": Run(before=SERVED),
     "docs/how-to/own-model.md": Run(before=ASSEMBLED),
     "docs/how-to/prefill-decode-on-a-laptop.md": Run(own_fleet=True),
     "docs/how-to/regions.md": Run(),
@@ -91,7 +90,6 @@ PAGES: Mapping[str, Run] = {
     "docs/how-to/scale-to-zero.md": Run(before=SERVED),
     "docs/how-to/size.md": Run(),
     "docs/how-to/variants.md": Run(),
-=======
     "docs/how-to/cost.md": Run(before=SERVED),
     "docs/how-to/images.md": Run(
         before="for name in controller gateway; do\n"
@@ -107,7 +105,6 @@ PAGES: Mapping[str, Run] = {
         after="kubectl delete rolebinding ml-team -n ml-team; kubectl delete clusterrolebinding platform"
         " gateway; kubectl delete role,rolebinding kubeconfigs -n modelplane-system",
     ),
->>>>>>> main
 }
 
 _SAVED = re.compile(
