@@ -38,6 +38,20 @@ kubectl wait --for=condition=Ready ms/first-answer -n ml-team --timeout=3m
 """The model of the first tutorial: deployment gemma, service first-answer, in namespace ml-team."""
 
 
+DEPLOYED = """
+kubectl apply -f examples/01-first-answer/2-model-deployment.yaml
+kubectl wait --for=condition=Ready md/gemma -n ml-team --timeout=3m
+"""
+"""The same without the service."""
+
+
+ASSEMBLED = """
+python -c 'from modelplane.kubelet.engines import llama_cpp
+llama_cpp.assemble_model(llama_cpp.get_models_folder())'
+"""
+"""The file of that model, where a fleet puts it."""
+
+
 def serve(name: str, namespace: str = "ml-team") -> str:
     """Return lines that serve the model of the first tutorial with another name."""
     changes = (
@@ -89,6 +103,21 @@ PAGES: Mapping[str, Run] = {
         before=SERVED, after="kubectl --context local-3 annotate node local-3 modelplane.ai/eviction-notice-"
     ),
     "docs/how-to/tls.md": Run(before=SERVED, after="kubectl delete secret models-tls -n modelplane-system"),
+    "docs/how-to/autoscaling.md": Run(before=SERVED),
+    "docs/how-to/autoscaling-latency.md": Run(before=SERVED),
+    "docs/how-to/autoscaling-schedules.md": Run(before=SERVED),
+    "docs/how-to/canary.md": Run(before="kubectl apply -f examples/01-first-answer/3-model-service.yaml"),
+    "docs/how-to/deploy.md": Run(),
+    "docs/how-to/expose.md": Run(before=DEPLOYED),
+    "docs/how-to/external-providers.md": Run(before=SERVED, after="kubectl delete secret openai -n ml-team"),
+    "docs/how-to/hugging-face.md": Run(after="kubectl delete secret hf-token -n ml-team"),
+    "docs/how-to/own-model.md": Run(before=ASSEMBLED),
+    "docs/how-to/prefill-decode-on-a-laptop.md": Run(own_fleet=True),
+    "docs/how-to/regions.md": Run(),
+    "docs/how-to/rollouts.md": Run(),
+    "docs/how-to/scale-to-zero.md": Run(before=SERVED),
+    "docs/how-to/size.md": Run(),
+    "docs/how-to/variants.md": Run(),
     "docs/how-to/cost.md": Run(before=SERVED),
     "docs/how-to/images.md": Run(
         before="for name in controller gateway; do\n"
