@@ -20,6 +20,7 @@ from support.fleets import control_plane_of
 from support.patience import PATIENCE_S
 from support.shells import Shell, shell
 from support.third_party_crds import definitions
+from support.transcripts import FENCE, Step, read_steps
 
 INSTALL = "modelplane install --image registry.example/modelplane:1"
 
@@ -51,12 +52,12 @@ CANARY = "owned-by-modelservices.modelplane.ai"
 OBJECTS = (("InferenceClass", "small"), ("ModelCache", "weights"), ("ModelService", "model"))
 
 
-def steps(part: str) -> dict[str, list[str]]:
-    """Return the lines for a shell of one half of the page, under the number of their step."""
+def steps(part: str) -> dict[str, list[tuple[Step, ...]]]:
+    """Return the blocks of one half of the page, under the number of their step."""
     forward, _, back = PAGE.read_text().partition("\n## From Crossplane to the controllers\n")
     text = (forward if part == "there" else back).partition("\n## Troubleshooting\n")[0]
     sections = re.split(r"^### (\d)\. .*$", text, flags=re.MULTILINE)[1:]
-    blocks = (re.findall(r"^```bash\n(.*?)^```$", each, re.MULTILINE | re.DOTALL) for each in sections[1::2])
+    blocks = ([read_steps(match["text"]) for match in FENCE.finditer(each)] for each in sections[1::2])
     return dict(zip(sections[::2], blocks, strict=True))
 
 
@@ -65,7 +66,7 @@ def fleet(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     """A fleet that the controllers have, on a cluster that has Crossplane's own kinds too."""
     folder = tmp_path_factory.mktemp("move")
     with control_plane_of(Home(folder / "home"), kubernetes_binary) as plane:
-        here = shell(plane, folder, "CONTROL")
+        here = shell(plane, folder, "CONTROL", "GPU")
         foreign = [*definitions("crossplane"), *definitions("provider-kubernetes")]
         (folder / "foreign.yaml").write_text(yaml.safe_dump_all(foreign))
         (folder / "fleet.yaml").write_text(FLEET)
@@ -189,27 +190,32 @@ def patch(fleet: Shell, what: str, body: object) -> None:
 
 def test_there_every_object_stays_and_no_finalizer_does(fleet: Shell) -> None:
     before, lines = uids(fleet), steps("there")
-    assert fleet.run(lines["1"][0]).splitlines()[-1] == "0"
+    assert fleet.follow(PAGE, lines["1"][0]).splitlines()[-1] == "0"
     assert len(yaml.safe_load((fleet.folder / "modelplane-kinds.yaml").read_text())["items"]) == len(COMPOSED)
     for block in lines["2"]:
-        fleet.run(block)
+        fleet.follow(PAGE, block)
     assert (
         fleet.get("deployment", "modelplane-controller", "-n", "modelplane-system")["spec"]["replicas"] == 0
     )
     assert finalizers(fleet) == set()
+    fleet.follow(PAGE, lines["3"][0])
     take_over(fleet)
-    owned = fleet.run(lines["4"][0]).splitlines()
+    owner, compared, workloads = lines["4"]
+    owned = fleet.follow(PAGE, owner).splitlines()
     assert [line.split()[-1] for line in owned] == ["CompositeResourceDefinition"] * len(COMPOSED)
     compose(fleet)
-    fleet.run(lines["5"][0])
+    fleet.follow(PAGE, compared)
+    fleet.follow(PAGE, workloads)
+    fleet.follow(PAGE, lines["5"][0])
     left = fleet.run("kubectl get deploy,sa,svc,role,netpol -n modelplane-system -o name").split()
-    assert left == ["serviceaccount/default"]
+    # The cluster is its own inference cluster, whose identity is not of the controllers.
+    assert [name for name in left if "inference-cluster" not in name] == ["serviceaccount/default"]
     assert uids(fleet) == before
 
 
 def test_and_back_every_object_stays_and_crossplane_has_none(fleet: Shell) -> None:
     before, lines = uids(fleet), steps("back")
-    fleet.run(lines["1"][0])
+    fleet.follow(PAGE, lines["1"][0])
     scaled = fleet.get("deployments", "-n", "crossplane-system")["items"]
     assert {each["metadata"]["name"]: each["spec"]["replicas"] for each in scaled} == {
         "crossplane": 0,
@@ -218,14 +224,13 @@ def test_and_back_every_object_stays_and_crossplane_has_none(fleet: Shell) -> No
     }
     take, delete = lines["2"]
     kinds = len(COMPOSED)
-    assert [line.split()[-1] for line in fleet.run(take).splitlines()[-kinds:]] == ["<none>"] * kinds
+    assert [line.split()[-1] for line in fleet.follow(PAGE, take).splitlines()[-kinds:]] == ["<none>"] * kinds
     fleet.run("kubectl apply -f - <<'EOF'\n" + CONFIGURATION + "EOF")
-    fleet.run(delete)
+    fleet.follow(PAGE, delete)
     # Once what else the XRDs owned has been collected, whatever of ours was to be collected has been too.
     fleet.run(f"kubectl wait --for=delete --timeout=180s clusterrole/{CANARY}")
     assert uids(fleet) == before
-    for block in lines["3"]:
-        fleet.run(block)
+    fleet.follow(PAGE, lines["3"][0])
     assert finalizers(fleet) == set()
     children = fleet.run(
         "kubectl get objects.kubernetes.m.crossplane.io,clusterusages.protection.crossplane.io -A -o name"
@@ -234,6 +239,8 @@ def test_and_back_every_object_stays_and_crossplane_has_none(fleet: Shell) -> No
     installed = fleet.run(f"{INSTALL} --apply --timeout 5s", check=False)
     assert f"kinds: {len(COMPOSED)} changed" in installed
     assert "replicas are available" in installed, "it waits for pods, which no node runs here"
+    fleet.follow(PAGE, lines["4"][0])
+    fleet.follow(PAGE, lines["5"][0])
     assert uids(fleet) == before
 
 
@@ -242,4 +249,9 @@ apiVersion: pkg.crossplane.io/v1
 kind: Configuration
 metadata: {name: modelplane}
 spec: {package: "ghcr.io/modelplane/configuration:v0.1.0"}
+---
+apiVersion: pkg.crossplane.io/v1
+kind: Function
+metadata: {name: modelplane-function}
+spec: {package: "ghcr.io/modelplane/function:v0.1.0"}
 """
