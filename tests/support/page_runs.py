@@ -51,6 +51,12 @@ def serve(name: str, namespace: str = "ml-team") -> str:
 
 
 INSTALLED = "modelplane install --image registry.example.org/modelplane:0.10.0 --apply"
+GATEWAY = """kubectl apply -f - <<'END'
+apiVersion: modelplane.ai/v1alpha1
+kind: InferenceGateway
+metadata: {name: default}
+spec: {backend: Envoy}
+END"""
 CHECKOUT = f"ln -s {Path(__file__).parents[2] / 'package'} package"
 GPU_NODES = f"""
 kubectl apply -f {Path(__file__).with_name("gpu_nodes.yaml")}
@@ -74,7 +80,15 @@ class Run:
 
 PAGES: Mapping[str, Run] = {
     "docs/how-to/charts.md": Run(before=CHECKOUT, bare=True),
+    "docs/how-to/choose-gateway.md": Run(
+        before=f"{INSTALLED}\n{GATEWAY}\necho any > installer.kubeconfig", bare=True
+    ),
+    "docs/how-to/cluster-components.md": Run(bare=True),
+    "docs/how-to/cluster-credentials.md": Run(
+        before="modelplane install --inference-cluster | kubectl apply -f -", bare=True
+    ),
     "docs/how-to/cost.md": Run(before=SERVED),
+    "docs/how-to/crossplane.md": Run(bare=True),
     "docs/how-to/images.md": Run(
         before="for name in controller gateway; do\n"
         "  kubectl create serviceaccount modelplane-$name -n modelplane-system\n"
@@ -92,7 +106,7 @@ PAGES: Mapping[str, Run] = {
     ),
     "docs/how-to/remove.md": Run(before=INSTALLED, bare=True),
     "docs/how-to/upgrade.md": Run(
-        before=f"{INSTALLED}\n"
+        before=f"{INSTALLED}\n{GATEWAY}\n"
         "kubectl label deploy modelplane-controller -n modelplane-system --overwrite"
         " app.kubernetes.io/version=0.10.0",
         bare=True,
