@@ -55,7 +55,7 @@ GATEWAY = """kubectl apply -f - <<'END'
 apiVersion: modelplane.ai/v1alpha1
 kind: InferenceGateway
 metadata: {name: default}
-spec: {backend: Envoy}
+spec: {backend: Envoy, authentication: APIKey}
 END"""
 CHECKOUT = f"ln -s {Path(__file__).parents[2] / 'package'} package"
 GPU_NODES = f"""
