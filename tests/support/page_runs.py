@@ -1,4 +1,4 @@
-"""How-to pages whose console blocks a test runs on a local fleet, in the order of the page.
+"""Pages whose console blocks a test runs on a local fleet, in the order of the page.
 
 To add a page, add one row to PAGES below:
 
@@ -111,6 +111,7 @@ PAGES: Mapping[str, Run] = {
         " app.kubernetes.io/version=0.10.0",
         bare=True,
     ),
+    "examples/08-prefill-and-decode/README.md": Run(own_fleet=True),
 }
 
 _SAVED = re.compile(

@@ -5,7 +5,6 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +12,6 @@ import yaml
 
 from modelplane.kube.resources import Object
 from support.fleets import ControlPlane
-from support.transcripts import Step, check_outputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +39,6 @@ class Shell:
         )
         assert (done.returncode == 0) is check, done.stdout + done.stderr
         return done.stdout if check else done.stdout + done.stderr
-
-    def follow(self, page: Path, steps: Sequence[Step]) -> str:
-        """Run steps of a page, compare their outputs with the page's, and return them."""
-        printed = tuple(self.run(step.command) for step in steps)
-        check_outputs(page, steps, printed)
-        return "".join(printed)
 
     def get(self, *arguments: str) -> Object:
         """Return what kubectl gets."""
