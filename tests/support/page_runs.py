@@ -1,4 +1,4 @@
-"""How-to pages whose console blocks a test runs on a local fleet, in the order of the page.
+"""Pages whose console blocks a test runs on a local fleet, in the order of the page.
 
 To add a page, add one row to PAGES below:
 
@@ -105,6 +105,7 @@ PAGES: Mapping[str, Run] = {
         after="kubectl delete rolebinding ml-team -n ml-team; kubectl delete clusterrolebinding platform"
         " gateway; kubectl delete role,rolebinding kubeconfigs -n modelplane-system",
     ),
+    "examples/08-prefill-and-decode/README.md": Run(own_fleet=True),
 }
 
 _SAVED = re.compile(

@@ -34,6 +34,7 @@ EXECUTED: Mapping[str, str] = {
     "examples/05-scale-the-model/README.md": "tests/kubernetes/test_tour.py",
     "examples/06-lose-a-region/README.md": "tests/kubernetes/test_tour.py",
     "examples/07-api-keys/README.md": "tests/kubernetes/test_first_answer.py",
+    "docs/how-to/move-to-crossplane.md": "tests/kubernetes/test_move.py",
 }
 """Pages of which a test runs every line for a shell, as a reader would, with the test."""
 
@@ -68,7 +69,6 @@ VALIDATED: Mapping[str, str] = {
     "docs/how-to/install-kind.md": "needs kind",
     "docs/how-to/keys.md": "needs a rate limit service",
     "docs/how-to/local-fleet.md": "starts fleets, which the tests start with homes of their own",
-    "docs/how-to/move-to-crossplane.md": "needs Crossplane",
     "docs/how-to/observe.md": _NAMES,
     "docs/how-to/pod-keys.md": _NAMES,
     "docs/how-to/quotas.md": _NAMES,
@@ -82,7 +82,6 @@ VALIDATED: Mapping[str, str] = {
     "docs/reference/commands.md": "has an example of each command; the commands have tests of their own",
     "examples/": _CLOUD,
     "skills/": _NAMES,
-    "examples/08-prefill-and-decode/README.md": "a test runs the example with the fleet's own clients",
     "examples/README.md": _CHOICES,
 }
 """Pages with lines for a shell that no test runs, with the reason. A folder ends with a slash."""
