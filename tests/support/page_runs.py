@@ -106,7 +106,6 @@ PAGES: Mapping[str, Run] = {
     "docs/how-to/gateway.md": Run(before=SERVED),
     "docs/how-to/gitops.md": Run(),
     "docs/how-to/hardware.md": Run(),
-    "docs/how-to/keys.md": Run(before=SERVED),
     "docs/how-to/local-fleet.md": Run(before=SERVED),
     "docs/how-to/observe.md": Run(before=SERVED),
     "docs/how-to/pod-keys.md": Run(
@@ -152,7 +151,6 @@ PAGES: Mapping[str, Run] = {
         " -n modelplane-system",
     ),
     "docs/how-to/install.md": Run(before=GPU_NODES, bare=True),
-    "docs/how-to/keys.md": Run(before=SERVED),
     "docs/how-to/permissions.md": Run(
         before="modelplane install --image any:1 > all.yaml\n"
         "kubectl apply -f all.yaml -l rbac.authorization.k8s.io/aggregate-to-edit=true\n",
