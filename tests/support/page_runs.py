@@ -151,6 +151,7 @@ PAGES: Mapping[str, Run] = {
         " -n modelplane-system",
     ),
     "docs/how-to/install.md": Run(before=GPU_NODES, bare=True),
+    "docs/how-to/keys.md": Run(before=SERVED),
     "docs/how-to/permissions.md": Run(
         before="modelplane install --image any:1 > all.yaml\n"
         "kubectl apply -f all.yaml -l rbac.authorization.k8s.io/aggregate-to-edit=true\n",

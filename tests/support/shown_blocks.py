@@ -35,6 +35,7 @@ EXECUTED: Mapping[str, str] = {
     "examples/05-scale-the-model/README.md": "tests/kubernetes/test_tour.py",
     "examples/06-lose-a-region/README.md": "tests/kubernetes/test_tour.py",
     "examples/07-api-keys/README.md": "tests/kubernetes/test_first_answer.py",
+    "docs/how-to/move-to-crossplane.md": "tests/kubernetes/test_move.py",
 }
 """Pages of which a test runs every line for a shell, as a reader would, with the test."""
 
