@@ -6,6 +6,8 @@ PYTHON ?= $(shell for each in python3 python3.14 python3.13 python3.12 python3.1
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# The part of it that a fleet on this machine takes.
+RUNS := $(VENV)/.runs
 # Several workers where each can have a network of its own, else one. Half of the time of these tests is waiting.
 NETWORKS = $(shell unshare --net true 2>/dev/null && echo 4 || echo 0)
 
@@ -25,19 +27,18 @@ help: ## Show the targets
 
 setup: $(READY) ## Make .venv with everything that developing and running takes
 
-$(READY): pyproject.toml
+$(READY): EXTRAS := local,function,otel,google,aws,nebius,mutual-tls,dashboard,mcp,docs,dev
+$(RUNS): EXTRAS := local,dashboard
+$(READY) $(RUNS): pyproject.toml
 	@$(or $(PYTHON),false) -c '$(SUITABLE)' || { \
 		echo "Modelplane needs Python 3.11 or later$(if $(PYTHON),; $(PYTHON) is not,, and there is none on the PATH)." \
 			"Install one, or say where one is: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
-	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
-	@echo "Installing Modelplane and its dependencies into $(VENV) (about a minute)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[local,function,otel,google,aws,nebius,mutual-tls,dashboard,mcp,docs,dev]'
-	@touch $@
+	@$(PYTHON) package/environment.py $@ $(EXTRAS)
 
-up: setup ## Start a fleet on this machine
+up: $(or $(wildcard $(READY)),$(RUNS)) ## Start a fleet on this machine
 	@$(BIN)/modelplane up
 
-down: setup ## Stop it
+down: $(or $(wildcard $(READY)),$(RUNS)) ## Stop it
 	@$(BIN)/modelplane down
 
 test: setup ## Run the tests that need neither Go nor a server
