@@ -12,6 +12,7 @@ from typing import Final
 import contents
 import for_assistants
 import npm
+import search_pages
 import stage
 
 HERE: Final = Path(__file__).resolve().parent
@@ -22,7 +23,17 @@ _MERMAID: Final = "mermaid@12.3.0"
 _PLAYER: Final = "asciinema-player@3.18.0"
 """Plays recordings of a terminal."""
 
+SEARCH: Final = "minisearch@7.2.0"
+"""Searches the pages in the browser."""
+
+SEARCH_FILE: Final = r"dist/umd/(index\.js)"
+
 _PLAYED: Final = r"dist/bundle/(asciinema-player\.(?:css|min\.js))"
+
+_FONT: Final = "@fontsource-variable/inter@5.2.8"
+"""The typeface Inter, under the SIL Open Font License."""
+
+_FONT_FILE: Final = r"files/(inter-latin-wght-normal\.woff2)"
 
 _MODULES: Final = r"dist/(mermaid\.esm\.min\.mjs|chunks/mermaid\.esm\.min/[\w.-]+\.mjs)"
 
@@ -32,7 +43,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, default=stage.ROOT / "build" / "site")
     parser.add_argument(
-        "--no-diagrams", action="store_true", help="leave diagrams and recordings as text; needs no npm"
+        "--no-diagrams",
+        action="store_true",
+        help="leave out what comes from npm: the search, and drawn diagrams and recordings",
     )
     arguments = parser.parse_args()
     output: Path = arguments.output
@@ -46,7 +59,10 @@ def main() -> int:
     site = stage.collect(texts, places)
     stage.write(stage.Site(contents.add_trees(site.pages, sections, places), site.files), work / "source")
     shutil.copytree(HERE / "static", work / "static")
+    (work / "static" / "search-pages.js").write_text(search_pages.build(texts, sections, places))
     if not arguments.no_diagrams:
+        npm.extract(SEARCH, SEARCH_FILE, work / "static" / "minisearch")
+        npm.extract(_FONT, _FONT_FILE, work / "static" / "fonts")
         npm.extract(_MERMAID, _MODULES, work / "static" / "mermaid")
         npm.extract(_PLAYER, _PLAYED, work / "static" / "asciinema")
     if status := _sphinx(work, output):

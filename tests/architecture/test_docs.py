@@ -172,6 +172,17 @@ def test_every_decision_is_listed_once_and_in_order() -> None:
     assert [(int(number), name) for number, name in listed] == [(int(name[:4]), name) for name in records]
 
 
+@pytest.mark.parametrize(
+    "record", sorted((DOCS / "decisions").glob("[0-9]*.md")), ids=lambda path: path.name[:4]
+)
+def test_every_decision_has_a_status_and_a_date(record: Path) -> None:
+    """The date is that of the commit that added the record; a decision that replaces it exists."""
+    form = r"# .+\n\nStatus: (?:accepted|superseded by (\d+))\n\nDate: \d{4}-\d\d-\d\d\n\n"
+    match = re.match(form, record.read_text())
+    assert match is not None
+    assert match[1] is None or list(record.parent.glob(f"{int(match[1]):04d}-*.md"))
+
+
 def _section(command: str) -> str:
     _, _, rest = COMMANDS_PAGE.read_text().partition(f"\n## modelplane {command}\n")
     return rest.partition("\n## ")[0]

@@ -5,6 +5,7 @@ axe-core comes from its npm package.
 
 import functools
 import http.server
+import json
 import os
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from support.browser import CHROMIUM, Tab, tab
+from support.site_queries import QUERIES
 
 pytestmark = [
     pytest.mark.browser,
@@ -129,13 +131,30 @@ async def test_axe_would_tell_of_a_text_that_is_too_faint(opened: Tab, address: 
     assert [each.partition(":")[0] for each in await opened.evaluate("window.found")] == ["color-contrast"]
 
 
-async def test_the_search_finds_pages_by_what_they_are_about(opened: Tab, address: str) -> None:
-    await opened.open(f"{address}/search/?q=drain")
-    await opened.until("document.querySelector('.search-summary')?.textContent.includes('finished')")
-    found = await opened.evaluate(
-        "[...document.querySelectorAll('.search li a')].map((each) => each.pathname)"
+async def test_the_page_that_a_person_looks_for_is_the_first_result(opened: Tab, address: str) -> None:
+    await opened.open(f"{address}/search/")
+    for query, page in QUERIES.items():
+        await opened.evaluate(
+            "(() => { const box = document.getElementById('search-query');"
+            f" box.value = {json.dumps(query)}; box.dispatchEvent(new Event('input')); }})()"
+        )
+        assert await opened.evaluate("document.querySelector('.search-title').pathname") == f"/{page}/", query
+
+
+async def test_the_search_of_the_sidebar_shows_results_with_the_words_marked(
+    opened: Tab, address: str
+) -> None:
+    await opened.open(f"{address}/how-to/deploy/")
+    await opened.evaluate("document.querySelector('.sidebar-search').value = 'etcd decision'")
+    await opened.evaluate("document.querySelector('.sidebar-search-container').submit()")
+    await opened.until("document.querySelectorAll('#search-list .search-title').length > 5")
+    assert await opened.evaluate("location.search") == "?q=etcd+decision"
+    assert "etcd" in await opened.evaluate(
+        "document.querySelector('#search-list mark').textContent.toLowerCase()"
     )
-    assert "/how-to/drain/" in found[:5]
+    group = "document.querySelector('.search-group')"
+    assert await opened.evaluate(f"{group}.textContent") == "Decisions and changelog"
+    assert "/decisions/" in await opened.evaluate(f"{group}.nextElementSibling.querySelector('a').pathname")
 
 
 async def test_diagrams_are_drawn_as_wide_as_the_text(opened: Tab, address: str) -> None:

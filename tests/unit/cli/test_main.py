@@ -81,11 +81,10 @@ def test_the_help_of_each_command_begins_with_an_imperative(path):
 def test_an_option_names_its_default_and_its_variable_in_one_way(path):
     options = [option for option in SHOWN_COMMANDS[path].params if isinstance(option, click.Option)]
     wrong = {
-        option.opts[0]: text
+        option.opts[0]: option.help
         for option in options
-        for text in (option.help or "",)
-        if not re.search(r"(\.| \[env: [A-Z_]+\])$", text)
-        or re.search(r"[Dd]efaults (to|is)|\(default|Default [a-z]", text)
+        if not re.search(r"(\.| \[env: [A-Z_]+\])$", option.help or "")
+        or re.search(r"[Dd]efaults (to|is)|\(default|Default [a-z]", option.help or "")
         or option.show_default
         or option.show_envvar
     }
