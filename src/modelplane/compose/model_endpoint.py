@@ -114,7 +114,7 @@ def _credential(request: EndpointRequest, target: Target) -> tuple[Condition, ..
     if wanted is None:
         return ()
     if unknown := request.unknown(SECRET_KEY):
-        message = f'cannot read Secret "{wanted.secret}", so what it gave before stays: {unknown.cause}'
+        message = f'cannot read Secret "{wanted.secret}", so the previous one remains in use: {unknown.cause}'
         return (false(Type.AUTHENTICATED, Reason.SECRET_UNREADABLE, message),)
     found = credentials.build_header(wanted, next(iter(request.found(SECRET_KEY)), None))
     if isinstance(found, Rejected):

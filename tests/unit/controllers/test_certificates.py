@@ -19,7 +19,7 @@ MISSING = (
     'Secret "{}" in namespace "modelplane-system": it does not exist: create it, or check the Certificate of '
     "cert-manager that writes it"
 )
-KEPT = "; its former certificate is used meanwhile"
+KEPT = "; its previous certificate is used"
 
 
 class Bench:

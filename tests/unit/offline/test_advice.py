@@ -124,7 +124,7 @@ MEMORY = f"{MEMBER}.nodeSelector.devices[0].selectors[1].cel"
         pytest.param(
             hardware("141Gi", "productName: {string: NVIDIA H200}"),
             'spec.devices[0].capacity.memory.value: device "gpu" declares 141Gi of memory, but NVIDIA H200 '
-            "publishes 143771Mi, so pods that ask for more stay Pending: declare 143771Mi",
+            "publishes 143771Mi, so pods that ask for more remain Pending: declare 143771Mi",
             id="a class with the nominal memory of a card",
         ),
         pytest.param(
@@ -197,7 +197,7 @@ MEMORY = f"{MEMBER}.nodeSelector.devices[0].selectors[1].cel"
         ),
         pytest.param(
             selecting('device.attributes["gpu.nvidia.com"]["compute-capability"] == 1'),
-            f'{CEL}: no device has "compute-capability", which is no identifier: write the name that the '
+            f'{CEL}: no device has "compute-capability", which is not an identifier: write the name that the '
             "driver publishes",
             id="a name that no device can have",
         ),

@@ -182,7 +182,7 @@ async def _until_ready(place: Home, console: Console, timeout_s: float) -> Conte
             if not task.cancelled():
                 task.result()
         if before := fleet.result():
-            step("Waiting for what was served before")
+            step("Waiting for the services that were ready before")
             for namespace, name in await served.wait_until_answering(client, before, _LOADING_S):
                 console.print(f"  {name} does not answer yet: kubectl describe md -n {namespace} says why")
         contents = Contents(

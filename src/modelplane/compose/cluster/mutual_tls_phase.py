@@ -12,8 +12,9 @@ from modelplane.compose.serving_stack import cluster_gateway
 from modelplane.gateway.mutual_tls import Protocol, Rollout, build_server_name, choose_protocol
 
 _NOTHING_ISSUES = (
-    "nothing issues certificates here: only Modelplane's controllers do, and Crossplane does not. What is in "
-    "force stays: remove spec.gateway.mutualTLS, or let the controllers reconcile the fleet"
+    "nothing issues certificates here: only Modelplane's controllers do, and Crossplane "
+    "does not. The current configuration remains in force: remove "
+    "spec.gateway.mutualTLS, or let the controllers reconcile the fleet"
 )
 
 

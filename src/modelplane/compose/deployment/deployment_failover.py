@@ -73,7 +73,7 @@ def build_cluster_conditions(request: ClusterRequest) -> tuple[Condition, ...]:
         return (true(InferenceClusterCondition.REACHABLE, reason, "no sign of a failure"),)
     message = standing.cause
     if standing.state is State.ISOLATED:
-        message = f"{message}; its replicas answer, and stay"
+        message = f"{message}; its replicas answer, and are kept"
     if standing.state is State.LOST and watched.paused:
         message = f"{message}. Failover is paused: {watched.paused}"
     return (false(InferenceClusterCondition.REACHABLE, reason, message),)

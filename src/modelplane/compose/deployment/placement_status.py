@@ -73,9 +73,9 @@ def template_accepted(request: DeploymentRequest, placement: scheduler.Placement
     if refusing:
         name, parts = min(refusing.items())
         message = (
-            f'InferenceCluster "{name}" does not accept {parts} of the pods: replicas there stay as they are '
-            "until the template has no such part; the platform team can accept labels and annotations in "
-            "spec.podKeys.accept of the InferenceCluster"
+            f'InferenceCluster "{name}" does not accept {parts} of the pods: replicas there do '
+            "not change until the template has no such part; the platform team can accept labels "
+            "and annotations in spec.podKeys.accept of the InferenceCluster"
         )
         return (false(type_, Reason.POD_REFUSED, message),)
     accepted = true(type_, Reason.POD_ACCEPTED, "the clusters of all replicas accept the pods")

@@ -201,7 +201,7 @@ def _end(
         load = "its load allows it" if seen.saturation is not Saturation.UNKNOWN else "its load is known"
         return f'They leave when "{nearest.name}" has served {after} and {load}'
     if not nearest.wanted and not nearest.deployment.spec.standby_for:
-        return f'They stay while "{nearest.name}" asks for no replicas: scale it up'
+        return f'They are kept while "{nearest.name}" asks for no replicas: scale it up'
     now = f"{nearest.serving} of {nearest.wanted} serve"
     return f'They leave when all replicas of "{nearest.name}" have served {after}: now {now}'
 

@@ -168,7 +168,7 @@ def _cause(lines: Sequence[str]) -> str | None:
 _SHOWN: Final = 4
 _LONGEST_NAME: Final = 253
 _LONGEST_ID: Final = 512
-_REMEDY: Final = "The replica stays. Repair the {devices}, or taint {them} and delete the {pods}"
+_REMEDY: Final = "The replica is kept. Repair the {devices}, or taint {them} and delete the {pods}"
 
 
 def device_status(pods: Iterable[Object]) -> dict[str, Any]:

@@ -154,7 +154,7 @@ class Certificates:
             found = await self._valid(name)
             served = former if isinstance(found, Rejected) else found
             if isinstance(found, Rejected):
-                meanwhile = "; its former certificate is used meanwhile" if former else ""
+                meanwhile = "; its previous certificate is used" if former else ""
                 problems.append(f"{_title(name)}: {found.message}{meanwhile}")
             if served:
                 known[name] = served
