@@ -50,7 +50,7 @@ def measure(texts: Iterable[str]) -> dict[str, float]:
 def read_strings(source: Path) -> Iterator[str]:
     """Yield the texts of a program that people read: its sentences, but no docstrings.
 
-    Those of classes in ``api`` and of functions in ``cli`` are read: they describe kinds, and are help.
+    Those of classes in ``api`` and of commands in ``cli`` are read: they describe kinds, and are help.
     """
     for path in sorted(source.rglob("*.py")):
         shown = _SHOWN_DOCSTRINGS.get(path.relative_to(source).parts[0], ())
@@ -60,6 +60,7 @@ def read_strings(source: Path) -> Iterator[str]:
             node.body[0].value
             for node in ast.walk(tree)
             if isinstance(node, shown) and isinstance(node.body[0], ast.Expr)
+            if isinstance(node, ast.ClassDef) or node.decorator_list
         }
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and node not in docstrings - help_texts:

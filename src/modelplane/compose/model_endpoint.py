@@ -73,7 +73,7 @@ def compose(request: EndpointRequest) -> Composition | Blocked:
 def _routing(request: EndpointRequest, objects: dict[str, endpoint_backends.Manifest]) -> Condition:
     gateways = request.found(fleet_gateway.KEY)
     if request.owner.metadata.annotations.get(labels.DRAINING) == labels.NOT_SERVING:
-        message = "its replica does not serve yet, so it gets no requests"
+        message = "the replica is not serving yet, so the endpoint receives no requests"
         return false(Type.ROUTING_READY, Reason.WAITING_FOR_BACKEND, message)
     if waiting := fleet_gateway.unspoken(gateways):
         return false(Type.ROUTING_READY, Reason.WAITING_FOR_BACKEND, waiting)

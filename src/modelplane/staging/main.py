@@ -95,7 +95,7 @@ class Program:
         if isinstance(error, Hopeless):
             return self._hopeless, why
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            room = "new weights need space in addition to the old ones"
+            room = "new weights need room beside the old ones"
             return self._hopeless, f"the volume is full: raise sizeGiB; {room}"
         if isinstance(error, PermissionError):
             user = f"user {os.getuid()} cannot write to the volume"

@@ -123,5 +123,5 @@ def _ngc_object(body: bytes) -> dict[str, Any]:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise Interrupted("NGC's answer is not a JSON object")
+        raise Interrupted("NGC's answer is no JSON object")
     return found

@@ -87,7 +87,7 @@ class Registry:
         digest = str(layer.get("digest"))
         algorithm, _, wanted = digest.partition(":")
         if algorithm != "sha256" or not re.fullmatch("[0-9a-f]{64}", wanted):
-            raise Hopeless(f"the digest {digest[:80]!a} is not a SHA-256")
+            raise Hopeless(f"the digest {digest[:80]!a} is no SHA-256")
         return File(
             path=path,
             size=int(layer.get("size", -1)),
@@ -170,5 +170,5 @@ def _object(body: bytes, what: str) -> dict[str, Any]:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise Interrupted(f"the {what} is not a JSON object")
+        raise Interrupted(f"the {what} is no JSON object")
     return found

@@ -108,11 +108,11 @@ class Bucket:
         with self._ask("", query) as answer:
             body = described(answer)
         if b"<!DOCTYPE" in body or b"<!ENTITY" in body:
-            raise Hopeless("the list of objects is not plain XML")
+            raise Hopeless("the list of objects is no plain XML")
         try:
             return ET.fromstring(body)  # noqa: S314  it has no entities
         except ET.ParseError as error:
-            raise Hopeless(f"the list of objects is not XML: {error}") from error
+            raise Hopeless(f"the list of objects is no XML: {error}") from error
 
     def _file(self, key: str, size: int, tag: str) -> File:
         if not key.startswith(self._prefix):

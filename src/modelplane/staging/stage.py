@@ -39,7 +39,7 @@ def safe(name: str) -> Path:
     """Return a name as a path below a folder; raise ``Hopeless`` if it could be anywhere else."""
     parts = name.split("/")
     if not all(re.fullmatch(r"[^\x00-\x1f\x7f\\]{1,255}", part) and part.strip(".") for part in parts):
-        raise Hopeless(f"{name[:255]!a} is not a name for a file of the volume")
+        raise Hopeless(f"{name[:255]!a} is no name for a file of the volume")
     if parts[0].startswith(".modelplane") or parts[0] in {".cache", "lost+found"} or len(name) > 1024:
         raise Hopeless(f"{name[:255]!a} is too long, or a name that the volume itself uses")
     return Path(*parts)

@@ -34,7 +34,7 @@ def _files(source: dict[str, Any]) -> list[tuple[str, Path]]:
     for path in found:
         name, real = path.relative_to(top).as_posix(), path.resolve()
         if not real.is_relative_to(MOUNT.resolve()) or not real.is_file():
-            raise Hopeless(f"{name[:255]!a} is not a file of the volume")
+            raise Hopeless(f"{name[:255]!a} is no file of the volume")
         files.append((name, real))
     return files
 

@@ -219,7 +219,7 @@ def test_a_full_disk_is_the_cause(volume: Volume, server: WeightsServer) -> None
     )
     assert full != volume.program
     wanted = source(server, weights=CONTENT)
-    told = "the volume is full: raise sizeGiB; new weights need space in addition to the old ones"
+    told = "the volume is full: raise sizeGiB; new weights need room beside the old ones"
     assert Volume(volume.path, full).stage(wanted) == (65, told)
 
 

@@ -138,7 +138,7 @@ def test_a_file_that_is_another_than_listed_is_never_staged(ngc: Catalogue) -> N
         ),
         pytest.param(
             {"path": "../x", "sizeInBytes": 1, "sha256_base64": sha(b"")},
-            "'../x' is not a name for a file of the volume",
+            "'../x' is no name for a file of the volume",
             id="a name that leads out of the volume",
         ),
         pytest.param(

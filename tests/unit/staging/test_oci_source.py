@@ -121,15 +121,15 @@ def test_what_passes_is_overcome(impatient: Volume, server: WeightsServer, fault
 @pytest.mark.parametrize(
     ("layers", "told"),
     [
-        pytest.param([(RAW, "../x", b"1")], "'../x' is not a name for a file of the volume", id="a title"),
+        pytest.param([(RAW, "../x", b"1")], "'../x' is no name for a file of the volume", id="a title"),
         pytest.param(
             [(TAR, "", packed(tarfile.TarInfo("../x")))],
-            "'../x' is not a name for a file of the volume",
+            "'../x' is no name for a file of the volume",
             id="a member",
         ),
         pytest.param(
             [(TAR, "", packed(tarfile.TarInfo("/etc/x")))],
-            "'/etc/x' is not a name for a file of the volume",
+            "'/etc/x' is no name for a file of the volume",
             id="an absolute member",
         ),
         pytest.param(
@@ -175,7 +175,7 @@ def test_a_hostile_artifact_is_refused(
 @pytest.mark.parametrize(
     ("manifest", "code", "told"),
     [
-        (b"no JSON", 1, "cannot stage the weights: the manifest is not a JSON object"),
+        (b"no JSON", 1, "cannot stage the weights: the manifest is no JSON object"),
         (
             b'{"manifests": []}',
             65,

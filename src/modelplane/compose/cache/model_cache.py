@@ -349,7 +349,7 @@ def _progress(
         (auth.missing and job is None, f"waiting for {auth.named}"),
         (word, word or ""),
         (not source.size_gib, f"asking {source.name} for its size"),
-        (not claim, "its volume is being created"),
+        (not claim, "the volume is being created"),
         (not has_volume, f"{named} is not bound to a volume yet"),
     )
     before = hydration.earlier(request.found(f"pods-{name}")) if job is not None else ""

@@ -67,6 +67,6 @@ def conditions(request: ClusterRequest) -> tuple[Condition, ...]:
     if link.problem:
         return (false(Type.SECURED, Reason.INVALID_CERTIFICATE, link.problem),)
     if wanted and phase is MutualTLSPhase.REQUIRED:
-        message = "its gateway accepts only requests of the fleet's gateway"
+        message = "the gateway accepts only requests of the fleet's gateway"
         return (true(Type.SECURED, Reason.TLS_REQUIRED, message),)
     return (false(Type.SECURED, Reason.ROLLING_OUT, link.waiting),)

@@ -100,7 +100,7 @@ def build_conditions(request: DeploymentRequest) -> tuple[Condition, ...]:
         causes = "; ".join(f'"{name}": {cause}' for name, cause in sorted(watched.lost.items()))
         message = f"lost for {settings.after}, so that replicas are replaced: {causes}"
         return (true(Type.FAILOVER, Reason.REPLACING, message),)
-    message = f"replicas are replaced if their cluster is lost for {settings.after}"
+    message = f"replicas are replaced if a cluster is lost for {settings.after}"
     return (true(Type.FAILOVER, Reason.WATCHING, message),)
 
 

@@ -113,7 +113,12 @@ def ready_replicas(
     )
     message = f"{ready} of {wanted} replicas ready"
     if serving := sum(slot.serves_until_replaced for slot in slots):
-        message += f", and {serving} more until replaced"
+        old = (
+            "1 old replica serves until it is"
+            if serving == 1
+            else f"{serving} old replicas serve until they are"
+        )
+        message += f"; {old} replaced"
     if ready >= wanted and not behind:
         return ready, true(type_, Reason.ALL_REPLICAS_READY, message)
     if not staying and not serving:

@@ -165,7 +165,7 @@ def _unsaturable(request: DeploymentRequest, settings: StandbyFor) -> tuple[Cond
     """Return the condition that the trigger Saturated has no effect, if it has none or had none before."""
     if problem := preferred.check_saturation(request, settings):
         return (false(Type.SETTINGS_SUPPORTED, Reason.SATURATION_UNKNOWN, problem),)
-    supported = true(Type.SETTINGS_SUPPORTED, Reason.POD_ACCEPTED, "every setting has its effect")
+    supported = true(Type.SETTINGS_SUPPORTED, Reason.POD_ACCEPTED, "every setting takes effect")
     return state_unless_new(supported, request.owner.status)
 
 

@@ -179,7 +179,7 @@ class Certificates:
         expires = certificates.read_expiry(served.chain)
         if expires is None or expires > self._now():
             return ()
-        return (f"{_title(served.name)}: its certificate expired at {expires:%Y-%m-%dT%H:%M:%SZ}: renew it",)
+        return (f"{_title(served.name)}: the certificate expired at {expires:%Y-%m-%dT%H:%M:%SZ}: renew it",)
 
     @property
     def expiries(self) -> dict[str, datetime]:
