@@ -197,8 +197,8 @@ MEMORY = f"{MEMBER}.nodeSelector.devices[0].selectors[1].cel"
         ),
         pytest.param(
             selecting('device.attributes["gpu.nvidia.com"]["compute-capability"] == 1'),
-            f'{CEL}: no device has "compute-capability", which is not an identifier: write the name that the '
-            "driver publishes",
+            f'{CEL}: no device has "compute-capability", which is not an identifier: write the name from '
+            "the driver",
             id="a name that no device can have",
         ),
         pytest.param(
