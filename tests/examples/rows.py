@@ -93,6 +93,17 @@ ROWS = (
             "qwen-central": _at("eu-central: local"),
         },
     ),
+    Row(
+        (("gpu-selectors",),),
+        {
+            "by-memory": _at("cloud-us-east: l4"),
+            "by-fp8": _at("own-eu-west: h100"),
+            "by-product": _at("own-eu-west: h200"),
+            "by-whole-node": _at("own-eu-west: h100"),
+            "by-partition": _at("cloud-us-east: mig"),
+            "by-amd": _at("rented-us-west: mi300x"),
+        },
+    ),
     Row((("overview",),), {"qwen-demo": _NO_CLUSTERS}),
     Row((("concepts",),)),
     Row(

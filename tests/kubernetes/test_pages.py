@@ -13,6 +13,7 @@ from modelplane.api.kinds import KINDS
 from modelplane.kube.resources import Object
 from modelplane.local.home import Home
 from support.fleets import Fleet
+from support.page_models import serve_models
 from support.page_runs import PAGES, Run, SavedFile, read_parts
 from support.terminals import Terminal, open_terminal, write_programs
 
@@ -28,6 +29,12 @@ def programs(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory) 
     folder = tmp_path_factory.mktemp("programs")
     write_programs(folder, kubernetes_binary)
     return folder
+
+
+@pytest.fixture(scope="module", autouse=True)
+def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with serve_models(tmp_path_factory.mktemp("hub")):
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +108,7 @@ def restore(fleet: Fleet, before: dict[tuple[str, ...], Object], folder: Path) -
     ):
         scope = ("-n", namespace) if namespace else ()
         fleet.kubectl("delete", kind, name, *scope, "--ignore-not-found", "--timeout=180s")
+    fleet.kubectl("wait", "--for=delete", "modelreplicas", "--all", "-A", "--timeout=180s")
     for key, item in before.items():
         found = now.get(key)
         if found and (found["spec"], found["metadata"].get("labels")) == (

@@ -8,6 +8,7 @@ from typing import Any, Final
 import click
 
 from modelplane.api.columns import Columns
+from modelplane.cli import FAILED
 from modelplane.cli.machine.running import describe_addresses, find_addresses, require_fleet
 from modelplane.cli.options import add_home_option, format_example
 from modelplane.cli.output import TEXT, add_output_option, print_document, print_table
@@ -64,7 +65,7 @@ def status(home: Path | None, output: str) -> None:
     else:
         _print(place, processes, counts, [*unready, *closed, *problems])
     if problems or not all(state == "Running" for state in states.values()):
-        raise click.exceptions.Exit(1)
+        raise click.exceptions.Exit(FAILED)
 
 
 Counts = dict[str, dict[str, int]]

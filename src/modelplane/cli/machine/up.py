@@ -21,7 +21,7 @@ from modelplane.kube.client import Client
 from modelplane.kube.errors import KubernetesError, Unreachable
 from modelplane.local import binary, gateway_module, served, settings, setup
 from modelplane.local.home import Home, choose_home
-from modelplane.local.kubernetes import bootstrap
+from modelplane.local.kubernetes import cluster_registration
 from modelplane.local.next_steps import Contents, describe_next_steps
 from modelplane.local.settings import Choice, Settings
 from modelplane.local.supervision import lifecycle, process_records, processes
@@ -194,7 +194,7 @@ async def _until_ready(place: Home, console: Console, timeout_s: float) -> Conte
 
 
 async def _install(
-    client: Client, place: Home, chosen: Settings, report: bootstrap.Report, timeout_s: float
+    client: Client, place: Home, chosen: Settings, report: cluster_registration.Report, timeout_s: float
 ) -> served.Services:
     """Install Modelplane on the control plane; return the services that were ready before.
 
@@ -209,7 +209,7 @@ async def _install(
                 try:
                     if before is None:
                         before = await served.list_services(client)
-                    await bootstrap.install(client, place, chosen, report)
+                    await cluster_registration.install(client, place, chosen, report)
                 except Unreachable as error:
                     unanswered = f" ({error})"
                     await asyncio.sleep(_AGAIN_S)
