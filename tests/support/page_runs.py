@@ -108,6 +108,7 @@ PAGES: Mapping[str, Run] = {
     "docs/how-to/hardware.md": Run(),
     "docs/how-to/local-fleet.md": Run(before=SERVED),
     "docs/how-to/observe.md": Run(before=SERVED),
+    "docs/how-to/keys.md": Run(before=SERVED),
     "docs/how-to/pod-keys.md": Run(
         before=SERVED,
         after="kubectl --context local-1 annotate ns modelplane-system allow.modelplane.ai/keys-",
