@@ -46,7 +46,6 @@ VALIDATED: Mapping[str, str] = {
     "CONTRIBUTING.md": "the targets themselves are what the tests are run by",
     "docs/explanation/": "shows plans of the repository's files, which a test runs",
     "docs/explanation/deletion.md": _NAMES,
-    "docs/explanation/request-path.md": _NAMES,
     "docs/how-to/ai-tools.md": "needs the clients of assistants",
     "docs/how-to/autoscaling.md": _NAMES,
     "docs/how-to/backup.md": _CLUSTER,
