@@ -20,6 +20,7 @@ from included_manifests import fill_pages
 from metrics_page import metrics_page
 from package_folders import project
 from reference_pages import conditions_page, kind_page, kinds_page
+from troubleshoot_page import troubleshoot_page
 
 from modelplane.api.kinds import KINDS
 from modelplane.api.schema.crd import crd
@@ -40,6 +41,7 @@ CRDS = ROOT / "package" / "crds"
 CROSSPLANE = ROOT / "package" / "crossplane"
 CHART = ROOT / "package" / "helm" / "modelplane"
 REFERENCE = ROOT / "docs" / "reference"
+HOW_TO = ROOT / "docs" / "how-to"
 GETTING_STARTED = ROOT / "examples" / "getting-started"
 ARGOCD_HEALTH = ROOT / "examples" / "gitops" / "argocd-health.yaml"
 
@@ -67,6 +69,7 @@ def generated() -> dict[Path, str]:
         files[REFERENCE / f"{kind.module}.md"] = f"<!-- {ORIGIN} -->\n\n{kind_page(kind)}"
     files[REFERENCE / "kinds.md"] = f"<!-- {ORIGIN} -->\n\n{kinds_page()}"
     files[REFERENCE / "conditions.md"] = f"<!-- {ORIGIN} -->\n\n{conditions_page()}"
+    files[HOW_TO / "troubleshoot.md"] = f"<!-- {ORIGIN} -->\n\n{troubleshoot_page()}"
     files[REFERENCE / "metrics.md"] = f"<!-- {METRICS_ORIGIN} -->\n\n{metrics_page()}"
     files[REFERENCE / "components.md"] = f"<!-- {COMPONENTS_ORIGIN} -->\n\n{components_page()}"
     files[REFERENCE / "sizes.md"] = f"<!-- {SIZES_ORIGIN} -->\n\n{sizing_page()}"

@@ -27,8 +27,9 @@ def names(text: str) -> frozenset[str]:
 
 
 ORDINARY = names(
-    "cat cd claude cp crane crossplane curl export grep helm hf jq kubeconform ls make mkdir openssl pip "
-    "python python3 read sed seq sh skopeo sleep source ssh tar true umask wait xargs"
+    "aws cat cd claude cp crane crossplane curl docker eksctl export gcloud grep helm hf jq kind kubeconform "
+    "ls make mkdir openssl pip python python3 read sed seq sh skopeo sleep source ssh tar true umask wait "
+    "xargs"
 )
 """Programs that pages use beside Modelplane's and kubectl."""
 
@@ -36,7 +37,7 @@ ELIDED = "# engines: ..."
 """Stands on a page for engines that matter not there."""
 
 VERBS = names(
-    "annotate apply config create delete describe edit events explain get label logs patch port-forward "
+    "annotate apply auth config create delete describe edit events explain get label logs patch port-forward "
     "rollout scale set wait"
 )
 KUBERNETES = names(
@@ -89,7 +90,7 @@ def _is_kubectl(arguments: list[str]) -> bool:
     """
     text = " ".join(arguments)
     verb, _, rest = _GLOBAL.sub("", text).strip().partition(" ")
-    if verb in {"config", "events", "logs", "port-forward", "rollout", "create", "set"}:
+    if verb in {"auth", "config", "events", "logs", "port-forward", "rollout", "create", "set"}:
         return True
     if files := re.findall(r"-f (\S+)", rest):
         return verb in VERBS and all(file.startswith("-") or _is_shown(file) for file in files)

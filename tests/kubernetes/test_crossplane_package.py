@@ -6,11 +6,11 @@ The function's image is unpacked into an empty folder and started there.
 
 import asyncio
 import os
-import re
 import shutil
 import socket
 import subprocess
 import tarfile
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ from modelplane.local.kubernetes.cluster_objects import wait_until_established
 from support.packages import VERSION
 from support.patience import PATIENCE_S
 from support.third_party_crds import definitions
+from support.transcripts import FENCE
 
 pytestmark = pytest.mark.kubernetes
 
@@ -41,8 +42,9 @@ PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "crossplane.md"
 _, *PACKAGED = configuration(Registry(), VERSION).documents
 SHOWN = [
     document
-    for block in re.findall(r"<<'EOF'\n(.*?)^EOF$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    for document in yaml.safe_load_all(block)
+    for block in FENCE.finditer(PAGE.read_text())
+    if block["language"] == "yaml"
+    for document in yaml.safe_load_all(textwrap.dedent(block["text"]))
 ]
 
 POLICIES = tuple(

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.kubernetes
 CRANE = "github.com/google/go-containerregistry/cmd/crane"
 MODULE = Path(__file__).parents[1] / "registry"
 """Go module that pins its version."""
-PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "crossplane.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "crossplane-packages.md"
 BLOCKS = re.findall(r"```bash\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
 

@@ -5,16 +5,18 @@ from pathlib import Path
 
 import pytest
 
+from modelplane.local import gateway_module
 from support.attacked import Attacked, attacked
 from support.envoys import Gateway, running_envoy
 from support.fleets import ControlPlane
-from support.gateway_module import library
 
 
 @pytest.fixture
 async def gateway(tmp_path: Path) -> AsyncIterator[Gateway]:
     """An Envoy that has only been prepared, with the module where it can be built."""
-    async with running_envoy(tmp_path, library=library()) as running:
+    async with running_envoy(
+        tmp_path, library=gateway_module.find_or_build(lambda _progress: None)
+    ) as running:
         yield running
 
 

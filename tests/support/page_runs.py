@@ -61,7 +61,21 @@ class Run:
 
 
 PAGES: Mapping[str, Run] = {
+    "docs/how-to/cost.md": Run(before=SERVED),
+    "docs/how-to/images.md": Run(
+        before="for name in controller gateway; do\n"
+        "  kubectl create serviceaccount modelplane-$name -n modelplane-system\n"
+        "done",
+        after="kubectl delete sa/modelplane-controller sa/modelplane-gateway secret/registry"
+        " -n modelplane-system",
+    ),
     "docs/how-to/keys.md": Run(before=SERVED),
+    "docs/how-to/permissions.md": Run(
+        before="modelplane install --image any:1 > all.yaml\n"
+        "kubectl apply -f all.yaml -l rbac.authorization.k8s.io/aggregate-to-edit=true\n",
+        after="kubectl delete rolebinding ml-team -n ml-team; kubectl delete clusterrolebinding platform"
+        " gateway; kubectl delete role,rolebinding kubeconfigs -n modelplane-system",
+    ),
 }
 
 _SAVED = re.compile(

@@ -4,6 +4,7 @@ Run as a program, it prints how many blocks are executed and how many are only v
 """
 
 import sys
+import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -49,7 +50,12 @@ VALIDATED: Mapping[str, str] = {
     "docs/how-to/ai-tools.md": "needs the clients of assistants",
     "docs/how-to/autoscaling.md": _NAMES,
     "docs/how-to/backup.md": _CLUSTER,
+    "docs/how-to/charts.md": _CLUSTER,
+    "docs/how-to/choose-gateway.md": _CLUSTER,
+    "docs/how-to/cluster-components.md": _CLUSTER,
+    "docs/how-to/cluster-credentials.md": _CLUSTER,
     "docs/how-to/crossplane.md": "needs Crossplane",
+    "docs/how-to/crossplane-packages.md": "a test pushes to a registry of its own with the same commands",
     "docs/how-to/deploy.md": _NAMES,
     "docs/how-to/expose.md": _NAMES,
     "docs/how-to/gateway.md": _CLUSTER,
@@ -59,7 +65,11 @@ VALIDATED: Mapping[str, str] = {
     "docs/how-to/external-providers.md": "needs an account of a provider",
     "docs/how-to/gitops.md": "needs Argo CD or Flux; tests run the checks, the comparison and the script",
     "docs/how-to/hardware.md": _CLUSTER,
+    "docs/how-to/images.md": "needs a registry of the reader's own",
     "docs/how-to/install.md": _CLUSTER,
+    "docs/how-to/install-eks.md": _CLOUD,
+    "docs/how-to/install-gke.md": _CLOUD,
+    "docs/how-to/install-kind.md": "needs kind",
     "docs/how-to/keys.md": "needs a rate limit service",
     "docs/how-to/local-fleet.md": "starts fleets, which the tests start with homes of their own",
     "docs/how-to/move-to-crossplane.md": "needs Crossplane",
@@ -70,12 +80,15 @@ VALIDATED: Mapping[str, str] = {
     "docs/how-to/quotas.md": _NAMES,
     "docs/how-to/regions.md": _NAMES,
     "docs/how-to/register.md": _CLUSTER,
+    "docs/how-to/remove.md": _CLUSTER,
     "docs/how-to/rollouts.md": _NAMES,
     "docs/how-to/scale-to-zero.md": _NAMES,
     "docs/how-to/size.md": "needs the Hugging Face hub",
     "docs/how-to/spot.md": _NAMES,
     "docs/how-to/tls.md": "needs certificates of the reader's own",
     "docs/how-to/topologies.md": _CHOICES,
+    "docs/how-to/troubleshoot.md": _NAMES,
+    "docs/how-to/upgrade.md": _CLUSTER,
     "docs/how-to/variants.md": _NAMES,
     "docs/how-to/weights.md": "needs a source of the reader's own",
     "docs/reference/components.md": _CLUSTER,
@@ -113,7 +126,7 @@ def blocks(language: str) -> Iterator[Block]:
         for match in FENCE.finditer(text):
             place = str(page.relative_to(ROOT)), text.count("\n", 0, match.start()) + 1
             if match["language"] == language:
-                yield Block(*place, language, match["text"])
+                yield Block(*place, language, textwrap.dedent(match["text"]))
             elif (match["language"], language) == ("console", "bash"):
                 steps = read_steps(match["text"])
                 yield Block(*place, language, join_commands(steps), steps)

@@ -134,6 +134,8 @@ class ServiceFacts(msgspec.Struct, frozen=True):
     """The state of its budgets; None where nothing counts requests."""
     endpoint_share: EndpointShare | None = None
     """The endpoints that it may route to; None where nothing bounds a namespace."""
+    is_route_loaded: bool = True
+    """False while the configuration in force of the fleet's Envoy leads to none of its endpoints."""
 
 
 ServiceRequest: TypeAlias = Request[ModelService, ServiceFacts]

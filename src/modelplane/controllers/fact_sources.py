@@ -92,13 +92,13 @@ class ServiceSource:
     def of(self, owner: ModelService) -> ServiceFacts:
         """Return the facts of a service."""
         gateway = self.gateway()
+        key = OwnerKey(kind_name(ModelService), owner.metadata.namespace, owner.metadata.name)
         return ServiceFacts(
             gateway_without_module=gateway.address.without_module,
             gateway_is_local=self.is_local,
             tier_budgets=self.budgets.tiers(owner),
-            endpoint_share=gateway.share(
-                OwnerKey(kind_name(ModelService), owner.metadata.namespace, owner.metadata.name)
-            ),
+            endpoint_share=gateway.share(key),
+            is_route_loaded=gateway.has_loaded(key),
         )
 
 

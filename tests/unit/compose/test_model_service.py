@@ -18,6 +18,8 @@ def composed(
     namespace: str = "ml",
     proxy: Backend = Backend.ENVOY,
     share: EndpointShare | None = None,
+    *,
+    is_route_loaded: bool = True,
 ) -> Composition:
     service = decode_as(
         ModelService,
@@ -45,7 +47,7 @@ def composed(
         "status": {"address": "gateway.example", "backend": "Envoy"},
     }
     others = {each.key: (gateway,) for each in requirements(service)}
-    facts = ServiceFacts(proxy, endpoint_share=share)
+    facts = ServiceFacts(proxy, endpoint_share=share, is_route_loaded=is_route_loaded)
     result = compose(Request(service, {}, {**others, "endpoints": found}, facts))
     assert isinstance(result, Composition)
     return result
@@ -61,6 +63,17 @@ def test_a_service_routes_to_no_more_than_its_share_of_the_gateway() -> None:
         "2 of 1026 endpoints get no traffic, because a ModelService routes to 1,024: "
         '"e-1024", "e-1025"; select fewer endpoints, or divide them among ModelServices'
     )
+
+
+def test_a_service_is_not_ready_before_the_gateway_has_loaded_its_route() -> None:
+    waiting = composed(1, is_route_loaded=False)
+    [said] = [each for each in waiting.conditions if each.type == "RoutingReady"]
+    assert (waiting.ready, said.reason, said.message) == (
+        False,
+        "Configuring",
+        'InferenceGateway "default" has not loaded the route to its endpoints yet',
+    )
+    assert waiting.routes == composed(1).routes, "the gateway waits for no status"
 
 
 def test_the_namespace_with_the_path_of_all_models_has_none_of_its_own() -> None:

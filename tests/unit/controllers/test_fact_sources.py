@@ -63,10 +63,14 @@ def test_a_service_is_told_of_the_gateway_as_it_is_when_asked() -> None:
             "spec": {"endpoints": [{"selector": {"matchLabels": {"a": "b"}}}]},
         },
     )
-    gateway: Any = SimpleNamespace(address=GatewayAddress(), share=lambda key: EndpointShare(len(key.name)))
+    gateway: Any = SimpleNamespace(
+        address=GatewayAddress(),
+        share=lambda key: EndpointShare(len(key.name)),
+        has_loaded=lambda key: key.name != "qwen",
+    )
     budgets: Any = SimpleNamespace(tiers=lambda _service: None)
     source = ServiceSource(lambda: gateway, is_local=True, budgets=budgets)
-    expected = ServiceFacts(gateway_is_local=True, endpoint_share=EndpointShare(4))
+    expected = ServiceFacts(gateway_is_local=True, endpoint_share=EndpointShare(4), is_route_loaded=False)
     assert source.of(service) == expected
     gateway.address = GatewayAddress(without_module="it has no module")
     assert source.of(service).gateway_without_module == "it has no module"

@@ -44,6 +44,7 @@ class Bench:
         self.writes = 0
         self.fails: Exception | None = None
         self.opened = 0
+        self.settled: list[OwnerKey] = []
         self.destinations: Destinations | Blocked = Destinations(is_local=True)
         self.front: Front | Blocked = Front()
         self.inference_gateway: dict[str, Any] | None = None
@@ -61,6 +62,7 @@ class Bench:
             compose=self._compose,
             clusters=self._clusters,
             opened=self._count,
+            settled=self.settled.append,
             settings=Settings(
                 destinations=lambda: self.destinations,
                 front=self._admitted,
@@ -277,6 +279,23 @@ async def test_nothing_is_written_before_the_keys_are_known(bench: Bench) -> Non
         bench.keys = KEYS
         await asyncio.sleep(10)
     assert bench.writes > 0
+
+
+async def test_a_service_is_told_when_the_configuration_in_force_leads_to_an_endpoint(bench: Bench) -> None:
+    key, other = OwnerKey("ModelService", "n", "b"), OwnerKey("ModelService", "n", "other")
+    bench.has("other", _routes("other"))
+    assert bench.gateway.has_loaded(other), "before the first write nothing is known: no status changes"
+    async with _running(bench):
+        await bench.look()
+        bench.fails = OSError("no space left on device")
+        backend = Backend("n/b", (("203.0.113.1", 80),))
+        bench.has("b", Composition(routes=(Route("n/b", "/n/b/", (backend,)),)))
+        await bench.look()
+        assert (bench.gateway.has_loaded(key), bench.settled) == (False, [])
+        bench.fails = None
+        await bench.look()
+    assert (bench.gateway.has_loaded(key), bench.settled) == (True, [key])
+    assert not bench.gateway.has_loaded(other), "its route leads nowhere"
 
 
 async def test_a_write_that_fails_is_tried_again(bench: Bench) -> None:

@@ -353,6 +353,9 @@ def _within_maximum(request: ServiceRequest, routable: Sequence[Selected]) -> Co
             f"select fewer endpoints, or divide them among {among}"
         )
         return false(type_, Reason.TOO_MANY_ENDPOINTS, message)
+    if not request.facts.is_route_loaded:
+        message = f'InferenceGateway "{GATEWAY}" has not loaded the route to its endpoints yet'
+        return false(type_, Reason.CONFIGURING, message)
     if share and share.is_beyond:
         message = (
             f"the gateway routes to its {len(routable)} endpoints and adds no others: the ModelServices of a "

@@ -141,6 +141,8 @@ class _Agreed(NamedTuple):
 
     routes: tuple[Route, ...]
     problems: dict[str, str]
+    served: frozenset[OwnerKey]
+    """Owners with an endpoint in their routes."""
 
 
 class Routes:
@@ -163,11 +165,11 @@ class Routes:
     def __iter__(self) -> Iterator[Route]:
         """Yield the routes, sorted by their namespaces and owners."""
         for namespace in sorted(self._routes):
-            yield from self._of(namespace)
+            yield from (route for _, route in self._of(namespace))
 
-    def _of(self, namespace: str) -> Iterator[Route]:
+    def _of(self, namespace: str) -> Iterator[tuple[OwnerKey, Route]]:
         owners = self._routes[namespace]
-        return (route for key in sorted(owners) for route in owners[key])
+        return ((key, route) for key in sorted(owners) for route in owners[key])
 
     def agreed(self) -> tuple[tuple[Route, ...], dict[str, str]]:
         """Return the routes in which each name is one backend, and the problems of the others.
@@ -184,15 +186,21 @@ class Routes:
         problems = {subject: problem for part in found for subject, problem in part.problems.items()}
         return tuple(route for part in found for route in part.routes), problems
 
+    def list_served(self) -> frozenset[OwnerKey]:
+        """Return the owners with an endpoint in the routes that ``agreed`` returned last."""
+        return frozenset().union(*(self._agreed[namespace].served for namespace in self._routes))
+
     def _agree(self, namespace: str) -> _Agreed:
         known: dict[str, tuple[Any, ...]] = {}
         owners = self._routes[namespace]
         for key in sorted(owners, key=lambda key: ((key in self._problems or key in self._stale), key)):
             for backend in (target for route in owners[key] for target in route.backends):
                 known.setdefault(backend.name, shared(backend))
-        routes, problems = [], {}
-        for route in self._of(namespace):
+        routes, problems, served = [], {}, set()
+        for key, route in self._of(namespace):
             backends = tuple(target for target in route.backends if known[target.name] == shared(target))
+            if backends:
+                served.add(key)
             if len(backends) == len(route.backends):
                 routes.append(route)
                 continue
@@ -200,7 +208,7 @@ class Routes:
             problems[f"{route.name} does not use {listing(left)}"] = "it knows them in a former state"
             message = f'cannot serve ModelService "{route.name}": its endpoints are changing: try again'
             routes.append(replace(route, backends=backends, unavailable="" if backends else message))
-        return _Agreed(tuple(routes), problems)
+        return _Agreed(tuple(routes), problems, frozenset(served))
 
     def share(self, key: OwnerKey) -> EndpointShare:
         """Return how many endpoints an owner may route to."""

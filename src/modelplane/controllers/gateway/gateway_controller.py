@@ -85,9 +85,10 @@ class GatewayController(Runnable):
         settings: Settings,
         settled: Callable[[OwnerKey], None] = lambda _key: None,
     ) -> None:
-        """``settled`` takes a ModelService whose share of its namespace's endpoints is another one."""
+        """``settled`` takes a ModelService with another share of endpoints, or a route newly in force."""
         self._proxy = proxy
         self._dial = dial
+        self._settled = settled
         self._routes = Routes(compose, settled)
         self._clusters = clusters
         self._opened = opened
@@ -98,6 +99,8 @@ class GatewayController(Runnable):
         self._workloads: dict[str, Listener] = {}
         self._problems: Mapping[str, str] = {}
         self._written = False
+        self._loaded: frozenset[OwnerKey] = frozenset()
+        """Services with an endpoint in the configuration in force."""
         self._files: Mapping[str, str] = {}
         self._made_of: Table | None = None
         self._again: asyncio.TimerHandle | None = None
@@ -135,6 +138,10 @@ class GatewayController(Runnable):
     def share(self, key: OwnerKey) -> EndpointShare | None:
         """Return how many endpoints a ModelService may route to; None without a proxy."""
         return self._routes.share(key) if self._proxy else None
+
+    def has_loaded(self, key: OwnerKey) -> bool:
+        """Return False if the configuration in force leads to no endpoint of a ModelService."""
+        return not self._written or key in self._loaded
 
     def addresses(self, cluster: str) -> frozenset[tuple[str, int]]:
         """Return where the proxy sends a cluster's requests, if it is the gateway of that cluster too."""
@@ -175,6 +182,7 @@ class GatewayController(Runnable):
                     self._proxy.read_former, partial(self._proxy.list_formers, TLS)
                 )
                 table = self._table(self._proxy, front)
+                served = self._routes.list_served()
                 changed = await self._proxy.bring(await asyncio.to_thread(self._files_of, table))
             except (errors.KubernetesError, OSError) as error:
                 _log.warning("cannot write the gateway configuration; trying again: %s", error)
@@ -184,7 +192,10 @@ class GatewayController(Runnable):
                 _log.exception("cannot write the gateway configuration; trying again in %.0f s", _RETRY_S)
                 asyncio.get_running_loop().call_later(_RETRY_S, self.touch)
                 continue
-            self._written = True
+            # Before the first write, every service was taken to be in force.
+            for key in served - self._loaded if self._written else ():
+                self._settled(key)
+            self._written, self._loaded = True, served
             self._settings.written()
             self._settings.keys.sent(self._sending)
             if changed:
