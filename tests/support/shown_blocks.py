@@ -92,7 +92,7 @@ VALIDATED: Mapping[str, str] = {
     "docs/how-to/variants.md": _NAMES,
     "docs/how-to/weights.md": "needs a source of the reader's own",
     "docs/reference/components.md": _CLUSTER,
-    "docs/reference/commands.md": "has an example of each command; the commands have tests of their own",
+    "docs/reference/commands/": "has an example of each command; the commands have tests of their own",
     "examples/": _CLOUD,
     "skills/": _NAMES,
     "examples/08-prefill-and-decode/README.md": "a test runs the example with the fleet's own clients",

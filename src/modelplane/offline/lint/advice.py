@@ -1,6 +1,6 @@
 """Lint rules: warnings about manifests that an API server accepts and the author probably did not intend.
 
-A rule is a module, and a row of ``RULES``; ``docs/reference/commands.md`` has the same table. The module of a
+A rule is a module, and a row of ``RULES``; ``docs/reference/commands/validate.md`` has the same table. The module of a
 rule about one object has a function ``check``, which yields the warnings about the object. The module of a
 rule about several objects has a class ``Check``, which reads the objects and then yields the problems.
 
