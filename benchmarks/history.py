@@ -165,9 +165,9 @@ def table(figures: Iterable[Figure]) -> str:
 PAGE: Final = """\
 # Speed over time
 
-`python benchmarks/history.py` compares this checkout with fixed baselines: a commit, a bare Envoy, or etcd and
-the API server. It measures both in turns on one machine. Each figure is a ratio: 1 is as fast as the baseline,
-2 takes twice as long. An interval that lies entirely above the bar is a defect.
+`python benchmarks/history.py` compares this checkout with fixed baselines: a commit, a bare Envoy, or etcd
+and the API server. It measures both in turns on one machine. Each figure is a ratio: 1 is as fast as the
+baseline, 2 takes twice as long. An interval that lies entirely above the bar is a defect.
 
 {table}
 

@@ -52,7 +52,7 @@ def install(directory: Path, extras: str) -> str:
     started = time.monotonic()
     sys.stdout.write(f"Installing Modelplane and its dependencies into {directory} (about a minute)\n")
     sys.stdout.flush()
-    command = [python, "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
+    command: list[str | Path] = [python, "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
     options = ["--progress-bar=off", "--retries=2", "--editable", f".[{extras}]"]
     printed: list[str] = []
     with subprocess.Popen(

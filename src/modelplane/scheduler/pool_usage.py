@@ -9,7 +9,7 @@ import msgspec
 
 from modelplane.api.fields.cluster.node_pools import Accounting
 from modelplane.scheduler.capacity_ledger import Ledger
-from modelplane.scheduler.diagnose import describe_usage
+from modelplane.scheduler.diagnosis_building import describe_usage
 from modelplane.scheduler.free_capacity import FreeCapacity, NodeCapacity
 from modelplane.scheduler.placement.device_selection import Selection
 from modelplane.scheduler.search.search_budget import SearchBudget

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.departures import Cause, Role
-from modelplane.scheduler.diagnose import add_turns, diagnose, find_block
 from modelplane.scheduler.diagnosis import Block, Diagnosis
+from modelplane.scheduler.diagnosis_building import add_turns, diagnose, find_block
 from modelplane.scheduler.existing.drain import drain
 from modelplane.scheduler.existing.eviction import evict_noticed
 from modelplane.scheduler.existing.retention import Kept, Leaving, depart, give_way, hold, retain, unpin

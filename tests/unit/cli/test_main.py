@@ -85,8 +85,8 @@ def test_an_option_names_its_default_and_its_variable_in_one_way(path):
     wrong = {
         option.opts[0]: option.help
         for option in options
-        if not re.search(r"(\.| \[env: [A-Z_]+\])$", option.help)
-        or re.search(r"[Dd]efaults (to|is)|\(default|Default [a-z]", option.help)
+        if not re.search(r"(\.| \[env: [A-Z_]+\])$", option.help or "")
+        or re.search(r"[Dd]efaults (to|is)|\(default|Default [a-z]", option.help or "")
         or option.show_default
         or option.show_envvar
     }

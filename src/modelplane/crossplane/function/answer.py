@@ -79,14 +79,14 @@ class Answer:
 
 def kept(kind: str, owner: Object, composed: Mapping[str, Object]) -> Answer:
     """Return an answer that keeps children, status and conditions as they are."""
-    known = pace.conditions_of(owner)
+    known = pace.list_conditions(owner)
     return Answer(
-        pace.usual(kind),
+        pace.read_usual_ttl_s(kind),
         {key: Child(owned(item)) for key, item in composed.items()},
         _known_status(owner),
         tuple(
             Statement(*(str(condition.get(name, "")) for name in Statement._fields))
-            for condition in pace.own_conditions(owner)
+            for condition in pace.list_own_conditions(owner)
         ),
         ready=any(entry.get("type") == READY and entry.get("status") == "True" for entry in known),
     )
@@ -111,7 +111,7 @@ def decided(
     now: datetime,
 ) -> Answer:
     """Return the answer for a composition."""
-    composition, look_in = pace.paced(composition, observation.composed, now)
+    composition, look_in = pace.pace_changes(composition, observation.composed, now)
     revision, reached, observed = given.revision(), given.reaches_cluster(), observation.composed
     composed = _composed(owner, composition, observation)
     placeholders = (
@@ -203,7 +203,7 @@ def _provider_config(item: Object) -> str:
 
 def _report(owner: Object, observation: Observation, composition: Composition, now: datetime) -> Answer:
     """Return an answer without children: the owner's status, events for its changes, and the time to live."""
-    before = pace.conditions_of(owner)
+    before = pace.list_conditions(owner)
     is_ready = status.derive_ready(composition, observation.children, before).holds
     row = COMPOSERS[str(owner["kind"])]
     written = {name: value for name, value in composition.status.items() if name not in row.only_controllers}
@@ -216,11 +216,11 @@ def _report(owner: Object, observation: Observation, composition: Composition, n
         is_failing=bool(observation.problems),
         is_news={*conditions} != {*_repeated(owner)},
     )
-    ttl_s = pace.seconds(owner, state, now)
-    if pace.repeats(owner, conditions, is_ready, now):
-        ttl_s = min(ttl_s, pace.until_settled(owner, now))
+    ttl_s = pace.compute_ttl_s(owner, state, now)
+    if pace.repeats_status(owner, conditions, is_ready, now):
+        ttl_s = min(ttl_s, pace.compute_settling_s(owner, now))
         written, conditions = dict(_known_status(owner)), [*_repeated(owner)]
-    elif pace.only_conditions(owner, is_ready):
+    elif pace.has_only_conditions(owner, is_ready):
         written = {}
     return Answer(
         ttl_s,
@@ -241,7 +241,7 @@ def _event(condition: Condition) -> Event:
 
 def _repeated(owner: Object) -> Iterator[Condition]:
     """Yield the conditions of an owner as they are."""
-    for reported in pace.own_conditions(owner):
+    for reported in pace.list_own_conditions(owner):
         reason, message = str(reported.get("reason", "")), str(reported.get("message", ""))
         yield Condition(str(reported["type"]), reported.get("status") == "True", reason, message)
 

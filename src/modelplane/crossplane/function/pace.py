@@ -103,7 +103,7 @@ class State:
     """True if this answer differs from the last one."""
 
 
-def usual(kind: str) -> int:
+def read_usual_ttl_s(kind: str) -> int:
     """Return the time to live of an answer about a kind, in seconds."""
     return _of(kind).usual_s
 
@@ -113,7 +113,7 @@ def _of(kind: str) -> Pace:
     return row.pace if row else _UNKNOWN
 
 
-def seconds(owner: Object, state: State, now: datetime) -> int:
+def compute_ttl_s(owner: Object, state: State, now: datetime) -> int:
     """Return the time to live of an answer, in seconds.
 
     It grows with the time for which an object has not changed, for ready objects to minutes at most. It is
@@ -122,7 +122,7 @@ def seconds(owner: Object, state: State, now: datetime) -> int:
     if state.is_leaving:
         return _SOON_S
     kind, since = str(owner["kind"]), 0.0 if state.is_news else measure_unchanged_s(owner, now)
-    ordinary, unready = usual(kind), _of(kind).unready_s
+    ordinary, unready = read_usual_ttl_s(kind), _of(kind).unready_s
     if unready and (not state.is_ready or is_deaf(owner, now)):
         return int(min(max(unready, since / _LONG_UNREADY), ordinary))
     if not state.is_ready:
@@ -160,7 +160,7 @@ def _share(uid: str) -> int:
 
 def measure_unchanged_s(owner: Object, now: datetime) -> float:
     """Return the seconds since the last change of an object's conditions; zero if it has none."""
-    times = [str(item.get("lastTransitionTime", "")) for item in conditions_of(owner)]
+    times = [str(item.get("lastTransitionTime", "")) for item in list_conditions(owner)]
     return max(0.0, _age(max(times, default=""), now))
 
 
@@ -190,7 +190,7 @@ class Paced(NamedTuple):
     """The seconds until the rest can follow; zero if nothing is left."""
 
 
-def paced(composition: Composition, composed: Mapping[str, Object], now: datetime) -> Paced:
+def pace_changes(composition: Composition, composed: Mapping[str, Object], now: datetime) -> Paced:
     """Return a composition with as many new replicas and edits as can be applied now.
 
     A replica that does not exist yet is left out, which deletes nothing. A replica that is to be edited
@@ -253,7 +253,9 @@ def _compute_wait_s(key: str, composed: Mapping[str, Object], now: datetime) -> 
     """
     others = [child for name, child in composed.items() if name != key and child["kind"] == _REPLICA]
     times = [
-        str(condition.get("lastTransitionTime", "")) for other in others for condition in conditions_of(other)
+        str(condition.get("lastTransitionTime", ""))
+        for other in others
+        for condition in list_conditions(other)
     ]
     return _compute_refill_s(len(others) + 1) - max(0.0, _age(max(times), now)) if times else 0.0
 
@@ -263,7 +265,7 @@ def _compute_refill_s(replicas: int) -> float:
     return _REFILL_S if replicas <= _MOST_AT_FULL_PACE else 2 * _REFILL_S
 
 
-def repeats(owner: Object, news: Sequence[Condition], is_ready: bool, now: datetime) -> bool:
+def repeats_status(owner: Object, news: Sequence[Condition], is_ready: bool, now: datetime) -> bool:
     """Return True if an owner repeats its last status although there is news.
 
     It does so on its way to Ready shortly after a status change, unless the news needs an operator.
@@ -274,7 +276,7 @@ def repeats(owner: Object, news: Sequence[Condition], is_ready: bool, now: datet
         or condition_of(owner, READY).get("status") != "False"
     ):
         return False
-    before = {str(condition.get("type")): condition for condition in own_conditions(owner)}
+    before = {str(condition.get("type")): condition for condition in list_own_conditions(owner)}
     if {condition.type for condition in news} - before.keys():
         return False
     if any(_is_alarm(condition, before[condition.type]) for condition in news):
@@ -282,18 +284,18 @@ def repeats(owner: Object, news: Sequence[Condition], is_ready: bool, now: datet
     return -_SKEW_S <= measure_since_status_s(owner, now) < _compute_refill_s(_replicas(owner))
 
 
-def only_conditions(owner: Object, is_ready: bool) -> bool:
+def has_only_conditions(owner: Object, is_ready: bool) -> bool:
     """Return True for a deployment's first answer, which has conditions only: counts are another write."""
-    return COMPOSERS[owner["kind"]].lane is Lane.DECISIONS and not is_ready and not own_conditions(owner)
+    return COMPOSERS[owner["kind"]].lane is Lane.DECISIONS and not is_ready and not list_own_conditions(owner)
 
 
 def measure_since_status_s(owner: Object, now: datetime) -> float:
     """Return the seconds since an object last changed its own conditions."""
-    times = [str(condition.get("lastTransitionTime", "")) for condition in own_conditions(owner)]
+    times = [str(condition.get("lastTransitionTime", "")) for condition in list_own_conditions(owner)]
     return _age(max(times, default=""), now)
 
 
-def until_settled(owner: Object, now: datetime) -> int:
+def compute_settling_s(owner: Object, now: datetime) -> int:
     """Return the seconds until an object can change its status again."""
     return max(1, round(_compute_refill_s(_replicas(owner)) - measure_since_status_s(owner, now) + 0.5))
 
@@ -303,12 +305,12 @@ def _is_alarm(condition: Condition, before: Mapping[str, Any]) -> bool:
     return warns and condition.reason != before.get("reason")
 
 
-def own_conditions(owner: Object) -> list[Mapping[str, Any]]:
+def list_own_conditions(owner: Object) -> list[Mapping[str, Any]]:
     """Return the conditions that Crossplane does not own."""
-    return [item for item in conditions_of(owner) if item.get("type") not in _CROSSPLANES]
+    return [item for item in list_conditions(owner) if item.get("type") not in _CROSSPLANES]
 
 
-def conditions_of(owner: Object) -> list[Mapping[str, Any]]:
+def list_conditions(owner: Object) -> list[Mapping[str, Any]]:
     """Return every condition of an owner; empty for a malformed status."""
     status = owner.get("status")
     listed = status.get("conditions") if isinstance(status, Mapping) else None

@@ -240,7 +240,7 @@ class Runner:
             return encode(answer, request, earlier), result
         except Exception:  # noqa: BLE001 - Crossplane applies nothing of a fatal answer
             _log.exception("cannot say what is there", extra=traces.make_fields(kind=kind))
-            refusal = Answer(pace.usual(kind), requirements=required, blocked=blocked)
+            refusal = Answer(pace.read_usual_ttl_s(kind), requirements=required, blocked=blocked)
             return encode(refusal, request, earlier), result
 
     def _compose(self, question: Question) -> Answer | Blocked:

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import msgspec
 
 from modelplane.scheduler.cycle_state import CycleState
-from modelplane.scheduler.diagnose import find_block
 from modelplane.scheduler.diagnosis import Block
+from modelplane.scheduler.diagnosis_building import find_block
 from modelplane.scheduler.existing.retention import Kept
 from modelplane.scheduler.placement.cluster_choice import Filled, Indices, New, choose_clusters
 from modelplane.scheduler.types import Demand

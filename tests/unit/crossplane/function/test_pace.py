@@ -48,30 +48,32 @@ def wanted(number: int, image: str = "one") -> tuple[Desired, ...]:
 
 class TestNewReplicas:
     def test_the_first_wave_is_as_many_as_a_bucket_holds(self) -> None:
-        composition, look_in = pace.paced(Composition(children=wanted(25)), {}, NOW)
+        composition, look_in = pace.pace_changes(Composition(children=wanted(25)), {}, NOW)
         assert [child.key for child in composition.children] == [f"r{each:03}" for each in range(5)]
         assert 0 < look_in <= 3
 
     def test_the_next_one_is_large_because_each_applies_all_replicas_again(self) -> None:
         composed = {f"r{each:03}": serving("x", 60) for each in range(5)}
-        composition, _ = pace.paced(Composition(children=wanted(100)), composed, NOW)
+        composition, _ = pace.pace_changes(Composition(children=wanted(100)), composed, NOW)
         assert len(composition.children) == 5 + 40
 
     def test_the_next_ones_follow_as_those_before_are_composed(self) -> None:
         composed = {f"r{each:03}": replica("x") for each in range(4)}
         composed |= {f"r{each:03}": serving("x", 60) for each in range(4, 10)}
-        composition, _ = pace.paced(Composition(children=wanted(100)), composed, NOW)
+        composition, _ = pace.pace_changes(Composition(children=wanted(100)), composed, NOW)
         assert len(composition.children) == 10 + 36
 
     def test_one_that_is_never_composed_holds_up_nobody_for_long(self) -> None:
         stuck = replica("x")
         stuck["metadata"]["creationTimestamp"] = ago(60)
         composed = {f"r{each:03}": stuck for each in range(40)}
-        assert len(pace.paced(Composition(children=wanted(90)), composed, NOW).composition.children) == 80
+        assert (
+            len(pace.pace_changes(Composition(children=wanted(90)), composed, NOW).composition.children) == 80
+        )
 
     def test_what_is_there_is_never_left_out(self) -> None:
         composed = {f"r{each:03}": replica("x") for each in range(15, 55)}
-        composition, _ = pace.paced(Composition(children=wanted(55)), composed, NOW)
+        composition, _ = pace.pace_changes(Composition(children=wanted(55)), composed, NOW)
         assert {child.key for child in composition.children} == composed.keys()
 
 
@@ -79,29 +81,29 @@ class TestEdits:
     def test_a_serving_one_waits_until_the_others_have_served_on(self) -> None:
         composed = {"r000": serving("r000", 3), "r001": serving("r001", 600)}
         edited = (Keep("r000"), wanted(2, "two")[1])
-        held, look_in = pace.paced(Composition(children=edited), composed, NOW)
+        held, look_in = pace.pace_changes(Composition(children=edited), composed, NOW)
         assert (held.children, look_in) == ((Keep("r000"), Keep("r001")), 7)
 
     def test_of_many_each_waits_twice_as_long(self) -> None:
         composed = {f"r{each:03}": serving("x", 3) for each in range(6)}
         kept = tuple(Keep(f"r{each:03}") for each in range(5))
         edited: tuple[Desired | Keep, ...] = (*kept, wanted(6, "two")[5])
-        assert pace.paced(Composition(children=edited), composed, NOW).look_in == 17
+        assert pace.pace_changes(Composition(children=edited), composed, NOW).look_in == 17
 
     @pytest.mark.parametrize("others", [{}, {"r000": serving("r000", 30)}])
     def test_it_goes_ahead_where_nothing_else_is_moving(self, others: dict[str, Any]) -> None:
         edited = Composition(children=wanted(2, "two")[1:])
-        assert pace.paced(edited, {**others, "r001": serving("r001", 1)}, NOW).composition is edited
+        assert pace.pace_changes(edited, {**others, "r001": serving("r001", 1)}, NOW).composition is edited
 
     def test_one_that_does_not_serve_is_edited_at_once(self) -> None:
         edited = Composition(children=wanted(2, "two")[1:])
         composed = {"r000": serving("r000", 1), "r001": replica("r001")}
-        assert pace.paced(edited, composed, NOW).composition is edited
+        assert pace.pace_changes(edited, composed, NOW).composition is edited
 
     def test_one_that_stays_the_same_waits_for_nothing(self) -> None:
         same = Composition(children=wanted(2))
         composed = {"r000": serving("r000", 1), "r001": serving("r001", 1)}
-        assert pace.paced(same, composed, NOW).composition is same
+        assert pace.pace_changes(same, composed, NOW).composition is same
 
 
 class TestWhatIsSaid:
@@ -109,23 +111,23 @@ class TestWhatIsSaid:
     news = (false("ReplicasReady", "ModelStarting", "1 of 3"),)
 
     def test_it_is_repeated_on_the_way_to_ready(self) -> None:
-        assert pace.repeats(owner(*self.before), self.news, False, NOW)
+        assert pace.repeats_status(owner(*self.before), self.news, False, NOW)
 
     def test_that_it_is_ready_is_said_at_once(self) -> None:
-        assert not pace.repeats(owner(*self.before), self.news, True, NOW)
+        assert not pace.repeats_status(owner(*self.before), self.news, True, NOW)
 
     def test_that_it_is_no_longer_ready_is_said_at_once(self) -> None:
         was = owner(said("Ready", "True", 4), self.before[1])
-        assert not pace.repeats(was, self.news, False, NOW)
+        assert not pace.repeats_status(was, self.news, False, NOW)
 
     def test_what_somebody_must_act_on_is_said_at_once(self) -> None:
         alarm = false("ReplicasReady", "ClusterUnreachable", "it does not answer")
-        assert not pace.repeats(owner(*self.before), (alarm,), False, NOW)
+        assert not pace.repeats_status(owner(*self.before), (alarm,), False, NOW)
 
     @pytest.mark.parametrize("seconds", [11, -30])
     def test_it_is_not_repeated_for_long_whatever_the_clocks_say(self, seconds: float) -> None:
         before = (said("Ready", "False", seconds), {**self.before[1], "lastTransitionTime": ago(seconds)})
-        assert not pace.repeats(owner(*before), self.news, False, NOW)
+        assert not pace.repeats_status(owner(*before), self.news, False, NOW)
 
     @pytest.mark.parametrize(("replicas", "is_repeated"), [(5, False), (6, True)])
     def test_a_deployment_of_many_replicas_repeats_it_twice_as_long(
@@ -133,10 +135,10 @@ class TestWhatIsSaid:
     ) -> None:
         before = (said("Ready", "False", 15), {**self.before[1], "lastTransitionTime": ago(15)})
         deployment = {**owner(*before), "spec": {"replicas": replicas}}
-        assert pace.repeats(deployment, self.news, False, NOW) is is_repeated
+        assert pace.repeats_status(deployment, self.news, False, NOW) is is_repeated
 
     def test_other_kinds_speak_at_once(self) -> None:
-        assert not pace.repeats(owner(*self.before, kind="ModelCache"), self.news, False, NOW)
+        assert not pace.repeats_status(owner(*self.before, kind="ModelCache"), self.news, False, NOW)
 
 
 class TestTimesToLive:
@@ -144,25 +146,27 @@ class TestTimesToLive:
         return owner(said("Ready", "True", seconds), **fields)
 
     def test_they_grow_while_nothing_happens(self) -> None:
-        after = [pace.seconds(self.ready(each), pace.State(True), NOW) for each in (0, 60, 3600)]
+        after = [pace.compute_ttl_s(self.ready(each), pace.State(True), NOW) for each in (0, 60, 3600)]
         assert after == sorted(after)
         assert (12 <= after[0] <= 15, 96 <= after[-1] <= 120) == (True, True)
 
     def test_each_object_has_its_own(self) -> None:
-        times = {pace.seconds(self.ready(3600, uid=str(each)), pace.State(True), NOW) for each in range(50)}
+        times = {
+            pace.compute_ttl_s(self.ready(3600, uid=str(each)), pace.State(True), NOW) for each in range(50)
+        }
         assert len(times) > 10
 
     def test_news_begin_anew(self) -> None:
-        assert pace.seconds(self.ready(3600), pace.State(True, is_news=True), NOW) <= 15
+        assert pace.compute_ttl_s(self.ready(3600), pace.State(True, is_news=True), NOW) <= 15
 
     def test_one_that_fails_is_looked_at_within_a_minute(self) -> None:
         state = pace.State(True, is_failing=True)
-        assert pace.seconds(self.ready(3600, kind="InferenceCluster"), state, NOW) <= 60
+        assert pace.compute_ttl_s(self.ready(3600, kind="InferenceCluster"), state, NOW) <= 60
 
     def test_a_deployment_that_waits_is_looked_at_soon_and_less_often_in_time(self) -> None:
         waiting = [owner(said("Ready", "False", each)) for each in (1, 3600)]
         state = pace.State(False, awaits=True)
-        assert [pace.seconds(each, state, NOW) for each in waiting] == [1, 15]
+        assert [pace.compute_ttl_s(each, state, NOW) for each in waiting] == [1, 15]
 
     @pytest.mark.parametrize(
         ("replicas", "seconds"),
@@ -176,7 +180,7 @@ class TestTimesToLive:
         self, replicas: int, seconds: int
     ) -> None:
         waiting = {**owner(said("Ready", "False", 1)), "spec": {"replicas": replicas}}
-        assert pace.seconds(waiting, pace.State(False, awaits=True), NOW) == seconds
+        assert pace.compute_ttl_s(waiting, pace.State(False, awaits=True), NOW) == seconds
 
     @pytest.mark.parametrize(("children", "overflows"), [(9, False), (10, True)])
     def test_changes_of_many_children_overflow_a_bucket(self, children: int, overflows: bool) -> None:
@@ -185,7 +189,8 @@ class TestTimesToLive:
 
     def test_one_that_leaves_is_looked_at_soon(self) -> None:
         assert (
-            pace.seconds(self.ready(3600, kind="ModelReplica"), pace.State(True, is_leaving=True), NOW) == 2
+            pace.compute_ttl_s(self.ready(3600, kind="ModelReplica"), pace.State(True, is_leaving=True), NOW)
+            == 2
         )
 
     @pytest.mark.parametrize(("since", "most"), [(60, 15), (3600, 120)])
@@ -193,7 +198,7 @@ class TestTimesToLive:
         self, since: float, most: int
     ) -> None:
         deaf = owner(said("Ready", "True", 3600), said("Responsive", "False", since))
-        assert most * 0.8 <= pace.seconds(deaf, pace.State(True), NOW) <= most
+        assert most * 0.8 <= pace.compute_ttl_s(deaf, pace.State(True), NOW) <= most
 
     def test_a_service_never_waits_long(self) -> None:
-        assert pace.seconds(self.ready(3600, kind="ModelService"), pace.State(True), NOW) == 10
+        assert pace.compute_ttl_s(self.ready(3600, kind="ModelService"), pace.State(True), NOW) == 10
