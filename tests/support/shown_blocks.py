@@ -57,7 +57,7 @@ VALIDATED: Mapping[str, str] = {
     "docs/how-to/tls.md": "takes six minutes; tests replace the key with shorter times",
     "docs/how-to/troubleshoot.md": _NAMES,
     "docs/reference/components.md": _CLUSTER,
-    "docs/reference/commands.md": "has an example of each command; the commands have tests of their own",
+    "docs/reference/commands/": "has an example of each command; the commands have tests of their own",
     "examples/": _CLOUD,
     "skills/": _NAMES,
     "examples/README.md": _CHOICES,
