@@ -9,7 +9,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from modelplane.api.kinds import KINDS
+from modelplane.api.kinds import KINDS, Kind
 from modelplane.cli.main import main
 from modelplane.offline.check import validation
 from modelplane.offline.files.diagnostics import Severity
@@ -173,6 +173,12 @@ def test_a_recipe_shows_its_manifests_and_its_plan(page: Path) -> None:
     assert deployments <= set(shown)
     steps = [step for steps in read_page(page) for step in steps]
     assert not deployments or any(step.command.startswith("modelplane plan ") for step in steps)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_the_page_of_a_kind_shows_a_manifest_of_it(kind: Kind) -> None:
+    page = (ROOT / "docs" / "reference" / f"{kind.module}.md").read_text()
+    assert re.search(rf"^<!-- include: \S+\.yaml#{kind.name} -->$", page, re.MULTILINE)
 
 
 def test_few_blocks_of_the_how_tos_show_no_output() -> None:

@@ -41,6 +41,7 @@ def _tour(cloud: str, cluster: str, demo: str, larger: str, west: str = "model-d
     return Row(
         (
             (
+                f"{folder}/0-namespace.yaml",
                 f"{folder}/platform.yaml",
                 f"{folder}/model-deployment.yaml",
                 "getting-started/model-service.yaml",

@@ -108,6 +108,7 @@ PAGES: Mapping[str, Run] = {
     "docs/how-to/hardware.md": Run(),
     "docs/how-to/local-fleet.md": Run(before=SERVED),
     "docs/how-to/observe.md": Run(before=SERVED),
+    "docs/how-to/keys.md": Run(before=SERVED),
     "docs/how-to/pod-keys.md": Run(
         before=SERVED,
         after="kubectl --context local-1 annotate ns modelplane-system allow.modelplane.ai/keys-",
@@ -151,7 +152,6 @@ PAGES: Mapping[str, Run] = {
         " -n modelplane-system",
     ),
     "docs/how-to/install.md": Run(before=GPU_NODES, bare=True),
-    "docs/how-to/keys.md": Run(before=SERVED),
     "docs/how-to/permissions.md": Run(
         before="modelplane install --image any:1 > all.yaml\n"
         "kubectl apply -f all.yaml -l rbac.authorization.k8s.io/aggregate-to-edit=true\n",

@@ -116,6 +116,8 @@ def plan(
         _tell_difference(_planned(fleet_objects, former, live=on_live), result, output)
     else:
         _tell(result, output, everything=everything)
+    if not (result.placed or on_live or any(map(_is_cluster, (*fleet_objects, *given)))):
+        click.echo("These files contain no InferenceCluster: give --fleet PATH, or --live", err=True)
     if not result.placed:
         raise click.exceptions.Exit(UNMET)
 
@@ -154,7 +156,8 @@ def _tell_difference(before: "Plan", after: "Plan", output: str) -> None:
 
 
 def _is_deployment(item: "Object") -> bool:
-    from modelplane.api.meta import kind_name
-    from modelplane.api.model_deployment import ModelDeployment
+    return bool(item["kind"] == "ModelDeployment")
 
-    return bool(item["kind"] == kind_name(ModelDeployment))
+
+def _is_cluster(item: "Object") -> bool:
+    return bool(item["kind"] == "InferenceCluster")

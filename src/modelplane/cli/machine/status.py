@@ -54,7 +54,9 @@ def status(home: Path | None, output: str) -> None:
     if running and (problem := settings.find_stranger(settings.load(place), running)):
         problems.append(f"{problem}; the process starts once the port is free")
     if problem := find_space_problem(place):
-        problems.append(f"{problem}; what runs goes on, and what has ended comes back once there is room")
+        problems.append(
+            f"{problem}; running processes continue, and stopped processes restart once there is space"
+        )
     if states.get("envoy") == "Running" and (problem := _gateway_problem(place)):
         problems.append(problem)
     if output != TEXT:

@@ -64,8 +64,8 @@ def _rejections(replica: ModelReplica, name: str, cluster: "InferenceClusterSpec
         variables = [str(part) for part in found if part.what == VARIABLE]
         if keys:
             yield (
-                f'InferenceCluster "{name}" does not accept {", ".join(keys)} of the pods '
-                f'of engine "{engine.name}": remove what is refused, or let the platform team add it to '
+                f'InferenceCluster "{name}" does not accept {", ".join(keys)} of the pods of engine '
+                f'"{engine.name}": remove them, or ask the platform team to add them to '
                 "spec.podKeys.accept there"
             )
         if variables:

@@ -74,7 +74,7 @@ class Check(msgspec.Struct):
 
 
 _REMEDY = (
-    f"remove what is refused, use a key that begins with {TEAMS_DOMAIN}, or let the platform team list the "
+    f"remove them, use a key that begins with {TEAMS_DOMAIN}, or let the platform team list the "
     "key in spec.podKeys.accept of the InferenceCluster"
 )
 
