@@ -26,6 +26,7 @@ PAGES = sorted(
 
 EXECUTED: Mapping[str, str] = {
     "docs/how-to/crossplane-packages.md": "tests/kubernetes/test_registry.py",
+    "docs/how-to/move-to-crossplane.md": "tests/kubernetes/test_move.py",
     "README.md": "tests/kubernetes/test_wheel.py",
     "docs/README.md": "tests/kubernetes/test_wheel.py",
     "examples/01-first-answer/README.md": "tests/kubernetes/test_wheel.py",
