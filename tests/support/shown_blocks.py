@@ -54,6 +54,7 @@ VALIDATED: Mapping[str, str] = {
     "docs/how-to/install-eks.md": _CLOUD,
     "docs/how-to/install-gke.md": _CLOUD,
     "docs/how-to/install-kind.md": "needs kind",
+    "docs/how-to/move-to-crossplane.md": "needs Crossplane",
     "docs/how-to/tls.md": "takes six minutes; tests replace the key with shorter times",
     "docs/how-to/troubleshoot.md": _NAMES,
     "docs/reference/components.md": _CLUSTER,
