@@ -29,6 +29,7 @@ EXECUTED: Mapping[str, str] = {
     "docs/how-to/move-to-crossplane.md": "tests/kubernetes/test_move.py",
     "README.md": "tests/kubernetes/test_wheel.py",
     "docs/README.md": "tests/kubernetes/test_wheel.py",
+    "docs/how-to/move-to-crossplane.md": "tests/kubernetes/test_move.py",
     "examples/01-first-answer/README.md": "tests/kubernetes/test_wheel.py",
     "examples/02-build-the-platform/README.md": "tests/kubernetes/test_tour.py",
     "examples/03-deploying-a-model/README.md": "tests/kubernetes/test_tour.py",
