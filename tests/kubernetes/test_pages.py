@@ -14,6 +14,7 @@ from modelplane.kube.resources import Object
 from modelplane.local.home import Home
 from support.bare_clusters import open_bare_cluster
 from support.fleets import Fleet
+from support.page_models import serve_models
 from support.page_runs import PAGES, Run, SavedFile, read_parts
 from support.terminals import Terminal, open_terminal, write_programs
 
@@ -29,6 +30,12 @@ def programs(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory) 
     folder = tmp_path_factory.mktemp("programs")
     write_programs(folder, kubernetes_binary)
     return folder
+
+
+@pytest.fixture(scope="module", autouse=True)
+def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with serve_models(tmp_path_factory.mktemp("hub")):
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +117,7 @@ def restore(fleet: Fleet, before: dict[tuple[str, ...], Object], folder: Path) -
     ):
         scope = ("-n", namespace) if namespace else ()
         fleet.kubectl("delete", kind, name, *scope, "--ignore-not-found", "--timeout=180s")
+    fleet.kubectl("wait", "--for=delete", "modelreplicas", "--all", "-A", "--timeout=180s")
     for key, item in before.items():
         found = now.get(key)
         if found and (found["spec"], found["metadata"].get("labels")) == (
