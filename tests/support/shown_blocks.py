@@ -48,9 +48,9 @@ _CHOICES = "shows alternatives, of which a reader takes one"
 
 VALIDATED: Mapping[str, str] = {
     "CONTRIBUTING.md": "the targets themselves are what the tests are run by",
-    "docs/explanation/": "shows plans of the repository's files, which a test runs",
     "docs/explanation/deletion.md": _NAMES,
     "docs/how-to/crossplane.md": "needs Crossplane",
+    "docs/how-to/move-to-crossplane.md": "needs Crossplane",
     "docs/how-to/dashboard.md": "does not end by itself",
     "docs/how-to/images.md": "needs a registry of the reader's own",
     "docs/how-to/install-eks.md": _CLOUD,
