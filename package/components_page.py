@@ -22,7 +22,6 @@ _COLUMNS = (
     "Standard",
     "Minimal",
     "Required",
-    "Run",
 )
 
 
@@ -53,5 +52,5 @@ def _cells(row: Component) -> Iterator[str]:
         f"`{row.namespace}`" if row.namespace else "",
         ", ".join(f"`{each}`" for each in row.after),
         f"`{row.found_by}`" if row.found_by else "",
-        *("yes" if each else "" for each in (row.in_standard, row.in_minimal, not row.optional, row.was_run)),
+        *("yes" if each else "" for each in (row.in_standard, row.in_minimal, not row.optional)),
     )
