@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 
 from argocd_health import config_map
 from card_rows import card_rows
+from commands_page import complete_commands_page
 from components_page import components_page
 from getting_started import build_getting_started
 from helm_chart import build_chart
@@ -74,6 +75,8 @@ def generated() -> dict[Path, str]:
     files[REFERENCE / "components.md"] = f"<!-- {COMPONENTS_ORIGIN} -->\n\n{components_page()}"
     files[REFERENCE / "sizes.md"] = f"<!-- {SIZES_ORIGIN} -->\n\n{sizing_page()}"
     files |= recipe_pages()
+    commands = REFERENCE / "commands.md"
+    files[commands] = complete_commands_page(commands.read_text())
     index = ROOT / contents.ROOT
     files[index] = contents.complete_root(index.read_text(), contents.read_sections(_pages(files)))
     files[CARD_ROWS] = card_rows(CARDS_ORIGIN)

@@ -8,7 +8,8 @@ the same schema that the API server enforces.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 from modelplane.api.conditions.reasons import EVERY_KIND, ROWS
 from modelplane.api.conditions.row import Reason
@@ -19,6 +20,8 @@ from modelplane.api.schema.fields import FORMS
 from modelplane.compose.kinds import COMPOSED
 
 Schema = dict[str, Any]
+
+EXAMPLES: Final = Path(__file__).resolve().parent.parent / "examples"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +64,20 @@ def kind_page(kind: Kind) -> str:
         f"# {kind.name}",
         whole["description"],
         f"`{kind.api_version}`, {scope}. `kubectl get {kind.plural}`, or `{kind.short}` for short.",
-        f"`kubectl explain {kind.singular}.spec` says the same as this page.",
+        f"`kubectl explain {kind.singular}.spec` shows the same descriptions.",
     ]
     if kind.group == INFRASTRUCTURE_GROUP:
         parts.append(_COMPOSED if kind in COMPOSED else _NOT_COMPOSED)
     if kind.scale is not None:
         parts.append(
-            f"It has a scale subresource: `kubectl scale {kind.singular} NAME --replicas=N` sets "
+            f"The kind has a scale subresource: `kubectl scale {kind.singular} NAME --replicas=N` sets "
             f"`{kind.scale.spec_replicas.lstrip('.')}`."
         )
+    parts += [
+        "## Example",
+        _example(kind),
+        "[Every field](../../examples/every-field/README.md) shows objects that use every field.",
+    ]
     own = [row.reason for row in ROWS if row.kind == kind.name]
     spec, status = (list(_fields(name, whole["properties"][name])) for name in ("spec", "status"))
     refused = [f"- {message}." for message in _messages(whole)]
@@ -80,7 +88,7 @@ def kind_page(kind: Kind) -> str:
         _spec_table(spec),
         *_forms(whole["properties"]["spec"]),
         "### Rules",
-        "The API server refuses an object that breaks one.",
+        "The API server refuses an object that breaks one of these rules.",
         "\n".join(refused),
         "## status",
         _status_table(status),
@@ -91,22 +99,24 @@ def kind_page(kind: Kind) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-_COMPOSED = "[Clusters of clouds](clouds.md) lists the managed resources that it is composed of."
+_COMPOSED = (
+    "[Clusters of clouds](clouds.md) lists the managed resources that Modelplane creates for an object."
+)
 _NOT_COMPOSED = (
-    "Clusters are not provisioned by this version: an object of this kind is stored, and nothing acts on it."
+    "This version doesn't provision such clusters: an object of this kind is stored, and nothing acts on it."
 )
 _CONDITIONS = (
-    "Every object says in `status.conditions` what is the case: whether something holds (`status`), why "
-    "in one word (`reason`), and why in a sentence with what to do about it (`message`). "
-    "`observedGeneration` is the `metadata.generation` it was said for: where it is older than the "
-    "object's, the condition has yet to be looked at again."
+    "Every object reports its state in `status.conditions`. A condition has a `status`, a `reason` in one "
+    "word, and a `message`: a sentence that also tells you what to do. `observedGeneration` is the "
+    "`metadata.generation` that the condition is about. If it is lower than the generation of the object, "
+    "the condition is out of date."
 )
 _EVENTS = (
     "`Ready` has the reason and the message of the first condition that keeps the object from being ready: "
     "`kubectl get` shows the reason, and so do `modelplane explain`, `modelplane top` and the dashboard. "
     "Crossplane writes `Ready` itself, with the reason `Creating`. `kubectl wait --for=condition=Ready` "
     "works on every kind. An event is recorded when a condition changes; the reasons marked **warning** make "
-    "it a warning. The first conditions of a new object are no events, unless they are warnings."
+    "it a warning. The first conditions of a new object are not recorded as events, unless they are warnings."
 )
 
 
@@ -120,27 +130,38 @@ def conditions_page() -> str:
 
 
 def _conditions(rows: list[Reason]) -> str:
-    lines = ["| Condition | Status | Reason | Meaning | What to do |", "|---|---|---|---|---|"]
+    lines = ["| Condition | Reason | What to do |", "|---|---|---|"]
     for type_, group in groupby(rows, key=lambda row: row.type):
-        for first, row in ((index == 0, row) for index, row in enumerate(group)):
+        for row in group:
             mark = " **warning**" if row.warns else ""
-            name = f"`{type_}`" if first else ""
             status = "True or False" if row.holds is None else row.holds
-            lines.append(f"| {name} | {status} | `{row}` | {row.meaning}{mark} | {row.remedy} |")
+            lines.append(
+                f"| `{type_}`<br>{status} | `{row}`{mark}<br>{row.meaning} | {row.remedy or 'Nothing.'} |"
+            )
     return "\n".join(lines)
 
 
+def _example(kind: Kind) -> str:
+    """Return the directive that includes a short manifest, and a link to one with every field."""
+    short = f"examples/reference/{kind.plural}.yaml"
+    every = kind.module.replace("_", "-")
+    path = short if (EXAMPLES.parent / short).exists() else f"examples/every-field/{every}.yaml"
+    return f"<!-- include: {path}#{kind.name} -->"
+
+
 def _spec_table(fields: list[Field]) -> str:
-    lines = ["| Field | Type | Default | Limits | Meaning |", "|---|---|---|---|---|"]
+    lines = ["| Field | Meaning |", "|---|---|"]
     for field in fields:
-        need = "required" if field.required else field.default
-        lines.append(f"| `{field.path}` | {field.type} | {need} | {field.limits} | {field.meaning} |")
+        form = f"{field.type}, required" if field.required else field.type
+        limits = ", ".join(filter(None, (field.default and f"default {field.default}", field.limits)))
+        below = f"<br><small>{limits[0].upper()}{limits[1:]}.</small>" if limits else ""
+        lines.append(f"| `{field.path}`<br>{form} | {field.meaning}{below} |")
     return "\n".join(lines)
 
 
 def _status_table(fields: list[Field]) -> str:
-    lines = ["| Field | Type | Meaning |", "|---|---|---|"]
-    lines += [f"| `{field.path}` | {field.type} | {field.meaning} |" for field in fields]
+    lines = ["| Field | Meaning |", "|---|---|"]
+    lines += [f"| `{field.path}`<br>{field.type} | {field.meaning} |" for field in fields]
     return "\n".join(lines)
 
 
@@ -246,7 +267,7 @@ def _forms(whole: Schema) -> Iterator[str]:
     used = {value["pattern"] for value in _nested(whole) if "pattern" in value}
     rows = [f"- {name}: `{pattern}`" for pattern, name in FORMS.items() if pattern in used]
     if rows:
-        yield "The forms among the limits, as regular expressions:"
+        yield "The named forms, as regular expressions:"
         yield "\n".join(rows)
 
 

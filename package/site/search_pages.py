@@ -12,13 +12,13 @@ import yaml
 from modelplane.mcp import documentation
 
 _TABLE: Final = Path(__file__).with_name("search.yaml")
-_WEIGHTS: Final = {"docs/how-to/": 1.3, "docs/reference/commands/": 0.8, "examples/": 0.7, "skills/": 0.3}
+_WEIGHTS: Final = {"docs/how-to/": 1.3, "docs/reference/commands/": 0.6, "examples/": 0.7, "skills/": 0.3}
 _LAST: Final = 0.05
 """Weight of the pages outside of the navigation."""
 _MARKS: Final = re.compile(
-    r"^ *(?:```|~~~).*$|^\|[-|: ]+\|$|(?<!\\)\||^ *(?:[-*>]|\d+\.) (?:\[!\w+\])?", re.MULTILINE
+    r"^ *(?:```|~~~).*$|^\|[-|: ]+\|$|(?<!\\)\||^ *(?:[-*>]|\d+\.) (?:\[!\w+\])?|<[^>]*>", re.MULTILINE
 )
-"""Marks of code, tables, lists and callouts."""
+"""Marks of code, tables, lists, callouts and HTML."""
 
 
 def build(

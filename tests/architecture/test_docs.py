@@ -183,20 +183,16 @@ def test_every_decision_has_a_status_and_a_date(record: Path) -> None:
     assert match[1] is None or list(record.parent.glob(f"{int(match[1]):04d}-*.md"))
 
 
-def _section(command: str) -> str:
-    _, _, rest = COMMANDS_PAGE.read_text().partition(f"\n## modelplane {command}\n")
-    return rest.partition("\n## ")[0]
+def test_every_command_that_people_are_shown_has_a_page_and_no_other() -> None:
+    assert sorted(page.stem for page in COMMANDS_PAGE.with_suffix("").glob("*.md")) == sorted(SHOWN)
 
 
-def test_the_page_of_commands_lists_those_that_people_are_shown() -> None:
-    rows = re.findall(
-        r"^\| \[(\w+)\]\(#modelplane-\w+\) \| (.+) \|$", COMMANDS_PAGE.read_text(), re.MULTILINE
-    )
-    assert rows == [(name, COMMANDS[name].help) for name in SHOWN]
+def _page(command: str) -> str:
+    return (COMMANDS_PAGE.with_suffix("") / f"{command}.md").read_text().partition("\n## modelplane ")[0]
 
 
 @pytest.mark.parametrize("command", SHOWN)
-def test_the_page_of_commands_has_every_option_and_no_other(command: str) -> None:
+def test_the_page_of_a_command_has_every_option_and_no_other(command: str) -> None:
     found = main.get_command(click.Context(main), command)
     assert found is not None
     options = {
@@ -205,22 +201,23 @@ def test_the_page_of_commands_has_every_option_and_no_other(command: str) -> Non
         if isinstance(each, click.Option)
         for name in (*each.opts, *each.secondary_opts)
     }
-    rows = [line.split("|")[1] for line in _section(command).splitlines() if line.startswith("| `-")]
+    rows = [line.split("|")[1] for line in _page(command).splitlines() if line.startswith("| `-")]
     documented = {name for row in rows for name in re.findall(r"(?<![\w-])--?[a-z][a-z-]*", row)}
     assert documented == options
 
 
 @pytest.mark.parametrize("command", SHOWN)
-def test_the_page_of_commands_has_an_example_of_each(command: str) -> None:
-    [example] = _FENCE.findall(_section(command))
+def test_the_page_of_a_command_has_an_example(command: str) -> None:
+    [example] = _FENCE.findall(_page(command))
     assert f"modelplane {command}" in example[1]
 
 
-def test_the_page_of_commands_has_every_variable_that_is_read() -> None:
+def test_the_pages_of_commands_have_every_variable_that_is_read() -> None:
     # The pure half reads none; what it names, engines are given.
     readers = [path for package in EFFECTS for path in (SOURCE / package).rglob("*.py")]
     sources = "".join(path.read_text() for path in readers)
-    page = COMMANDS_PAGE.read_text()
+    pages = [COMMANDS_PAGE, *COMMANDS_PAGE.with_suffix("").glob("*.md")]
+    text = "".join(page.read_text() for page in pages)
     assert {
-        name for name in re.findall(r"\"(MODELPLANE_[A-Z_]+)\"", sources) if f"`{name}`" not in page
+        name for name in re.findall(r"\"(MODELPLANE_[A-Z_]+)\"", sources) if f"`{name}`" not in text
     } == set()

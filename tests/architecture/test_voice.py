@@ -27,9 +27,9 @@ PLACES: dict[str, Callable[[], Iterable[str]]] = {
 
 LIMITS = {
     # says so, stay, has the, clause as a noun, "its, their", bookish, is no, you
-    "how-to pages": (0.1, 0.5, 1.2, 0.76, 6, 0.15, 0.4, 10),
+    "how-to pages": (0.1, 0.5, 1.2, 0.4, 6, 0.15, 0.4, 10),
     "explanations": (0.1, 0.5, 1.2, 0.4, 6, 0.15, 0.4, 4.1),
-    "reference": (0.1, 0.5, 1.2, 0.4, 6, 0.15, 0.4, 1.8),
+    "reference": (0.1, 0.5, 1.2, 0.4, 6, 0.15, 0.4, 1.6),
     "examples": (0.1, 0.5, 1.2, 0.4, 6, 0.15, 0.74, 10),
     "pages of the repository": (0.1, 0.5, 1.2, 1.78, 6, 0.15, 0.44, 2.4),
     "changelog": (0.1, 0.5, 1.58, 1.18, 6.31, 0.39, 0.4, 6.7),

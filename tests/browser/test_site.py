@@ -55,6 +55,11 @@ COMPLETE = (
 )
 """Recordings and diagrams, which scripts draw, are there."""
 
+WIDE = """
+[...document.querySelectorAll("article table")]
+  .some((table) => table.offsetWidth > table.parentElement.clientWidth + 1)
+"""
+
 MENU = "[...document.querySelectorAll('.page-menu li > *')]"
 
 
@@ -120,6 +125,22 @@ async def test_axe_finds_nothing_serious_and_pages_fit_the_window(
         await opened.evaluate(SERIOUS)
         await opened.until("window.found !== undefined")
         assert await opened.evaluate("window.found") == [], path
+
+
+@pytest.fixture
+def with_tables(built: Path) -> list[Path]:
+    """The pages of the site that have a table."""
+    pages = sorted(path for path in built.rglob("index.html") if "<table" in path.read_text())
+    return [path.parent.relative_to(built) for path in pages]
+
+
+async def test_no_table_is_wider_than_the_text(opened: Tab, with_tables: list[Path], address: str) -> None:
+    wide = []
+    for page in with_tables:
+        await opened.open(f"{address}/{page}/")
+        if await opened.evaluate(WIDE):
+            wide.append(str(page))
+    assert wide == []
 
 
 async def test_axe_would_tell_of_a_text_that_is_too_faint(opened: Tab, address: str, axe: str) -> None:

@@ -12,6 +12,7 @@ import pytest
 from modelplane.api.kinds import KINDS
 from modelplane.kube.resources import Object
 from modelplane.local.home import Home
+from support.bare_clusters import open_bare_cluster
 from support.fleets import Fleet
 from support.page_models import serve_models
 from support.page_runs import PAGES, Run, SavedFile, read_parts
@@ -51,9 +52,17 @@ def shared_fleet(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_prints_what_it_shows(
-    request: pytest.FixtureRequest, programs: Path, tmp_path: Path, name: str
+    request: pytest.FixtureRequest, kubernetes_binary: Path, programs: Path, tmp_path: Path, name: str
 ) -> None:
     run, folder = PAGES[name], make_folder(tmp_path)
+    if run.bare:
+        home = Home(tmp_path / "home")
+        with (
+            open_bare_cluster(home, kubernetes_binary, tmp_path),
+            open_terminal(home, programs, folder) as shell,
+        ):
+            follow(shell, name, run, folder)
+        return
     if run.own_fleet:
         with open_terminal(Home(tmp_path / "home"), programs, folder) as terminal:
             try:

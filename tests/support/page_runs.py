@@ -69,6 +69,19 @@ kubectl config view --minify --context local-3 --flatten --raw > gpu.kubeconfig
 kubectl delete ic local-3
 """
 """A cluster that is not registered, local-3, and the kubeconfig of its administrator."""
+INSTALLED = "modelplane install --image registry.example.org/modelplane:0.10.0 --apply"
+GATEWAY = """kubectl apply -f - <<'END'
+apiVersion: modelplane.ai/v1alpha1
+kind: InferenceGateway
+metadata: {name: default}
+spec: {backend: Envoy, authentication: APIKey}
+END"""
+CHECKOUT = f"ln -s {Path(__file__).parents[2] / 'package'} package"
+GPU_NODES = f"""
+kubectl apply -f {Path(__file__).with_name("gpu_nodes.yaml")}
+cp $KUBECONFIG gpu.kubeconfig
+"""
+"""Nodes of the cluster as a driver of GPUs publishes them, and the kubeconfig of the cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +92,9 @@ class Run:
     after: str = ""
     own_fleet: bool = False
     """The page itself starts a fleet: it runs without the one that the others share."""
+    bare: bool = False
+    """The page is about a Kubernetes cluster without Modelplane: it runs on one with the kubeconfig of its
+    administrator, whose nodes only report that the pods of an installation run. helm is there too."""
 
 
 PAGES: Mapping[str, Run] = {
@@ -90,9 +106,9 @@ PAGES: Mapping[str, Run] = {
     "docs/how-to/gateway.md": Run(before=SERVED),
     "docs/how-to/gitops.md": Run(),
     "docs/how-to/hardware.md": Run(),
-    "docs/how-to/keys.md": Run(before=SERVED),
     "docs/how-to/local-fleet.md": Run(before=SERVED),
     "docs/how-to/observe.md": Run(before=SERVED),
+    "docs/how-to/keys.md": Run(before=SERVED),
     "docs/how-to/pod-keys.md": Run(
         before=SERVED,
         after="kubectl --context local-1 annotate ns modelplane-system allow.modelplane.ai/keys-",
@@ -118,7 +134,16 @@ PAGES: Mapping[str, Run] = {
     "docs/how-to/scale-to-zero.md": Run(before=SERVED),
     "docs/how-to/size.md": Run(),
     "docs/how-to/variants.md": Run(),
+    "docs/how-to/charts.md": Run(before=CHECKOUT, bare=True),
+    "docs/how-to/choose-gateway.md": Run(
+        before=f"{INSTALLED}\n{GATEWAY}\necho any > installer.kubeconfig", bare=True
+    ),
+    "docs/how-to/cluster-components.md": Run(bare=True),
+    "docs/how-to/cluster-credentials.md": Run(
+        before="modelplane install --inference-cluster | kubectl apply -f -", bare=True
+    ),
     "docs/how-to/cost.md": Run(before=SERVED),
+    "docs/how-to/crossplane.md": Run(bare=True),
     "docs/how-to/images.md": Run(
         before="for name in controller gateway; do\n"
         "  kubectl create serviceaccount modelplane-$name -n modelplane-system\n"
@@ -126,11 +151,19 @@ PAGES: Mapping[str, Run] = {
         after="kubectl delete sa/modelplane-controller sa/modelplane-gateway secret/registry"
         " -n modelplane-system",
     ),
+    "docs/how-to/install.md": Run(before=GPU_NODES, bare=True),
     "docs/how-to/permissions.md": Run(
         before="modelplane install --image any:1 > all.yaml\n"
         "kubectl apply -f all.yaml -l rbac.authorization.k8s.io/aggregate-to-edit=true\n",
         after="kubectl delete rolebinding ml-team -n ml-team; kubectl delete clusterrolebinding platform"
         " gateway; kubectl delete role,rolebinding kubeconfigs -n modelplane-system",
+    ),
+    "docs/how-to/remove.md": Run(before=INSTALLED, bare=True),
+    "docs/how-to/upgrade.md": Run(
+        before=f"{INSTALLED}\n{GATEWAY}\n"
+        "kubectl label deploy modelplane-controller -n modelplane-system --overwrite"
+        " app.kubernetes.io/version=0.10.0",
+        bare=True,
     ),
     "examples/08-prefill-and-decode/README.md": Run(own_fleet=True),
 }

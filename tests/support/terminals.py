@@ -104,9 +104,9 @@ def _may_fail(step: Step) -> bool:
 
 
 def write_programs(folder: Path, kubernetes_binary: Path) -> None:
-    """Write the programs of the pages into a folder: kubectl and modelplane."""
+    """Write the programs of the pages into a folder: kubectl, helm and modelplane."""
     for name, command in (
-        ("kubectl", shlex.join((str(kubernetes_binary.absolute()), "kubectl"))),
+        *((name, shlex.join((str(kubernetes_binary.absolute()), name))) for name in ("kubectl", "helm")),
         ("modelplane", shlex.join((sys.executable, "-m", "modelplane.cli.main"))),
     ):
         (folder / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n')

@@ -12,7 +12,7 @@ from modelplane.cli.operate.package import package
 from modelplane.crossplane.package.oci_layout import open_image
 from support.packages import small_runtime
 
-PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "commands.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "commands" / "package.md").read_text()
 
 
 @pytest.fixture

@@ -154,9 +154,9 @@ MEMORY = f"{MEMBER}.nodeSelector.devices[0].selectors[1].cel"
         ),
         pytest.param(
             on_clusters("modelplane.ai/regoin"),
-            "spec.clusterSelector.matchLabels[modelplane.ai/regoin]: modelplane.ai/regoin is not a "
-            "label that "
-            "Modelplane or its documentation gives InferenceClusters; did you mean modelplane.ai/region?",
+            "spec.clusterSelector.matchLabels[modelplane.ai/regoin]: modelplane.ai/regoin is not a label "
+            "that Modelplane or its documentation gives InferenceClusters; "
+            "did you mean modelplane.ai/region?",
             id="a misspelt label of clusters",
         ),
         pytest.param(
@@ -174,9 +174,9 @@ MEMORY = f"{MEMBER}.nodeSelector.devices[0].selectors[1].cel"
             f"apiVersion: {API}\nkind: ModelCache\nmetadata: {{name: c, namespace: ml-team}}\nspec:\n"
             "  source: HuggingFace\n  huggingFace: {repo: a/b, sizeGiB: 1}\n"
             "  clusterSelector: {matchLabels: {modelplane.ai/colour: x}}\n",
-            "spec.clusterSelector.matchLabels[modelplane.ai/colour]: modelplane.ai/colour is not a "
-            "label that "
-            "Modelplane or its documentation gives InferenceClusters: use a label with a prefix of your own",
+            "spec.clusterSelector.matchLabels[modelplane.ai/colour]: modelplane.ai/colour is not a label "
+            "that Modelplane or its documentation gives InferenceClusters: "
+            "use a label with a prefix of your own",
             id="an unknown label of clusters, of a cache",
         ),
         pytest.param(

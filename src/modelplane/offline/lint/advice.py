@@ -1,8 +1,9 @@
 """Lint rules: warnings about manifests that an API server accepts and the author probably did not intend.
 
-A rule is a module, and a row of ``RULES``; ``docs/reference/commands.md`` has the same table. The module of a
-rule about one object has a function ``check``, which yields the warnings about the object. The module of a
-rule about several objects has a class ``Check``, which reads the objects and then yields the problems.
+A rule is a module, and a row of ``RULES``; ``docs/reference/commands/validate.md`` has the same table. The
+module of a rule about one object has a function ``check``, which yields the warnings about the object. The
+module of a rule about several objects has a class ``Check``, which reads the objects and then yields the
+problems.
 
 A rule reads only objects that decode. ``check`` reads only objects that a person wrote: an object with an
 owner is Modelplane's own.

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Final
 
 from modelplane.api.rejected import Rejected
+from modelplane.scheduler.filters.accepted_pod_keys import check_pod_keys
 from modelplane.scheduler.filters.cache_footprint import check_cache_footprint
 from modelplane.scheduler.filters.capabilities import check_capabilities
 from modelplane.scheduler.filters.cluster_selector import check_cluster_selector
 from modelplane.scheduler.filters.cordon import check_cordon
-from modelplane.scheduler.filters.pod_keys import check_pod_keys
 from modelplane.scheduler.filters.ready_cluster import check_gateway, check_readiness
 from modelplane.scheduler.filters.region_rule import check_regions
 from modelplane.scheduler.filters.taints import check_taints
