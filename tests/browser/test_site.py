@@ -56,7 +56,8 @@ COMPLETE = (
 """Recordings and diagrams, which scripts draw, are there."""
 
 WIDE = """
-[...document.querySelectorAll("article table")].some((table) => table.offsetWidth > table.parentElement.clientWidth + 1)
+[...document.querySelectorAll("article table")]
+  .some((table) => table.offsetWidth > table.parentElement.clientWidth + 1)
 """
 
 MENU = "[...document.querySelectorAll('.page-menu li > *')]"
