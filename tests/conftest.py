@@ -62,6 +62,7 @@ LONGEST = [
     "function/test_clouds",
     "function/test_lifecycles",
     "takeover/test_local",
+    "kubernetes/test_pages",
     "kubernetes/test_tour",
     "test_first_answer",
     "test_benchmarks",

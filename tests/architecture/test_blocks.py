@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import pytest
@@ -16,10 +17,11 @@ from modelplane.offline.files.sources import Source
 from support import page_runs, shown_blocks
 from support.shell_lines import commands
 from support.shown_blocks import EXECUTED, MOST_WITHOUT_OUTPUT, ROOT, VALIDATED, Block, is_offline
-from support.transcripts import check_outputs
+from support.transcripts import check_outputs, read_page
 
 SHELL = list(shown_blocks.blocks("bash"))
 MANIFESTS = list(shown_blocks.blocks("yaml"))
+RECIPES = sorted(ROOT.glob("examples/recipes/*/README.md"))
 
 
 def names(text: str) -> frozenset[str]:
@@ -149,7 +151,7 @@ def test_every_whole_manifest_is_one_that_an_api_server_would_accept(block: Bloc
     assert [each for each in errors if not (ELIDED in block.text and "engines are required" in each)] == []
 
 
-PENDING = {"docs/how-to/editors.md", "docs/how-to/weights.md"}
+PENDING = {"docs/how-to/weights.md"}
 """Pages with an output that no test prints yet."""
 
 
@@ -163,6 +165,22 @@ def test_every_block_with_an_output_is_run_and_any_other_has_a_reason() -> None:
     pages = {block.page for block in unproven}
     assert [row for row in VALIDATED if not any(page.startswith(row) for page in pages)] == []
     assert sorted((EXECUTED.keys() | page_runs.PAGES.keys()) - {block.page for block in SHELL}) == []
+
+
+def test_every_block_of_the_tutorials_shows_an_output() -> None:
+    silent = [str(b) for b in SHELL if re.match(r"examples/\d", b.page) and not b.steps]
+    assert silent == []
+
+
+@pytest.mark.parametrize("page", RECIPES, ids=lambda page: page.parent.name)
+def test_a_recipe_shows_its_manifests_and_its_plan(page: Path) -> None:
+    folder = page.parent.relative_to(ROOT).as_posix()
+    shown = re.findall(rf"^<!-- include: {folder}/([\w-]+\.yaml) -->$", page.read_text(), re.MULTILINE)
+    deployments = {path.name for path in page.parent.glob("model-deployment*.yaml")}
+    assert shown, "a recipe without a manifest"
+    assert deployments <= set(shown)
+    steps = [step for steps in read_page(page) for step in steps]
+    assert not deployments or any(step.command.startswith("modelplane plan ") for step in steps)
 
 
 def test_few_blocks_of_the_how_tos_show_no_output() -> None:

@@ -41,6 +41,7 @@ def _tour(cloud: str, cluster: str, demo: str, larger: str, west: str = "model-d
     return Row(
         (
             (
+                f"{folder}/0-namespace.yaml",
                 f"{folder}/platform.yaml",
                 f"{folder}/model-deployment.yaml",
                 "getting-started/model-service.yaml",
@@ -90,6 +91,17 @@ ROWS = (
             "qwen-demo": _at("us-east: local"),
             "qwen-west": _at("us-west: local"),
             "qwen-central": _at("eu-central: local"),
+        },
+    ),
+    Row(
+        (("gpu-selectors",),),
+        {
+            "by-memory": _at("cloud-us-east: l4"),
+            "by-fp8": _at("own-eu-west: h100"),
+            "by-product": _at("own-eu-west: h200"),
+            "by-whole-node": _at("own-eu-west: h100"),
+            "by-partition": _at("cloud-us-east: mig"),
+            "by-amd": _at("rented-us-west: mi300x"),
         },
     ),
     Row((("overview",),), {"qwen-demo": _NO_CLUSTERS}),

@@ -25,7 +25,7 @@ from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.kubelet.local_devices import Share, discover
 from modelplane.local.home import Home
-from modelplane.local.kubernetes import bootstrap, cluster_objects
+from modelplane.local.kubernetes import cluster_objects, cluster_registration
 from modelplane.local.supervision import lifecycle
 from modelplane.local.supervision.processes import CONTROL_PLANE
 from modelplane.proxy import envoy_directory as envoy_files
@@ -167,9 +167,9 @@ class Drill:
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
         async with self.client() as client:
             for manifest in (
-                bootstrap.build_kubeconfig_secret(CLUSTER, self.member.home.controller_kubeconfig),
-                bootstrap.GATEWAY,
-                *bootstrap.describe_hardware(CLUSTER, devices),
+                cluster_registration.build_kubeconfig_secret(CLUSTER, self.member.home.controller_kubeconfig),
+                cluster_registration.GATEWAY,
+                *cluster_registration.describe_hardware(CLUSTER, devices),
                 namespace,
                 *_model(),
             ):

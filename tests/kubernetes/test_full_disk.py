@@ -159,7 +159,7 @@ def test_a_disk_that_fills_costs_changes_and_no_answer_and_all_comes_back_with_r
     lacking = rf"only \d+ MiB are free where {fleet.path}/home is, and its fleet needs 128: make room"
     assert said.returncode == 1
     assert re.search(
-        rf"^{lacking}; what runs goes on, and what has ended comes back once there is room$",
+        rf"^{lacking}; running processes continue, and stopped processes restart once there is space$",
         said.stdout,
         re.MULTILINE,
     )

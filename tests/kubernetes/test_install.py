@@ -32,7 +32,7 @@ from modelplane.kube.client import Client
 from modelplane.kubelet.local_devices import discover
 from modelplane.local import settings, setup
 from modelplane.local.home import Home
-from modelplane.local.kubernetes import bootstrap, cluster_objects
+from modelplane.local.kubernetes import cluster_objects, cluster_registration
 from modelplane.local.supervision import lifecycle
 from modelplane.local.supervision.processes import CONTROL_PLANE
 from modelplane.proxy import envoy_directory as envoy_files
@@ -151,7 +151,10 @@ async def _platform(cluster: Shell) -> None:
         await client.patch(resources.GATEWAYS, name, {"status": at_home}, namespace, subresource="status")
         ingress = {"loadBalancer": {"ingress": [{"ip": "127.0.0.1"}]}}
         await client.patch(resources.SERVICES, GATEWAY, {"status": ingress}, namespace, subresource="status")
-        for manifest in (*bootstrap.describe_hardware("local", devices), bootstrap.GATEWAY):
+        for manifest in (
+            *cluster_registration.describe_hardware("local", devices),
+            cluster_registration.GATEWAY,
+        ):
             if manifest["kind"] == "InferenceCluster":
                 manifest["spec"]["cluster"]["existing"]["secretRef"]["name"] = "gpu-1-kubeconfig"
             await client.apply(manifest)

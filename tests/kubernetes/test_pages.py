@@ -12,7 +12,9 @@ import pytest
 from modelplane.api.kinds import KINDS
 from modelplane.kube.resources import Object
 from modelplane.local.home import Home
+from support.bare_clusters import open_bare_cluster
 from support.fleets import Fleet
+from support.page_models import serve_models
 from support.page_runs import PAGES, Run, SavedFile, read_parts
 from support.terminals import Terminal, open_terminal, write_programs
 
@@ -30,6 +32,12 @@ def programs(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory) 
     return folder
 
 
+@pytest.fixture(scope="module", autouse=True)
+def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with serve_models(tmp_path_factory.mktemp("hub")):
+        yield
+
+
 @pytest.fixture(scope="module")
 def shared_fleet(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     started = Fleet(Home(tmp_path_factory.mktemp("pages") / "home"), kubernetes_binary)
@@ -44,9 +52,17 @@ def shared_fleet(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_prints_what_it_shows(
-    request: pytest.FixtureRequest, programs: Path, tmp_path: Path, name: str
+    request: pytest.FixtureRequest, kubernetes_binary: Path, programs: Path, tmp_path: Path, name: str
 ) -> None:
     run, folder = PAGES[name], make_folder(tmp_path)
+    if run.bare:
+        home = Home(tmp_path / "home")
+        with (
+            open_bare_cluster(home, kubernetes_binary, tmp_path),
+            open_terminal(home, programs, folder) as shell,
+        ):
+            follow(shell, name, run, folder)
+        return
     if run.own_fleet:
         with open_terminal(Home(tmp_path / "home"), programs, folder) as terminal:
             try:
@@ -101,6 +117,7 @@ def restore(fleet: Fleet, before: dict[tuple[str, ...], Object], folder: Path) -
     ):
         scope = ("-n", namespace) if namespace else ()
         fleet.kubectl("delete", kind, name, *scope, "--ignore-not-found", "--timeout=180s")
+    fleet.kubectl("wait", "--for=delete", "modelreplicas", "--all", "-A", "--timeout=180s")
     for key, item in before.items():
         found = now.get(key)
         if found and (found["spec"], found["metadata"].get("labels")) == (

@@ -29,7 +29,7 @@ from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.kubelet.local_devices import CPU_DRIVER
 from modelplane.local.home import Home
-from modelplane.local.kubernetes import bootstrap, cluster_objects
+from modelplane.local.kubernetes import cluster_objects, cluster_registration
 from support.attacked import eventually
 from support.fleets import Fleet
 
@@ -199,7 +199,7 @@ def test_a_dry_run_shows_every_object_and_permission_and_writes_nothing(fleet: F
 
 
 def test_one_command_leads_from_a_kubeconfig_to_an_answer(fleet: Fleet, tmp_path: Path) -> None:
-    (tmp_path / "model.yaml").write_text(yaml.safe_dump_all([bootstrap.GATEWAY, *_model()]))
+    (tmp_path / "model.yaml").write_text(yaml.safe_dump_all([cluster_registration.GATEWAY, *_model()]))
     fleet.kubectl("apply", "-f", str(tmp_path / "model.yaml"))
     assert 'Cluster "gpu-1" is registered' in _register(fleet, "--apply")
     ready = ("--for=condition=Ready", "md/gemma", "ms/first-answer", "-n", "ml-team", "--timeout=180s")

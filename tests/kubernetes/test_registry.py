@@ -3,9 +3,11 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,14 +19,17 @@ from modelplane.crossplane.package.metadata import Registry, Version
 from modelplane.crossplane.package.package_contents import configuration, function
 from modelplane.local.build import compute_key, find_cache, hold_build
 from support.packages import small_runtime
+from support.transcripts import Step, check_outputs, read_page
 
 pytestmark = pytest.mark.kubernetes
 
 CRANE = "github.com/google/go-containerregistry/cmd/crane"
+REGISTRY = "registry.example.org"
+"""The registry of the page."""
 MODULE = Path(__file__).parents[1] / "registry"
 """Go module that pins its version."""
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "crossplane-packages.md"
-BLOCKS = re.findall(r"```bash\n(.*?)```", PAGE.read_text(), re.DOTALL)
+BUILD, PUSH, PUSH_FOR_TWO_MACHINES = read_page(PAGE)
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +77,14 @@ class Shell:
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
+    def follow(self, steps: Sequence[Step], address: str) -> str:
+        """Run steps of the page with a registry, and compare their outputs with the page's."""
+        outputs = tuple(
+            self.run(step.command.replace(REGISTRY, address)).replace(address, REGISTRY) for step in steps
+        )
+        check_outputs(PAGE, steps, outputs)
+        return "\n".join(outputs)
+
 
 @pytest.fixture
 def shell(crane: Path, tmp_path: Path) -> Shell:
@@ -87,11 +100,16 @@ def packages(address: str, tmp_path: Path) -> dict[str, Built]:
     return {each.address.rpartition("/")[2]: each for each in built}
 
 
+def test_the_command_of_the_page_builds_every_package(shell: Shell) -> None:
+    program = shlex.join((sys.executable, "-m", "modelplane.cli.main"))
+    [step] = BUILD
+    check_outputs(PAGE, BUILD, [shell.run(step.command.replace("modelplane", program, 1))])
+
+
 def test_the_commands_of_the_page_push_what_was_built(
     shell: Shell, address: str, packages: dict[str, Built]
 ) -> None:
-    [shown] = [block for block in BLOCKS if "crane push packages/" in block]
-    printed = shell.run(shown.replace("registry.example.org", address))
+    printed = shell.follow(PUSH, address)
     assert printed.splitlines()[-1] == packages["function"].digest
     for name, built in packages.items():
         pushed = f"{address}/ai/modelplane/{name}:v{__version__}"
@@ -107,8 +125,7 @@ def test_the_commands_of_the_page_push_one_package_for_two_machines(
     for machine in ("amd64", "arm64"):
         (shell.folder / machine).mkdir()
         shutil.copy(packages["function"].path, shell.folder / machine)
-    [shown] = [block for block in BLOCKS if "crane index append" in block]
-    shell.run(shown.replace("registry.example.org", address))
+    shell.follow(PUSH_FOR_TWO_MACHINES, address)
     index = json.loads(shell.run(f"crane manifest {address}/ai/modelplane/function:v{__version__}"))
     assert [each["digest"] for each in index["manifests"]] == [packages["function"].digest] * 2
 

@@ -10,9 +10,8 @@ import shlex
 import shutil
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,8 +28,9 @@ from support.load import Load
 from support.patience import LOOK_S, PATIENCE_S
 from support.rolling import stand_in
 from support.simulated_clouds import SimulatedClouds
+from support.terminals import build_environment, open_terminal, write_programs
 from support.third_party_crds import definitions
-from support.transcripts import lines_for_a_shell
+from support.transcripts import Step, lines_for_a_shell, read_page
 
 pytestmark = pytest.mark.kubernetes
 
@@ -64,14 +64,7 @@ class Tourist:
     def _done(self, script: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             ["bash", "-euo", "pipefail", "-c", script],
-            env=os.environ
-            | {
-                "PATH": f"{self.folder}:{Path(sys.executable).parent}:{os.environ['PATH']}",
-                "MODELPLANE_HOME": str(self.fleet.home.root),
-                "KUBECONFIG": str(self.fleet.home.kubeconfig),
-                # Another fleet may have had the same address, and other kinds.
-                "KUBECACHEDIR": str(self.folder / "cache"),
-            },
+            env=os.environ | build_environment(self.fleet.home, self.folder),
             cwd=ROOT,
             capture_output=True,
             text=True,
@@ -80,22 +73,25 @@ class Tourist:
         )
 
     def read(self, page: str) -> str:
-        """Run every line of a page, and return what they print."""
-        return "".join(map(self.run, blocks(page)))
+        """Take every step of a page, compare what each prints with the page, and return it."""
+        return self.take(page, *read_page(readme(page)))
+
+    def take(self, page: str, *blocks: tuple[Step, ...], instead: Mapping[str, str] | None = None) -> str:
+        """Take steps of a page in one shell, some of them with other commands."""
+        with open_terminal(self.fleet.home, self.folder, home_shown="~/modelplane-tour") as terminal:
+            try:
+                return "".join(terminal.follow(readme(page), block, instead or {}) for block in blocks)
+            except AssertionError as error:
+                raise AssertionError(f"{error}\n{self._evidence()}") from None
 
 
-def blocks(page: str) -> tuple[str, ...]:
-    return lines_for_a_shell(ROOT / "examples" / page / "README.md")
+def readme(page: str) -> Path:
+    return ROOT / "examples" / page / "README.md"
 
 
 def at_a_terminal(fleet: Fleet, kubernetes_binary: Path, folder: Path) -> Tourist:
     """Return a reader of a fleet, with the commands of the pages in a folder."""
-    for name, command in (
-        ("kubectl", shlex.join((str(kubernetes_binary.absolute()), "kubectl"))),
-        ("modelplane", shlex.join((sys.executable, "-m", "modelplane.cli.main"))),
-    ):
-        (folder / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n')
-        (folder / name).chmod(0o700)
+    write_programs(folder, kubernetes_binary)
     return Tourist(fleet, folder)
 
 
@@ -110,40 +106,28 @@ def tourist(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory) -
 
 
 def test_the_platform_is_built(tourist: Tourist) -> None:
-    start, *rest = blocks("02-build-the-platform")
+    start, *rest = read_page(readme("02-build-the-platform"))
     # What makes the virtual environment, and names the home, is done already.
-    [up] = re.findall(r"^modelplane .*$", start, re.MULTILINE)
+    done = dict.fromkeys((step.command for step in start[:3]), "true")
     # Some of the steps below have a program of this machine in the place of an engine.
-    tourist.run(f"{up} --host-commands")
+    up = start[3].command
+    tourist.take("02-build-the-platform", start, instead=done | {up: f"{up} --host-commands"})
     assert tourist.run("kubectl get ic,ig -o name") == "", "publishing them is the platform team's"
-    told = "".join(map(tourist.run, rest))
-    assert "us-east" in told
-    for secret in ("local-1-kubeconfig", "local-2-kubeconfig", "local-3-kubeconfig"):
-        assert secret in told
+    tourist.take("02-build-the-platform", *rest)
 
 
 def test_a_model_is_deployed(tourist: Tourist) -> None:
-    told = tourist.read("03-deploying-a-model")
-    assert re.search(r"modelreplica\S*/qwen-demo-\S+ +us-east +True +True", told)
-    assert "allocated,reserved" in told, "kube-scheduler gave the pod its device"
-    assert '"role":"assistant"' in told
+    tourist.read("03-deploying-a-model")
 
 
 def test_the_platform_grows_and_nothing_moves(tourist: Tourist) -> None:
     before = tourist.run("kubectl get mr,pods -A -o name")
-    told = tourist.read("04-scale-the-platform")
-    assert [line.split()[-1] for line in told.splitlines() if line.startswith(("us-", "eu-"))] == [
-        "eu-central",
-        "us-east",
-        "us-west",
-    ]
+    tourist.read("04-scale-the-platform")
     assert tourist.run("kubectl get mr,pods -A -o name") == before
 
 
 def test_the_model_is_served_from_two_regions(tourist: Tourist) -> None:
-    told = tourist.read("05-scale-the-model")
-    assert re.search(r"^qwen-west-\S+ +us-west +True +True", told, re.MULTILINE)
-    assert len(re.findall(r"^modelendpoint\S+ +http\S+ +True +True", told, re.MULTILINE)) == 2
+    tourist.read("05-scale-the-model")
 
 
 def test_a_cluster_is_drained_under_load_and_back_and_no_request_fails(tourist: Tourist) -> None:
@@ -325,15 +309,10 @@ def change(tourist: Tourist, spec: dict[str, object], name: str = "qwen-west") -
 
 
 def test_a_region_is_lost_and_replaced_and_comes_back_and_all_is_cleaned_up(tourist: Tourist) -> None:
-    *story, clean_up = blocks("06-lose-a-region")
-    told = "".join(map(tourist.run, story))
-    assert told.count("\n200\n") + told.startswith("200\n") >= 1
+    *story, clean_up = read_page(readme("06-lose-a-region"))
+    told = tourist.take("06-lose-a-region", *story)
     assert not re.search(r"^[45]\d\d$", told, re.MULTILINE)
-    assert re.search(r"^us-west .* False ", told, re.MULTILINE), "the lost region is reported"
-    assert "ClusterUnreachable" in told
-    assert re.search(r"modelreplica\S*/qwen-central-\S+ +eu-central +True +True", told)
-    *lines, _purge = clean_up.strip().splitlines()
-    tourist.run("\n".join(lines))
+    tourist.take("06-lose-a-region", clean_up[:-1])
     assert_nothing_is_left(tourist)
 
 
@@ -413,7 +392,7 @@ def test_the_tour_on_a_cloud_goes_over_simulated_providers(
     with SimulatedClouds(str(tourist.fleet.home.kubeconfig), details) as clouds:
         told = "".join(
             tourist.run(block.replace("examples/getting-started", str(folder)))
-            for block in blocks(f"getting-started/{page}")
+            for block in lines_for_a_shell(readme(f"getting-started/{page}"))
         )
         until_nothing(tourist, "kubectl get managed -A -o name")
     assert_nothing_is_left(tourist)
@@ -426,6 +405,6 @@ def test_the_tour_on_a_cloud_goes_over_simulated_providers(
 
 
 def test_the_fleet_is_taken_down(tourist: Tourist) -> None:
-    *_, clean_up = blocks("06-lose-a-region")
-    tourist.run(clean_up.strip().splitlines()[-1])
+    *_, clean_up = read_page(readme("06-lose-a-region"))
+    tourist.take("06-lose-a-region", clean_up[-1:])
     assert not tourist.fleet.home.root.exists()

@@ -141,9 +141,12 @@ def test_in_an_empty_directory_the_lines_that_up_prints_lead_to_an_answer(newcom
     newcomer.paste(*reached, "modelplane example --dir examples")
     page = newcomer.folder / "examples" / "01-first-answer" / "README.md"
     # A variable of one step is used in the next.
-    steps = [step for block in read_page(page) for step in block]
+    (make_up, *_), *blocks = read_page(page)
+    steps = [step for block in blocks for step in block]
     told = newcomer.paste(*reached, write_script(steps))
-    check_outputs(ROOT / "examples" / "01-first-answer" / "README.md", steps, split_output(steps, told))
+    page = ROOT / "examples" / "01-first-answer" / "README.md"
+    check_outputs(page, [make_up], [printed.replace(str(newcomer.home), "~")])
+    check_outputs(page, steps, split_output(steps, told))
     assert '"role":"assistant"' in told
     assert "modeldeployment.modelplane.ai/gemma scaled" in told
     assert "modeldeployment.modelplane.ai/gemma patched" in told

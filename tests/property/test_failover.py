@@ -42,7 +42,7 @@ QUIET_S = 3 * 3600.0
 
 
 class Mode(Enum):
-    """What is the matter with a cluster: whether its API server answers, and whether its replicas do."""
+    """What is the matter with a cluster: whether the API server answers, and whether its replicas do."""
 
     UP = (True, True)
     DEAD = (False, False)

@@ -43,7 +43,7 @@ DRAIN = {"key": "modelplane.ai/drain", "effect": "NoSchedule"}
 
 
 class Site:
-    """A cluster: whether its API server answers, its replicas do, and what may be used of it."""
+    """A cluster: whether the API server answers, its replicas do, and what may be used of it."""
 
     def __init__(self, item: dict[str, Any]) -> None:
         self.item = item

@@ -247,7 +247,7 @@ async def test_an_expired_token_is_a_condition_and_the_replicas_stay(registered:
         # One that the controllers renew by themselves.
         valid = token(3600, 3000)
         await registered.put(valid)
-        await fleet.until_said(*cluster, "its API server answers", status="True")
+        await fleet.until_said(*cluster, "the API server answers", status="True")
 
         async def is_renewed() -> bool:
             return await registered.token() != valid

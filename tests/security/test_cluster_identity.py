@@ -87,7 +87,7 @@ VOLUMES = "volumes of Modelplane's pods are of the kinds configMap, emptyDir, pe
 PRIVILEGES = "containers of Modelplane have no privileges, capabilities or ports of their node"
 UNPRIVILEGED = "disallowed by cluster policy"
 """This API server has no privileged pods at all, and says so before any policy is asked."""
-TOKEN = "a Secret of Modelplane is no token of an account or of a node"
+TOKEN = "a Secret of Modelplane is not a token of an account or of a node"
 RBAC = "rbac.authorization.k8s.io"
 ADMIN = {"apiGroup": RBAC, "kind": "ClusterRole", "name": INFERENCE_CLUSTER}
 BINDING = (

@@ -137,7 +137,7 @@ def test_a_key_off_the_list_is_none_of_a_pod(key: str, what: str) -> None:
     said = composed(labelled(**{what: {key: "y"}}), {KEY: there})
     message = (
         f'InferenceCluster "east" does not accept {what.removesuffix("s")} "{key}" of the pods of engine '
-        '"qwen": remove what is refused, or let the platform team add it to spec.podKeys.accept there'
+        '"qwen": remove them, or ask the platform team to add them to spec.podKeys.accept there'
     )
     assert refused(said) == ("PodNotAccepted", message)
     assert said.children == (Keep(KEY),), "what runs stays"

@@ -197,5 +197,5 @@ async def test_an_expired_credential_keeps_the_replicas_and_says_how_to_register
         )
         assert await fleet.workloads("kept") == before
         await put(valid)
-        await fleet.until_said(*cluster, "its API server answers", status="True")
+        await fleet.until_said(*cluster, "the API server answers", status="True")
         assert await fleet.workloads("kept") == before

@@ -50,8 +50,14 @@ ACCEPTED = {
 _HOST_PATH = {"name": "host", "hostPath": {"path": "/"}}
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "no engine": (spec(BESIDE), 'exactly one container has the name "engine"'),
-    "two engines": (spec(ENGINE, ENGINE), 'exactly one container has the name "engine"'),
+    "no engine": (
+        spec(BESIDE),
+        'exactly one container must be named "engine": rename the container of the engine',
+    ),
+    "two engines": (
+        spec(ENGINE, ENGINE),
+        'exactly one container must be named "engine": rename the container of the engine',
+    ),
     "an init container of the engine's name": (
         spec(initContainers=[{"name": "engine", "image": IMAGE}]),
         "two containers of a pod cannot have one name",

@@ -63,7 +63,7 @@ def stays(replica: Item) -> bool:
 
 
 class Site:
-    """A cluster: whether its API server answers, its replicas do, and what may be used of it."""
+    """A cluster: whether the API server answers, its replicas do, and what may be used of it."""
 
     def __init__(self, item: Item) -> None:
         self.item = item

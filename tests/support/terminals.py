@@ -12,16 +12,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from modelplane.local.home import Home
-from support.patience import LOOK_S
+from support.patience import LOOK_S, PATIENCE_S
 from support.transcripts import Step, check_outputs, is_recording, is_shown
 
 ROOT = Path(__file__).resolve().parents[2]
 _MARK = "=== the next command of the page ==="
 _LOOK = re.compile(
-    r"(?:modelplane )?kubectl (?:get|describe|events|logs|top)\b(?!.*(?:\s-w|--watch))"
-    r"|modelplane (?:status|explain|usage|chat|key list|cluster list|doctor)\b|curl\b"
+    r"(?!.*(?:\bwhile\b|\bxargs\b|\s-w\b|--watch))(?:modelplane )?kubectl (?:get|describe|events|logs|top)\b"
+    r"|modelplane (?:status|explain|usage|chat|key list|cluster list|doctor)\b|curl\b",
+    re.DOTALL,
 )
 """Commands that change nothing: a reader who sees something else runs them again."""
 _KEY = re.compile(r"\bmpk_[0-9a-f]{48}\b")
@@ -29,7 +31,7 @@ _KEY = re.compile(r"\bmpk_[0-9a-f]{48}\b")
 _SETTLED = 3
 """As often in a row a look prints the same before it is recorded."""
 _TIMEOUT_S = 400.0
-_LOOKS_S = 60.0
+_LOOKS_S = float(PATIENCE_S)
 _FAILED = re.compile(r"error|refused|denied|forbidden|timed out|not ", re.IGNORECASE)
 
 
@@ -66,14 +68,17 @@ class Terminal:
             text = text.replace(path, shown)
         return text, int(done[1])
 
-    def follow(self, page: Path, steps: Sequence[Step]) -> str:
+    def follow(
+        self, page: Path, steps: Sequence[Step], instead: Mapping[str, str] = MappingProxyType({})
+    ) -> str:
         """Run steps of a page, compare each output with the page's, and return what they printed.
 
-        A look is repeated until it prints what the page shows.
+        A look is repeated until it prints what the page shows. Commands in ``instead`` are replaced.
         """
         told = ""
         for step in steps:
-            printed, status = self._look(step) if _LOOK.match(step.command) else self.run(step.command)
+            command = instead.get(step.command, step.command)
+            printed, status = self._look(step) if _LOOK.match(command) else self.run(command)
             assert not status or _may_fail(step), f"{page}: `{step.command}` failed ({status}):\n{printed}"
             check_outputs(page, [step], [printed])
             told += printed
@@ -99,9 +104,9 @@ def _may_fail(step: Step) -> bool:
 
 
 def write_programs(folder: Path, kubernetes_binary: Path) -> None:
-    """Write the programs of the pages into a folder: kubectl and modelplane."""
+    """Write the programs of the pages into a folder: kubectl, helm and modelplane."""
     for name, command in (
-        ("kubectl", shlex.join((str(kubernetes_binary.absolute()), "kubectl"))),
+        *((name, shlex.join((str(kubernetes_binary.absolute()), name))) for name in ("kubectl", "helm")),
         ("modelplane", shlex.join((sys.executable, "-m", "modelplane.cli.main"))),
     ):
         (folder / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n')
@@ -120,7 +125,9 @@ def build_environment(home: Home, programs: Path) -> dict[str, str]:
 
 
 @contextmanager
-def open_terminal(home: Home, programs: Path, folder: Path = ROOT) -> Iterator[Terminal]:
+def open_terminal(
+    home: Home, programs: Path, folder: Path = ROOT, home_shown: str = "~/.local/share/modelplane"
+) -> Iterator[Terminal]:
     """Start a shell in a folder, and end it with all that it has started in the background."""
     process = subprocess.Popen(
         ["bash", "--noprofile", "--norc"],
@@ -131,7 +138,7 @@ def open_terminal(home: Home, programs: Path, folder: Path = ROOT) -> Iterator[T
         stderr=subprocess.STDOUT,
         start_new_session=True,
     )
-    shown = {str(home.root): "~/.local/share/modelplane", str(folder): "~/modelplane"}
+    shown = {str(home.root): home_shown, str(folder): "~/modelplane"}
     try:
         yield Terminal(process, shown)
     finally:

@@ -26,6 +26,7 @@ FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w*)\n(?P<text>.*?)^ *```$",
 _CONTINUED = re.compile(r">(?: |$)")
 _MARK = "=== the next command of the page ==="
 _VARIES = (
+    (re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "UUID"),
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[\d.]*(?:Z|[+-]\d\d:?\d\d)"), "TIME"),
     (re.compile(r"\b\d+(?:\.\d+)? (?:s|seconds?|minutes?|MB)\b"), "AMOUNT"),
     (re.compile(r"\b(?:\d+(?:\.\d+)?(?:ms|[smhd]))+\b"), "AMOUNT"),

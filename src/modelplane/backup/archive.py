@@ -222,9 +222,9 @@ def _line(data: bytes, place: int) -> Line:
     try:
         line = _decode(data)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        raise Damaged(f"the line at byte {place:,} is no line of a backup: {error}") from error
+        raise Damaged(f"the line at byte {place:,} is not a line of a backup: {error}") from error
     if sum(part is not None for part in (line.header, line.object, line.reference, line.end)) != 1:
-        raise Damaged(f"the line at byte {place:,} is no line of a backup")
+        raise Damaged(f"the line at byte {place:,} is not a line of a backup")
     if line.header is not None and line.header.name != NAME:
         raise Damaged("it is not a backup of Modelplane")
     return line

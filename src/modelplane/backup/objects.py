@@ -62,13 +62,13 @@ def build_entry(item: Mapping[str, Any], place: int = 0) -> Entry:
     content = find_content(item)
     metadata = item.get("metadata")
     if content is None or not isinstance(metadata, Mapping):
-        raise Damaged(f"the line at byte {place:,} is no object of a backup")
+        raise Damaged(f"the line at byte {place:,} is not an object of a backup")
     name, namespace, uid = (metadata.get(key) or "" for key in ("name", "namespace", "uid"))
     if not (_fits(_NAME, name) and _fits(_UID, uid)):
         raise Damaged(f"the object at byte {place:,} has no valid name and uid")
     is_placed = _fits(_NAMESPACE, namespace) if content.resource.namespaced else not namespace
     if not (is_placed and _is_shaped(metadata) and content.can_hold(item)):
-        raise Damaged(f"the object at byte {place:,} is no object of a backup")
+        raise Damaged(f"the object at byte {place:,} is not an object of a backup")
     owners = (reference.get("uid") for reference in metadata.get("ownerReferences") or ())
     return Entry(
         content,

@@ -133,7 +133,7 @@ def read(reader: Reader, passphrase: bytes | None) -> Plan:
         item = line.object
         if (reference := line.reference) is not None:
             if reference.kind not in kinds or not can_exist(reference.namespace, reference.name):
-                raise Damaged(f"the line at byte {place:,} is no line of a backup")
+                raise Damaged(f"the line at byte {place:,} is not a line of a backup")
             content = reader.seal.unseal(reference) if reference.sealed and reader.seal is not None else None
             item = content if reference.kind not in _KINDS else None
             if item is None:

@@ -179,7 +179,7 @@ class Restorer:
     async def _adopt_existing(self, entry: Entry, item: Object) -> Object:
         live = await self._client.get(entry.content.resource, entry.name, entry.namespace or None)
         if live is None or not is_restored(item, live):
-            raise UserError(f"{entry} was changed there meanwhile: run the command again")
+            raise UserError(f"{entry} was changed there in the meantime: run the command again")
         annotations = record(item)
         if annotations.items() <= (live["metadata"].get("annotations") or {}).items():
             return live

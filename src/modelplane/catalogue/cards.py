@@ -70,7 +70,7 @@ class Overstatement(NamedTuple):
     def __str__(self) -> str:
         return (
             f'device "{self.device}" declares {self.declared} of memory, but {self.card.product} publishes '
-            f"{self.published}, so pods that ask for more stay Pending: declare {self.published}"
+            f"{self.published}, so pods that ask for more remain Pending: declare {self.published}"
         )
 
 

@@ -27,7 +27,7 @@ class Folder:
         self.needs_token = False
         self._path = path.resolve()
         if not self._path.is_dir():
-            raise UserError(f'"{path}" is no folder: name the folder that has config.json')
+            raise UserError(f'"{path}" is not a folder: name the folder that contains config.json')
         # A snapshot in the hub's cache has links to the files beside all snapshots.
         is_snapshot = self._path.parent.name == "snapshots"
         self._roots = (self._path, self._path.parents[1] / "blobs") if is_snapshot else (self._path,)
@@ -51,7 +51,7 @@ class Folder:
             begin = opened.read(_LENGTH.size)
             length = _LENGTH.unpack(begin)[0] if len(begin) == _LENGTH.size else -1
             if not 0 <= length <= min(MAX_HEADER_BYTES, size - _LENGTH.size):
-                raise UserError(f'"{file}" of {self.name} is no safetensors file: download it again')
+                raise UserError(f'"{file}" of {self.name} is not a safetensors file: download it again')
             content = opened.read(length)
         yield from parse_header(content, file)
 
@@ -64,7 +64,7 @@ class Folder:
         opened = os.fdopen(os.open(target, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
         if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
             opened.close()
-            raise UserError(f'"{file}" of {self.name} is no regular file: copy the file into the folder')
+            raise UserError(f'"{file}" of {self.name} is not a regular file: copy the file into the folder')
         return opened
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 from click.core import ParameterSource
 
+from modelplane.cli import FAILED
 from modelplane.cli.output import TEXT, print_document
 from modelplane.local.home import ENVIRONMENT_VARIABLE
 from modelplane.user_error import UserError
@@ -59,7 +60,7 @@ def load(*groups: tuple[str, ...]) -> "list[tuple[Object, ...]]":
     else:
         for problem in problems:
             click.echo(str(problem), err=True)
-    raise click.exceptions.Exit(1)
+    raise click.exceptions.Exit(FAILED)
 
 
 F = TypeVar("F", bound=Callable[..., Any])

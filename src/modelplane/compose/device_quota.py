@@ -149,7 +149,7 @@ def _resolved(request: Request[DeviceQuota, NoFacts]) -> tuple[Condition, ...]:
     type_ = Type.SETTINGS_SUPPORTED
     for name in names:
         if unknown := request.unknown(_priority_class(name)):
-            message = f'cannot read PriorityClass "{name}", so its last value counts: {unknown.cause}'
+            message = f'cannot read PriorityClass "{name}", so the last known value applies: {unknown.cause}'
             return (false(type_, Reason.PRIORITY_CLASS_UNKNOWN, message),)
     missing = [name for name in names if not request.found(_priority_class(name))]
     if missing:

@@ -61,12 +61,13 @@ def _active(request: AutoscalerRequest) -> Condition:
         return false(Type.SCALING_ACTIVE, Reason.DEPLOYMENT_NOT_FOUND, message)
     if request.facts.autoscaling is None:
         message = (
-            "nothing here reads the gateway's counts, so the number of replicas stays: only `modelplane "
+            "nothing here reads the load at the gateway, so the number of replicas does not change: only "
+            "`modelplane "
             "controller` does; under Crossplane, scale with KEDA or a HorizontalPodAutoscaler"
         )
         return false(Type.SCALING_ACTIVE, Reason.UNSUPPORTED, message)
     if spec.paused:
-        message = "spec.paused is true, so the number of replicas stays"
+        message = "spec.paused is true, so the number of replicas does not change"
         return false(Type.SCALING_ACTIVE, Reason.PAUSED, message)
     if request.facts.autoscaling.inert is not None:
         return false(Type.SCALING_ACTIVE, request.facts.autoscaling.inert, request.facts.autoscaling.problem)
@@ -89,7 +90,7 @@ def _limited(request: AutoscalerRequest, state: State) -> tuple[Condition, ...]:
             return (true(type_, Reason.INSUFFICIENT_CAPACITY, message),)
     if state.limited is None:
         return ()
-    message = "maxReplicas allows what the load needs, and all replicas have a place"
+    message = "maxReplicas is high enough for the load, and all replicas are placed"
     return (false(type_, Reason.WITHIN_BOUNDS, message),)
 
 

@@ -73,7 +73,7 @@ def compose(request: EndpointRequest) -> Composition | Blocked:
 def _routing(request: EndpointRequest, objects: dict[str, endpoint_backends.Manifest]) -> Condition:
     gateways = request.found(fleet_gateway.KEY)
     if request.owner.metadata.annotations.get(labels.DRAINING) == labels.NOT_SERVING:
-        message = "its replica does not serve yet, so it gets no requests"
+        message = "the replica is not serving yet, so the endpoint receives no requests"
         return false(Type.ROUTING_READY, Reason.WAITING_FOR_BACKEND, message)
     if waiting := fleet_gateway.unspoken(gateways):
         return false(Type.ROUTING_READY, Reason.WAITING_FOR_BACKEND, waiting)
@@ -114,7 +114,7 @@ def _credential(request: EndpointRequest, target: Target) -> tuple[Condition, ..
     if wanted is None:
         return ()
     if unknown := request.unknown(SECRET_KEY):
-        message = f'cannot read Secret "{wanted.secret}", so what it gave before stays: {unknown.cause}'
+        message = f'cannot read Secret "{wanted.secret}", so the previous one remains in use: {unknown.cause}'
         return (false(Type.AUTHENTICATED, Reason.SECRET_UNREADABLE, message),)
     found = credentials.build_header(wanted, next(iter(request.found(SECRET_KEY)), None))
     if isinstance(found, Rejected):

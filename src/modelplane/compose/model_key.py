@@ -25,7 +25,7 @@ from modelplane.gateway.module_files.key_rights import (
 )
 from modelplane.gateway.usage.spent_budgets import KeyBudgets, State, find_spent
 
-_INSTEAD = "so each gateway enforces its part of the limits"
+_INSTEAD = "so each gateway enforces an equal part of the limits"
 _NAMES = {
     BudgetLimit.TOKENS_PER_DAY: "tokens a day",
     BudgetLimit.TOKENS_PER_MONTH: "tokens a month",
@@ -88,7 +88,9 @@ def within_budget(own: Budget | None, granted: Budget | None, found: KeyBudgets 
             "spec.pricing: ask your platform team to add it"
         )
         return false(Type.WITHIN_BUDGET, Reason.NO_PRICES, message)
-    return true(Type.WITHIN_BUDGET, Reason.AVAILABLE, "no budget of the key or its namespace is spent")
+    return true(
+        Type.WITHIN_BUDGET, Reason.AVAILABLE, "the budgets of the key and the namespace are not used up"
+    )
 
 
 def amount_of_limit(state: State, currency: str) -> str:
@@ -158,7 +160,9 @@ def _not_known(request: KeyRequest) -> Condition:
     """Return the condition of a key that the gateway may not have."""
     if request.facts.is_reported:
         return false(
-            Type.AUTHENTICATED, Reason.CONFIGURING, "the gateway does not have the key, or its last edit, yet"
+            Type.AUTHENTICATED,
+            Reason.CONFIGURING,
+            "the gateway has not loaded the key or the last change yet",
         )
     message = "the gateway asks for keys; whether it has this one is not reported under Crossplane"
     return false(Type.AUTHENTICATED, Reason.NOT_REPORTED, message)

@@ -130,7 +130,7 @@ _OBJECTS = (
     Validation(
         "object == null || object.kind != 'Secret' || "
         f"object.?type.orValue('Opaque') in {format_literal(_SECRETS)}",
-        "a Secret of Modelplane is no token of an account or of a node",
+        "a Secret of Modelplane is not a token of an account or of a node",
     ),
     Validation(
         "object == null || object.kind != 'RoleBinding' || (object.roleRef.kind == 'Role' && "

@@ -10,6 +10,7 @@ import shlex
 import shutil
 import sys
 from pathlib import Path
+from typing import Final, NamedTuple
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.local.home import ENVIRONMENT_VARIABLE, Home, choose_home
@@ -21,8 +22,20 @@ _TOUR_GOES_ON = (
 )
 
 
-def describe_next_steps(home: Home, settings: Settings, *, elsewhere: bool = False) -> str:
-    """Return the lines that deploy the first example and ask it something, or that register a cluster.
+class Contents(NamedTuple):
+    """Objects that the control plane has."""
+
+    has_clusters: bool
+    has_deployments: bool
+
+
+EMPTY: Final = Contents(has_clusters=False, has_deployments=False)
+
+
+def describe_next_steps(
+    home: Home, settings: Settings, contents: Contents = EMPTY, *, elsewhere: bool = False
+) -> str:
+    """Return the lines that look at the models of a fleet, deploy the first one, or register a cluster.
 
     ``elsewhere``: for a new terminal, which has none of this shell's settings.
     """
@@ -32,12 +45,24 @@ def describe_next_steps(home: Home, settings: Settings, *, elsewhere: bool = Fal
         *_reach_modelplane(here, anew=elsewhere),
         *_name_home(home),
         "export KUBECONFIG=$(modelplane kubeconfig)",
-        *(_deploy(kubectl) if settings.register else _register(kubectl)),
     ]
-    heading = "Deploy a model and ask it something" if settings.register else "Register a first cluster"
+    after: list[str] = []
+    if contents.has_deployments:
+        heading = "Look at the models of this fleet"
+        lines += _look(kubectl)
+    elif settings.register or contents.has_clusters:
+        heading = "Deploy a model and ask it something"
+        lines += _deploy(kubectl)
+    else:
+        heading = "Register a first cluster"
+        lines += _register(kubectl)
+        after = ["", _TOUR_GOES_ON]
     heading += ", in another terminal:" if elsewhere else ":"
-    after = [] if settings.register else ["", _TOUR_GOES_ON]
     return "\n".join([heading, "", *(f"  {line}" for line in lines), *after, ""])
+
+
+def _look(kubectl: str) -> list[str]:
+    return [f"{kubectl} get modeldeployments,modelservices -A", "modelplane top"]
 
 
 def _deploy(kubectl: str) -> list[str]:

@@ -148,8 +148,8 @@ def _grown(home: Home, before: Settings, choice: Choice, is_free: Callable[[int]
         )
     if choice.cpu_devices not in (None, before.cpu_devices):
         raise LocalError(
-            f"the fleet in {home.root} has {before.cpu_devices} CPU devices in each cluster, and its classes "
-            "say so: choose another --home"
+            f"the fleet in {home.root} has {before.cpu_devices} CPU devices in each cluster, and "
+            "its classes depend on it: choose another --home"
         )
     return dataclasses.replace(before, clusters=_clusters(before, count, is_free), **choice.select_kept())
 

@@ -217,7 +217,7 @@ class FleetTools:
 def _kind(name: str) -> Kind:
     """Return the kind of a name. Raises ``UserError``."""
     if name not in _BY_NAME:
-        raise UserError(f'"{clean(name)}" is no kind of Modelplane: name one of {", ".join(KIND_NAMES)}')
+        raise UserError(f'"{clean(name)}" is not a kind of Modelplane: name one of {", ".join(KIND_NAMES)}')
     return _BY_NAME[name]
 
 

@@ -50,7 +50,8 @@ async def _of_service(client: Client, item: Object) -> ObjectPods:
     selectors = [entry.selector.match_labels for entry in service.spec.endpoints]
     selected = [replica for replica in replicas if any(_carries(replica, selector) for selector in selectors)]
     return _of_replicas(
-        selected, "it selects no replica of this fleet, and what is outside has no log here: ask the provider"
+        selected,
+        "it selects no replica of this fleet, and external endpoints have no log here: ask the provider",
     )
 
 

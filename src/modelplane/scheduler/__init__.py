@@ -14,7 +14,7 @@ from modelplane.scheduler.departures import Cause, Departure
 from modelplane.scheduler.departures import Role as ReplicaRole
 from modelplane.scheduler.diagnosis import Block, Diagnosis, Exclusion, Remedy
 from modelplane.scheduler.existing.drain import describe_drain, list_moving
-from modelplane.scheduler.filters.accepted_pods import check_pod_keys
+from modelplane.scheduler.filters.accepted_pod_keys import check_pod_keys
 from modelplane.scheduler.placement.capacity_type import CapacityType, Spot
 from modelplane.scheduler.placement.cost import Cost
 from modelplane.scheduler.placement.placement_result import Assignment, Dropped, Placement

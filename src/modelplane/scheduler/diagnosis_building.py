@@ -41,7 +41,7 @@ def diagnose(
         remedies=find_remedies(state.limit_to(filled.capacity_type), excluded, leaving) if excluded else (),
         notes=(
             *(
-                f'replica "{decision.replica.name}" stays until {decision.until}: {decision.reason}'
+                f'replica "{decision.replica.name}" is kept until {decision.until}: {decision.reason}'
                 for decision in leaving
             ),
             *_overcommitted(state, kept),

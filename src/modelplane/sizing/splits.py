@@ -94,7 +94,7 @@ def _units(model: Architecture, quantization: Quantization | None, split: Split)
         part = width // tensor
         if quantization.block and part % quantization.block:
             unit = f"the FP8 block {quantization.block}"
-            yield f"{what} width {width} / {tensor} = {part} is no multiple of {unit}"
+            yield f"{what} width {width} / {tensor} = {part} is not a multiple of {unit}"
         # Of compressed tensors, only the experts are quantized.
         if quantization.method == "compressed-tensors" and what != "expert":
             continue
@@ -103,7 +103,7 @@ def _units(model: Architecture, quantization: Quantization | None, split: Split)
                 group = f"a group of {quantization.group} INT4 weights"
                 yield f"{what} width {width} / {tensor} = {part} cuts {group}"
             if part % _MARLIN_OUT:
-                yield f"{what} width {width} / {tensor} = {part} is no multiple of {_MARLIN_OUT}, for INT4"
+                yield f"{what} width {width} / {tensor} = {part} is not a multiple of {_MARLIN_OUT}, for INT4"
         if quantization.method == "mxfp4" and what == "expert":
             blocks = -(-width // MXFP4_BLOCK)
             if -(-blocks // tensor) * (tensor - 1) >= blocks:

@@ -153,8 +153,8 @@ def _parsed(address: str) -> tuple[str, int]:
     host = host.removeprefix("[").removesuffix("]")
     if not host or not (port.isascii() and port.isdecimal() and int(port) < 65536):
         raise UserError(
-            f'"{address}" is no address to serve health and metrics at: '
-            "use HOST:PORT, such as 127.0.0.1:8080, or 0.0.0.0:8080 for every network"
+            f'"{address}" is not an address for health and metrics: use HOST:PORT, such as '
+            "127.0.0.1:8080, or 0.0.0.0:8080 for every network"
         )
     return host, int(port)
 

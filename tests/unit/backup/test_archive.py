@@ -129,7 +129,7 @@ def test_a_file_with_a_changed_byte_is_refused(whole: bytes, tmp_path: Path, dat
         pytest.param(lambda whole: whole + b"{}\n", "something follows its end", id="appended"),
         pytest.param(
             lambda whole: whole.replace(b'"kind":"InferenceCluster","metadata":{"name":"west"', b"", 1),
-            "is no line of a backup",
+            "is not a line of a backup",
             id="no JSON",
         ),
         pytest.param(
@@ -142,8 +142,8 @@ def test_a_file_with_a_changed_byte_is_refused(whole: bytes, tmp_path: Path, dat
             "header is not its first line",
             id="no header",
         ),
-        pytest.param(lambda _whole: b"\x7fELF\n", "is no line of a backup", id="a program"),
-        pytest.param(lambda _whole: b"[" * 100_000 + b"\n", "is no line of a backup", id="deep"),
+        pytest.param(lambda _whole: b"\x7fELF\n", "is not a line of a backup", id="a program"),
+        pytest.param(lambda _whole: b"[" * 100_000 + b"\n", "is not a line of a backup", id="deep"),
         pytest.param(lambda _whole: b'"' + b"x" * MOST_BYTES, "a line is longer than 8 MiB", id="long"),
         pytest.param(lambda whole: whole.replace(NAME.encode(), b"other"), "not a backup", id="another's"),
     ],
@@ -232,5 +232,5 @@ def test_objects_that_no_backup_has_are_refused(
 def test_names_of_secrets_that_no_backup_has_are_refused(tmp_path: Path, namespace: str, name: str) -> None:
     # A restore asks the API server for each by its path, with the permissions of its user.
     write(tmp_path / "fleet", reference=Reference(kind="Secret", namespace=namespace, name=name))
-    with pytest.raises(Damaged, match="is no line of a backup"):
+    with pytest.raises(Damaged, match="is not a line of a backup"):
         read(tmp_path / "fleet")

@@ -32,7 +32,7 @@ def test_the_size_of_the_name_is_more_than_the_card_publishes():
     [line] = said(device("80Gi", H100))
     assert line == (
         'device "gpu" declares 80Gi of memory, but NVIDIA H100 80GB HBM3 publishes 81559Mi, so pods that ask '
-        "for more stay Pending: declare 81559Mi"
+        "for more remain Pending: declare 81559Mi"
     )
 
 

@@ -97,7 +97,9 @@ def test_a_file_that_is_no_backup_is_refused(server: StoringServer, kubeconfig: 
     (tmp_path / "fleet").write_text("kind: List\n")
     done = run("restore", tmp_path / "fleet", "--kubeconfig", kubeconfig)
     assert done.exit_code == 1
-    assert f"{tmp_path}/fleet is not a whole backup: the line at byte 0 is no line of a backup" in done.output
+    assert (
+        f"{tmp_path}/fleet is not a whole backup: the line at byte 0 is not a line of a backup" in done.output
+    )
     assert server.writes == []
 
 

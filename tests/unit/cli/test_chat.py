@@ -234,7 +234,9 @@ def test_a_service_behind_tls_is_asked_only_if_its_certificate_is_trusted(monkey
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     service = chat._Service("s", "n", f"https://localhost:{server.server_port}/n/s", "")
     try:
-        with pytest.raises(UserError, match="certificate verify failed"):
+        with pytest.raises(
+            UserError, match=r"certificate verify failed.*: set SSL_CERT_FILE to the certificate"
+        ):
             list(chat._request(service, "GET", "/v1/models"))
         monkeypatch.setenv("SSL_CERT_FILE", str(trusted))
         assert list(chat._request(service, "GET", "/v1/models")) == [b"answer"]

@@ -38,7 +38,7 @@ def test_what_is_printed_is_what_kubectl_finds_in_the_folder(each: Example) -> N
 
 def test_several_are_printed_in_the_order_given() -> None:
     kinds = [each["kind"] for each in yaml.safe_load_all(run("deploying-a-model", "overview").output)]
-    assert kinds == ["Namespace", "ModelDeployment", "ModelService", "ModelDeployment", "ModelService"]
+    assert kinds == ["Namespace", "ModelDeployment", "ModelService"] * 2
 
 
 def test_a_name_that_is_not_known_is_one_sentence() -> None:
@@ -69,7 +69,7 @@ def test_one_is_written_to_its_own_place(tmp_path: Path) -> None:
 def test_writing_again_changes_nothing(tmp_path: Path) -> None:
     run("overview", "--dir", str(tmp_path))
     done = run("overview", "--dir", str(tmp_path))
-    assert (done.exit_code, done.output) == (0, f"3 files written to {tmp_path}\n")
+    assert (done.exit_code, done.output) == (0, f"4 files written to {tmp_path}\n")
 
 
 def test_a_file_that_differs_is_named_and_nothing_is_written(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_asked_to_it_overwrites_and_says_how_many(tmp_path: Path) -> None:
     (tmp_path / "overview").mkdir()
     (tmp_path / "overview" / "model-service.yaml").write_text("mine")
     done = run("overview", "--dir", str(tmp_path), "--overwrite")
-    assert done.output == f"3 files written to {tmp_path}, 1 replaced\n"
+    assert done.output == f"4 files written to {tmp_path}, 1 replaced\n"
     assert _files(tmp_path / "overview") == _files(EXAMPLES / "overview")
 
 

@@ -21,6 +21,14 @@ def plan(files, *options):
     )
 
 
+def test_a_plan_without_a_fleet_names_the_options_for_one(files):
+    hint = "These files contain no InferenceCluster: give --fleet PATH, or --live\n"
+    alone = CliRunner().invoke(main, ["plan", str(files / "md.yaml")])
+    assert (alone.exit_code, alone.stderr) == (2, hint)
+    (files / "fleet.yaml").write_text(joined(CLASS, cluster(LONG, nodes=0)))
+    assert (plan(files).exit_code, plan(files).stderr) == (2, "")
+
+
 def test_a_plan_that_works_out_is_status_0(files):
     result = plan(files)
     assert result.exit_code == 0

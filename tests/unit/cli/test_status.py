@@ -101,7 +101,8 @@ def test_the_document_has_the_addresses_and_what_is_wrong(home):
         ),
         pytest.param(
             (homes, "find_space_problem", lambda _home: "only 0 MiB are free"),
-            "only 0 MiB are free; what runs goes on, and what has ended comes back once there is room",
+            "only 0 MiB are free; running processes continue, and stopped processes restart once there is "
+            "space",
             id="a full disk",
         ),
     ],

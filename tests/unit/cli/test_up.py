@@ -114,7 +114,7 @@ def installs(monkeypatch):
         return {}
 
     monkeypatch.setattr(up, "_AGAIN_S", 0.01)
-    monkeypatch.setattr(up.bootstrap, "install", install)
+    monkeypatch.setattr(up.cluster_registration, "install", install)
     monkeypatch.setattr(up.served, "list_services", services)
     return tries
 

@@ -78,7 +78,8 @@ def test_a_replica_serves_on_and_says_which_device_is_unhealthy() -> None:
     said = composed(replica(), **{"pods-qwen": (pod("p", BAD),)})
     [condition] = [each for each in said.conditions if each.type == "DevicesHealthy"]
     assert condition.message == (
-        '1 device reported as unhealthy: "n1/bad" of pod "p". The replica stays. Repair the device, or taint '
+        '1 device reported as unhealthy: "n1/bad" of pod "p". The replica is kept. Repair the device, or '
+        "taint "
         "it and delete the pod"
     )
     assert said.status["unhealthyDevices"] == [{"pod": "p", "device": "n1/bad"}]

@@ -96,7 +96,7 @@ def test_a_service_with_endpoints_has_its_limits_already() -> None:
 
 NONE = false("RoutingReady", "Configuring", "no endpoint to route to")
 WAITING = false("RoutingReady", "WaitingForGateway", "no address yet")
-ROUTED = true("RoutingReady", "RouteConfigured", "the gateway routes to its endpoints")
+ROUTED = true("RoutingReady", "RouteConfigured", "the gateway routes to the endpoints")
 
 
 @pytest.mark.parametrize(

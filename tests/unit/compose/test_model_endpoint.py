@@ -50,7 +50,7 @@ def test_the_endpoint_of_a_replica_that_does_not_serve_is_not_ready() -> None:
     assert (composition.ready, condition.reason, condition.message) == (
         False,
         "WaitingForBackend",
-        "its replica does not serve yet, so it gets no requests",
+        "the replica is not serving yet, so the endpoint receives no requests",
     )
 
 

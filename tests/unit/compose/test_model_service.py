@@ -71,7 +71,7 @@ def test_a_service_is_not_ready_before_the_gateway_has_loaded_its_route() -> Non
     assert (waiting.ready, said.reason, said.message) == (
         False,
         "Configuring",
-        'InferenceGateway "default" has not loaded the route to its endpoints yet',
+        'InferenceGateway "default" has not loaded the route to the endpoints yet',
     )
     assert waiting.routes == composed(1).routes, "the gateway waits for no status"
 

@@ -80,8 +80,8 @@ def test_a_bad_image_stops_at_the_limit_and_says_so() -> None:
         "False",
         "ProgressDeadlineExceeded",
         (
-            f"{waits}. No progress since 2026-06-01T00:00:00Z. Replicas that are not updated stay as they "
-            "are. Correct the template, or return to the one before with "
+            f"{waits}. No progress since 2026-06-01T00:00:00Z. Replicas that are not updated do not "
+            "change. Correct the template, or roll back with "
             "`modelplane rollout undo md/qwen -n ml-team`"
         ),
     )

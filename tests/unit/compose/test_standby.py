@@ -222,7 +222,7 @@ def test_a_preferred_one_that_asks_for_nothing_is_not_short_and_takes_nothing_aw
     run.edit(FP8, replicas=0)
     run.run(1200)
     assert run.active(BF16)
-    assert run.said(BF16)[2].endswith(f'They stay while "{FP8}" asks for no replicas: scale it up')
+    assert run.said(BF16)[2].endswith(f'They are kept while "{FP8}" asks for no replicas: scale it up')
 
 
 def test_a_standby_runs_all_its_replicas_for_a_lack_of_one() -> None:

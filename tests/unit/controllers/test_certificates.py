@@ -19,7 +19,7 @@ MISSING = (
     'Secret "{}" in namespace "modelplane-system": it does not exist: create it, or check the Certificate of '
     "cert-manager that writes it"
 )
-KEPT = "; its former certificate is used meanwhile"
+KEPT = "; its previous certificate is used"
 
 
 class Bench:
@@ -199,7 +199,7 @@ async def test_a_certificate_that_expires_is_served_all_the_same_and_reported_th
     assert await bench.served() == Tls((served,))
     assert bench.certificates.look_again_s == 3600
     assert bench.problem.startswith(
-        'Secret "front" in namespace "modelplane-system": its certificate expired at 20'
+        'Secret "front" in namespace "modelplane-system": the certificate expired at 20'
     )
     bench.has("front")
     assert await bench.served() != Tls((served,))

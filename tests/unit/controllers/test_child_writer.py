@@ -188,7 +188,7 @@ async def test_what_another_owner_has_is_left_to_it(
     problem = message_of(await bench.writer.write(bench.owner, {}, _composed(_service("s"))))
     assert problem == (
         'cannot write Service "n/s": it belongs to ModelReplica "n/other": '
-        "rename one of the two, or delete what is left"
+        "rename one of the two, or delete the other"
     )
     assert east.writes == []
 

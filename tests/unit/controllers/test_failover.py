@@ -121,7 +121,7 @@ async def test_a_cluster_is_lost_once_neither_its_server_nor_its_replicas_answer
     assert bench.loop.states["a"] is State.LOST
     assert bench.of(ModelDeployment) == Watched()
     await bench.look(2)
-    silent = "its API server does not answer: connection refused"
+    silent = "the API server does not answer: connection refused"
     cause = f"{silent} and no address of its replicas accepts connections"
     assert bench.of(ModelDeployment) == Watched(lost={"a": cause})
     assert bench.told[-1] == OwnerKey("ModelDeployment", "ml-team", "qwen")

@@ -167,7 +167,7 @@ async def test_an_expired_authority_changes_nothing() -> None:
     bench.now += certificate_authority.LIFETIME
     broken = await bench.look()
     assert (broken.identity, broken.servers) == (first.identity, first.servers)
-    assert "its certificate expired at 2035-12-30T00:00:00Z" in broken.problem
+    assert "the certificate expired at 2035-12-30T00:00:00Z" in broken.problem
 
 
 async def test_an_authority_of_the_platform_is_never_written() -> None:

@@ -94,7 +94,8 @@ def test_what_is_no_key_is_refused_and_not_quoted(server: NebiusServer, content:
     with pytest.raises(ValueError) as raised:  # noqa: PT011 - the whole message is compared
         nebius_tokens.exchange(content, server.address)
     assert str(raised.value) == (
-        "it is no authorized key of a service account: JSON with account_id, public_key_id and private_key"
+        "it is not an authorized key of a service account: JSON with account_id, public_key_id and "
+        "private_key"
     )
     assert server.signed == []
 

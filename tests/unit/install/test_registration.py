@@ -447,7 +447,7 @@ def test_what_a_registered_cluster_keeps_is_said() -> None:
     ]
     assert said == [
         'pool "h100-8x" keeps InferenceClass "mine", and its nodes are like "h100-8x"',
-        "profile and labels stay as they are: edit the InferenceCluster to change them",
+        "profile and labels are not changed: edit the InferenceCluster to change them",
     ]
     mine["metadata"]["labels"] = {"team": "a", "region": "x"}
     mine["spec"]["nodePools"][0]["className"] = "h100-8x"

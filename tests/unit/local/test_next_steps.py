@@ -7,7 +7,7 @@ import pytest
 
 from modelplane.local import examples
 from modelplane.local.home import Home, choose_home
-from modelplane.local.next_steps import describe_next_steps
+from modelplane.local.next_steps import Contents, describe_next_steps
 from modelplane.local.ports import Ports
 from modelplane.local.settings import Settings
 
@@ -38,6 +38,26 @@ def test_with_everything_at_hand_the_lines_are_plain(on_path: set[str]) -> None:
         "  kubectl wait --for=condition=Ready ms/first-answer -n ml-team --timeout=2m",
         '  modelplane chat first-answer -n ml-team "What is the capital of France?"',
     ]
+
+
+@pytest.mark.parametrize(
+    ("registers", "clusters", "deployments", "heading"),
+    [
+        (True, False, False, "Deploy a model and ask it something:"),
+        (False, False, False, "Register a first cluster:"),
+        (False, True, False, "Deploy a model and ask it something:"),
+        (False, True, True, "Look at the models of this fleet:"),
+        (True, True, True, "Look at the models of this fleet:"),
+    ],
+    ids=["a new fleet", "no cluster", "clusters and no model", "a lost region is back", "models"],
+)
+def test_the_steps_depend_on_what_the_fleet_has(
+    on_path: set[str], registers: bool, clusters: bool, deployments: bool, heading: str
+) -> None:
+    on_path |= {"modelplane", "kubectl"}
+    contents = Contents(has_clusters=clusters, has_deployments=deployments)
+    steps = describe_next_steps(choose_home(None), Settings(Ports(), register=registers), contents)
+    assert steps.splitlines()[0] == heading
 
 
 def test_without_kubectl_ours_is_used(on_path: set[str]) -> None:

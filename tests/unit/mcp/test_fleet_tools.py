@@ -168,7 +168,7 @@ REFUSALS = {
     "a kind of Kubernetes": (
         "list_fleet",
         {"kind": "Secret"},
-        '"Secret" is no kind of Modelplane: name one of',
+        '"Secret" is not a kind of Modelplane: name one of',
     ),
     "a namespace of a cluster": (
         "list_fleet",

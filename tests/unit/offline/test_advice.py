@@ -124,7 +124,7 @@ MEMORY = f"{MEMBER}.nodeSelector.devices[0].selectors[1].cel"
         pytest.param(
             hardware("141Gi", "productName: {string: NVIDIA H200}"),
             'spec.devices[0].capacity.memory.value: device "gpu" declares 141Gi of memory, but NVIDIA H200 '
-            "publishes 143771Mi, so pods that ask for more stay Pending: declare 143771Mi",
+            "publishes 143771Mi, so pods that ask for more remain Pending: declare 143771Mi",
             id="a class with the nominal memory of a card",
         ),
         pytest.param(
@@ -154,8 +154,9 @@ MEMORY = f"{MEMBER}.nodeSelector.devices[0].selectors[1].cel"
         ),
         pytest.param(
             on_clusters("modelplane.ai/regoin"),
-            "spec.clusterSelector.matchLabels[modelplane.ai/regoin]: modelplane.ai/regoin is no label that "
-            "Modelplane or its documentation gives InferenceClusters; did you mean modelplane.ai/region?",
+            "spec.clusterSelector.matchLabels[modelplane.ai/regoin]: modelplane.ai/regoin is not a label "
+            "that Modelplane or its documentation gives InferenceClusters; "
+            "did you mean modelplane.ai/region?",
             id="a misspelt label of clusters",
         ),
         pytest.param(
@@ -173,8 +174,9 @@ MEMORY = f"{MEMBER}.nodeSelector.devices[0].selectors[1].cel"
             f"apiVersion: {API}\nkind: ModelCache\nmetadata: {{name: c, namespace: ml-team}}\nspec:\n"
             "  source: HuggingFace\n  huggingFace: {repo: a/b, sizeGiB: 1}\n"
             "  clusterSelector: {matchLabels: {modelplane.ai/colour: x}}\n",
-            "spec.clusterSelector.matchLabels[modelplane.ai/colour]: modelplane.ai/colour is no label that "
-            "Modelplane or its documentation gives InferenceClusters: use a label with a prefix of your own",
+            "spec.clusterSelector.matchLabels[modelplane.ai/colour]: modelplane.ai/colour is not a label "
+            "that Modelplane or its documentation gives InferenceClusters: "
+            "use a label with a prefix of your own",
             id="an unknown label of clusters, of a cache",
         ),
         pytest.param(
@@ -191,14 +193,14 @@ MEMORY = f"{MEMBER}.nodeSelector.devices[0].selectors[1].cel"
         ),
         pytest.param(
             selecting('device.attributes["gpu.nvidia.com/arch"].x == 1'),
-            f'{CEL}: "gpu.nvidia.com/arch" is no driver\'s domain: write '
+            f'{CEL}: "gpu.nvidia.com/arch" is not the domain of a driver: write '
             'device.attributes["gpu.nvidia.com"].arch',
             id="a domain with a name in it",
         ),
         pytest.param(
             selecting('device.attributes["gpu.nvidia.com"]["compute-capability"] == 1'),
-            f'{CEL}: no device has "compute-capability", which is no identifier: write the name that the '
-            "driver publishes",
+            f'{CEL}: no device has "compute-capability", which is not an identifier: write the name from '
+            "the driver",
             id="a name that no device can have",
         ),
         pytest.param(

@@ -270,7 +270,7 @@ ROUND_CLASS = CLASS.replace("23034Mi", "80Gi").replace(
 )
 LOST = (
     'pool pool of InferenceCluster "west": device "gpu" declares 80Gi of memory, but NVIDIA H100 80GB HBM3 '
-    "publishes 81559Mi, so pods that ask for more stay Pending: declare 81559Mi"
+    "publishes 81559Mi, so pods that ask for more remain Pending: declare 81559Mi"
 )
 
 

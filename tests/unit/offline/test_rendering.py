@@ -297,7 +297,7 @@ def test_a_cache_shows_what_is_made_on_each_cluster_that_it_covers():
         ("hydrate-west", "west", "Job"),
     ]
     assert found.status["clusters"] == [
-        {"name": "west", "phase": "Pending", "message": "its volume is being created"}
+        {"name": "west", "phase": "Pending", "message": "the volume is being created"}
     ]
     assert [(each.kind, each.cluster) for each in found.looked_at if each.cluster] == [
         ("Pod", "west"),

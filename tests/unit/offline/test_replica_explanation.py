@@ -132,5 +132,5 @@ def test_a_claim_that_no_card_matches_is_told_with_the_figure_that_works():
     [note] = explained(fleet, DEPLOYMENT, waiting + ready(False, "Pending")).notes
     assert note == (
         'pool pool of InferenceCluster "west": device "gpu" declares 141Gi of memory, but NVIDIA H200 '
-        "publishes 143771Mi, so pods that ask for more stay Pending: declare 143771Mi"
+        "publishes 143771Mi, so pods that ask for more remain Pending: declare 143771Mi"
     )

@@ -131,7 +131,7 @@ def test_a_text_is_read_as_kubectl_reads_it(text, expected):
         *(
             pytest.param(
                 text,
-                "{{ begins a template, which is no manifest yet: give what comes of it, as of helm template",
+                "{{ begins a template, which is not a manifest yet: give the output of helm template",
                 id=f"a template, {name}",
             )
             for name, text in (

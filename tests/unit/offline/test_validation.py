@@ -114,7 +114,8 @@ def test_selectors_that_compile_may_cost_too_much_together():
         ),
         pytest.param(
             [("- name: engine", "- name: vllm")],
-            f'stdin:17:13: {NAMED}: {MEMBER}.template.spec: exactly one container has the name "engine"',
+            f'stdin:17:13: {NAMED}: {MEMBER}.template.spec: exactly one container must be named "engine": '
+            "rename the container of the engine",
             id="a rule about the containers of a pod",
         ),
         pytest.param(

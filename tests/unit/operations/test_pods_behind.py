@@ -65,7 +65,7 @@ OUTSIDE = {"modelplane.ai/external-provider": "one"}
         pytest.param(
             service(**OUTSIDE),
             [],
-            "it selects no replica of this fleet, and what is outside has no log here: ask the provider",
+            "it selects no replica of this fleet, and external endpoints have no log here: ask the provider",
             id="a service of what is outside",
         ),
         pytest.param(

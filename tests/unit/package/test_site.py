@@ -180,7 +180,7 @@ def test_every_page_is_also_markdown_whose_links_lead_to_markdown(site: Path) ->
 
 def test_assistants_find_every_page_in_two_files(site: Path) -> None:
     index, full = (site / "llms.txt").read_text(), (site / "llms-full.txt").read_text()
-    assert "- [How to drain a cluster for maintenance](/how-to/drain/index.md): " in index
+    assert "- [Drain a cluster for maintenance](/how-to/drain/index.md): " in index
     targets = re.findall(r"^- \[.+?\]\(/(.+?)\)", index, re.MULTILINE)
     assert [target for target in targets if not (site / target).exists()] == []
     sources = set(re.findall(r"^Source: /(.+)$", full, re.MULTILINE))

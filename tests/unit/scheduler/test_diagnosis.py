@@ -166,7 +166,7 @@ from modelplane.scheduler.diagnosis import PHRASES
             "0 of 1 replicas placed; 1 cluster: "
             '1 with no device for "gpu" (a: largest memory offered is 24Gi); '
             'to place one more, relax memory from 100Gi to 24Gi in request "gpu"; '
-            'replica "q1" stays until a replacement is ready: engine main no longer fits pool l4 of '
+            'replica "q1" is kept until a replacement is ready: engine main no longer fits pool l4 of '
             'InferenceCluster "a": "gpu": memory is 24Gi',
             id="a replica that would have to move and cannot",
         ),
@@ -177,7 +177,7 @@ from modelplane.scheduler.diagnosis import PHRASES
             "0 of 1 replicas placed; 1 cluster: 1 without enough free nodes "
             "(a: pool l4 has 0 of 1 nodes free, 2 needed); "
             'to place one more, add 1 node to pool l4 of InferenceCluster "a"; '
-            'replica "q1" stays until a replacement is ready: engine main no longer fits pool l4 of '
+            'replica "q1" is kept until a replacement is ready: engine main no longer fits pool l4 of '
             'InferenceCluster "a": pool l4 has 1 of 1 nodes free, 2 needed',
             id="a replica that would grow: the node it lacks, not those of a second one",
         ),
@@ -185,7 +185,7 @@ from modelplane.scheduler.diagnosis import PHRASES
             "a: l4 x3 | b: l4 x1",
             "q1@b/0 l4 ready",
             "1: 20Gi x2",
-            'replica "q1" stays until a replacement is ready: engine main no longer fits pool l4 of '
+            'replica "q1" is kept until a replacement is ready: engine main no longer fits pool l4 of '
             'InferenceCluster "b": pool l4 has 1 of 1 nodes free, 2 needed',
             id="a replica whose replacement has found its place",
         ),

@@ -101,4 +101,4 @@ def test_one_that_failover_cannot_see_is_not_withdrawn() -> None:
 def test_the_diagnosis_says_why_it_leaves() -> None:
     full = Fleet((cluster("a", 1),), (evicted("r1", "a"),))
     sentence = schedule(full, deployment()).diagnosis.describe()
-    assert 'replica "r1" stays until a replacement is ready: node n1 is taken back' in sentence
+    assert 'replica "r1" is kept until a replacement is ready: node n1 is taken back' in sentence

@@ -63,7 +63,7 @@ def test_whole_experts_make_a_split_legal_that_would_cut_a_block_of_fp8() -> Non
     fp8 = {"quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]}}
     found = parse_architecture(json.dumps(CHECKPOINTS[name].config | fp8).encode())
     assert find_rejections(found, found.quantization, Split(4)) == (
-        "expert width 768 / 4 = 192 is no multiple of the FP8 block 128",
+        "expert width 768 / 4 = 192 is not a multiple of the FP8 block 128",
     )
     assert find_best_split(found, found.quantization, 4, 1) == Split(4, expert=True)
     assert find_best_split(found, found.quantization, 2, 1) == Split(2)

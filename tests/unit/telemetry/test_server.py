@@ -174,7 +174,7 @@ def test_an_address_that_is_none_is_said_with_examples(address: str) -> None:
     with pytest.raises(UserError) as refusal:
         server.serve(address, alive=well, ready=well, registry=REGISTRY)
     assert str(refusal.value) == (
-        f'"{address}" is no address to serve health and metrics at: '
+        f'"{address}" is not an address for health and metrics: '
         "use HOST:PORT, such as 127.0.0.1:8080, or 0.0.0.0:8080 for every network"
     )
 

@@ -274,7 +274,7 @@ class OCI(Model):
 
     __rules__ = (
         Rule(
-            "!has(self.authSecret) || !self.plainHTTP",
+            "!has(self.authSecret) || !has(self.plainHTTP) || !self.plainHTTP",
             "authSecret needs HTTPS: remove plainHTTP, because a password is not sent in clear text",
         ),
     )

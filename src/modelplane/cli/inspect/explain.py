@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
+from modelplane.cli import UNMET
 from modelplane.cli.inspect import plan
 from modelplane.cli.options import ListedArgument, add_all_option, add_fleet_option, format_example, load
 from modelplane.cli.output import TEXT, add_output_option, print_document
@@ -62,7 +63,7 @@ def explain(
     else:
         print_document(explanation.document, output)
     if not explained.well:
-        raise click.exceptions.Exit(plan.NOT_PLACED)
+        raise click.exceptions.Exit(UNMET)
 
 
 class _Explanation(NamedTuple):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from modelplane.cli import UNMET
 from modelplane.cli.options import MANIFESTS, add_all_option, add_fleet_option, format_example, load
 from modelplane.cli.output import TEXT, add_output_option, print_document, print_table
 from modelplane.cli.target import Target, add_target_options, read_fleet
@@ -17,9 +18,6 @@ from modelplane.user_error import UserError
 if TYPE_CHECKING:
     from modelplane.api.meta import Object
     from modelplane.offline.plan.placements import Deployment, Plan
-
-NOT_PLACED: Final = 2
-"""Exit status if a replica is not placed."""
 
 MOST: Final = 20
 """Number of pools, and of a deployment's refusals, up to which all are printed."""
@@ -118,8 +116,10 @@ def plan(
         _tell_difference(_planned(fleet_objects, former, live=on_live), result, output)
     else:
         _tell(result, output, everything=everything)
+    if not (result.placed or on_live or any(map(_is_cluster, (*fleet_objects, *given)))):
+        click.echo("These files contain no InferenceCluster: give --fleet PATH, or --live", err=True)
     if not result.placed:
-        raise click.exceptions.Exit(NOT_PLACED)
+        raise click.exceptions.Exit(UNMET)
 
 
 def _planned(fleet_objects: "tuple[Object, ...]", given: "tuple[Object, ...]", *, live: bool) -> "Plan":
@@ -156,7 +156,8 @@ def _tell_difference(before: "Plan", after: "Plan", output: str) -> None:
 
 
 def _is_deployment(item: "Object") -> bool:
-    from modelplane.api.meta import kind_name
-    from modelplane.api.model_deployment import ModelDeployment
+    return bool(item["kind"] == "ModelDeployment")
 
-    return bool(item["kind"] == kind_name(ModelDeployment))
+
+def _is_cluster(item: "Object") -> bool:
+    return bool(item["kind"] == "InferenceCluster")

@@ -2,6 +2,7 @@
 
 import click
 
+from modelplane.cli import FAILED
 from modelplane.cli.options import MANIFESTS, add_gateway_address_option, format_example, load
 from modelplane.cli.output import add_chosen_output, print_document
 
@@ -42,4 +43,4 @@ def render(
     else:
         click.echo("".join(rendering.format_documents(rendered, with_status)), nl=False)
     if rendered.doubt:
-        raise click.exceptions.Exit(1)
+        raise click.exceptions.Exit(FAILED)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from modelplane.cli import FAILED
 from modelplane.cli.options import MANIFESTS, format_example, read
 from modelplane.cli.output import TEXT, add_output_option, print_document
 from modelplane.cli.target import Target, add_target_options, read_fleet
@@ -74,7 +75,7 @@ def validate(
             click.echo("\n".join((str(problem), *(f"    {line}" for line in problem.excerpt))))
         click.echo(validation.describe(report))
     if not report.valid or (strict and report.summary.warnings):
-        raise click.exceptions.Exit(1)
+        raise click.exceptions.Exit(FAILED)
 
 
 def _with_stored(report: "Validation", target: Target) -> "Validation":

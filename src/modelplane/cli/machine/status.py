@@ -8,6 +8,7 @@ from typing import Any, Final
 import click
 
 from modelplane.api.columns import Columns
+from modelplane.cli import FAILED
 from modelplane.cli.machine.running import describe_addresses, find_addresses, require_fleet
 from modelplane.cli.options import add_home_option, format_example
 from modelplane.cli.output import TEXT, add_output_option, print_document, print_table
@@ -53,7 +54,9 @@ def status(home: Path | None, output: str) -> None:
     if running and (problem := settings.find_stranger(settings.load(place), running)):
         problems.append(f"{problem}; the process starts once the port is free")
     if problem := find_space_problem(place):
-        problems.append(f"{problem}; what runs goes on, and what has ended comes back once there is room")
+        problems.append(
+            f"{problem}; running processes continue, and stopped processes restart once there is space"
+        )
     if states.get("envoy") == "Running" and (problem := _gateway_problem(place)):
         problems.append(problem)
     if output != TEXT:
@@ -62,7 +65,7 @@ def status(home: Path | None, output: str) -> None:
     else:
         _print(place, processes, counts, [*unready, *closed, *problems])
     if problems or not all(state == "Running" for state in states.values()):
-        raise click.exceptions.Exit(1)
+        raise click.exceptions.Exit(FAILED)
 
 
 Counts = dict[str, dict[str, int]]

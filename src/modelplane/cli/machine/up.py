@@ -15,14 +15,14 @@ from rich.console import Console
 from modelplane.cli.machine.build_progress import MODULE_ANNOUNCEMENT, WITHOUT_MODULE, BuildProgress
 from modelplane.cli.machine.running import describe_addresses
 from modelplane.cli.options import add_home_option, add_timeout_option, format_example
-from modelplane.controllers.fleet_resources import known
+from modelplane.controllers.fleet_resources import INFERENCE_CLUSTERS, MODEL_DEPLOYMENTS, known
 from modelplane.host.errors import LocalError
 from modelplane.kube.client import Client
 from modelplane.kube.errors import KubernetesError, Unreachable
 from modelplane.local import binary, gateway_module, served, settings, setup
 from modelplane.local.home import Home, choose_home
-from modelplane.local.kubernetes import bootstrap
-from modelplane.local.next_steps import describe_next_steps
+from modelplane.local.kubernetes import cluster_registration
+from modelplane.local.next_steps import Contents, describe_next_steps
 from modelplane.local.settings import Choice, Settings
 from modelplane.local.supervision import lifecycle, process_records, processes
 from modelplane.local.supervision.process_records import Record
@@ -106,11 +106,12 @@ def up(home: Path | None, foreground: bool, timeout_s: float, **choice: Any) -> 
             )
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        asyncio.run(_until_ready(place, console, timeout_s))
+        contents = asyncio.run(_until_ready(place, console, timeout_s))
         console.print(f"\nThe fleet is ready: {describe_addresses(place)}")
         if is_new:
             console.print(f"\n{_TERMS}")
-        console.print(f"\n{describe_next_steps(place, settings.load(place), elsewhere=foreground)}", end="")
+        steps = describe_next_steps(place, settings.load(place), contents, elsewhere=foreground)
+        console.print(f"\n{steps}", end="")
         if foreground:
             _stay(place, console)
     except KeyboardInterrupt:
@@ -155,7 +156,7 @@ def _start(place: Home, program: Path, choice: Choice) -> bool:
         return lifecycle.start(place, program)
 
 
-async def _until_ready(place: Home, console: Console, timeout_s: float) -> None:
+async def _until_ready(place: Home, console: Console, timeout_s: float) -> Contents:
     begun = time.monotonic()
     chosen = settings.load(place)
     table = processes.build_table(place, chosen, Path())
@@ -181,14 +182,19 @@ async def _until_ready(place: Home, console: Console, timeout_s: float) -> None:
             if not task.cancelled():
                 task.result()
         if before := fleet.result():
-            step("Waiting for what was served before")
+            step("Waiting for the services that were ready before")
             for namespace, name in await served.wait_until_answering(client, before, _LOADING_S):
                 console.print(f"  {name} does not answer yet: kubectl describe md -n {namespace} says why")
+        contents = Contents(
+            has_clusters=bool((await client.list(INFERENCE_CLUSTERS)).items),
+            has_deployments=bool((await client.list(MODEL_DEPLOYMENTS)).items),
+        )
     lifecycle.end_start(place, first)
+    return contents
 
 
 async def _install(
-    client: Client, place: Home, chosen: Settings, report: bootstrap.Report, timeout_s: float
+    client: Client, place: Home, chosen: Settings, report: cluster_registration.Report, timeout_s: float
 ) -> served.Services:
     """Install Modelplane on the control plane; return the services that were ready before.
 
@@ -203,7 +209,7 @@ async def _install(
                 try:
                     if before is None:
                         before = await served.list_services(client)
-                    await bootstrap.install(client, place, chosen, report)
+                    await cluster_registration.install(client, place, chosen, report)
                 except Unreachable as error:
                     unanswered = f" ({error})"
                     await asyncio.sleep(_AGAIN_S)

@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import ssl
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -193,6 +194,9 @@ def _request(
         early = isinstance(error, http.client.IncompleteRead)
         cause = "it ended before the answer did" if early else str(error) or type(error).__name__
         failed = f"the connection to {service} at {service.address} failed: {cause}"
+        if isinstance(error, ssl.SSLCertVerificationError):
+            remedy = "set SSL_CERT_FILE to the certificate of the authority that the gateway uses"
+            raise UserError(f"{failed}: {remedy}") from error
         hint = f"modelplane kubectl describe md -n {service.namespace}"
         raise UserError(f"{failed}: see `modelplane status` and `{hint}`") from error
     finally:

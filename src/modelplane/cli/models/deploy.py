@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from modelplane.cli import UNMET
 from modelplane.cli.inspect import plan
 from modelplane.cli.models.deploy_options import TOKEN_SECRET, Asked, add_deploy_options
 from modelplane.cli.options import (
@@ -159,7 +160,7 @@ def _finish(
     best = proposed.best
     if best is None:
         _show_refusals(proposed, everything=everything)
-        raise click.exceptions.Exit(plan.NOT_PLACED)
+        raise click.exceptions.Exit(UNMET)
     if output != TEXT:
         if output == "json":
             from modelplane.offline.files.report_documents import to_json
@@ -177,7 +178,7 @@ def _finish(
     if not best.plan.placed:
         if output == TEXT and not files:
             click.echo("\nNothing is applied, because not every replica has a place", err=True)
-        raise click.exceptions.Exit(plan.NOT_PLACED)
+        raise click.exceptions.Exit(UNMET)
     if output != TEXT or files:
         return
     confirm("\nApply these objects?", yes=yes)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from modelplane.cli import UNMET
 from modelplane.cli.options import format_example
 from modelplane.cli.output import clean_text
 from modelplane.cli.target import (
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
-
-_UNFINISHED: Final = 2
-"""Exit status of a rollout that is not complete."""
 
 _WITH_COUNTS: Final = ("CanaryRunning", "CanaryHolds")
 """Reasons whose message has counts of answers."""
@@ -69,7 +67,7 @@ def status(*, name: str, namespace: str, target: Target) -> None:
     if seen and condition.get("reason") in _WITH_COUNTS and (written := _written(item)):
         click.echo(f"As of {written}: answers are reported every {COUNTS_EVERY_S:.0f} seconds.")
     if not seen or condition.get("reason") != ModelDeploymentReason.ROLLOUT_COMPLETE:
-        raise click.exceptions.Exit(_UNFINISHED)
+        raise click.exceptions.Exit(UNMET)
 
 
 def _written(item: "Object") -> str | None:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from modelplane.cli import UNMET
 from modelplane.cli.models.deploy_options import add_model_options
 from modelplane.cli.options import add_all_option, add_fleet_option, format_example, load
 from modelplane.cli.output import TEXT, add_output_option, print_document, print_table
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
 
     from modelplane.offline.models.size_report import Cache, HardwareSize, Size
 
-NOT_SERVABLE: Final = 2
-"""Exit status if no hardware can serve the model."""
 _MOST: Final = 20
 """Rows of hardware up to which all are printed."""
 
@@ -82,7 +81,7 @@ def size(  # noqa: PLR0913  an argument for each option
         _show_splits(result)
         _show_hardware(result.hardware, everything=everything)
     if not result.servable:
-        raise click.exceptions.Exit(NOT_SERVABLE)
+        raise click.exceptions.Exit(UNMET)
 
 
 def _show_cache(size: "Size", cache: "Cache") -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from modelplane.cli import FAILED, UNMET
 from modelplane.cli.inspect import plan
 from modelplane.cli.options import (
     add_all_option,
@@ -92,9 +93,7 @@ def drain(*, name: str, pool: str, target: Target, dry_run: bool, everything: bo
         return
     click.echo(f"Error: {_called(name, pool)}: {clean_text(problem)}", err=True)
     click.echo("The drain goes on; `modelplane cluster uncordon` ends it", err=True)
-    raise click.exceptions.Exit(
-        plan.NOT_PLACED if _is_blocked(read(target, "the cluster", _getter(name))) else 1
-    )
+    raise click.exceptions.Exit(UNMET if _is_blocked(read(target, "the cluster", _getter(name))) else FAILED)
 
 
 def _called(name: str, pool: str) -> str:
@@ -196,7 +195,7 @@ def _tell(result: "Plan", *, everything: bool, output: str) -> None:
                 click.echo(f"\n{deployment.name}: {clean_text(deployment.diagnosis)}")
         plan.print_fleet(result, result.deployments, everything=everything)
     if not result.placed:
-        raise click.exceptions.Exit(plan.NOT_PLACED)
+        raise click.exceptions.Exit(UNMET)
 
 
 @click.group(epilog=format_example("modelplane cluster drain gpu-1"))

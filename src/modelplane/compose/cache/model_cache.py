@@ -223,9 +223,9 @@ def _site(
         if uncovered.reason is scheduler.Reason.OUTSIDE_REGIONS:
             # The weights stay, and a download ends.
             last = replace(last, children=(Keep(f"pvc-{entry.name}"),))
-        yield replace(last, message=f"{uncovered.message}: the weights stay until {until}")
+        yield replace(last, message=f"{uncovered.message}: the weights are kept until {until}")
     elif readers := _readers(request, entry.name):
-        message = f"{uncovered.message}: the weights stay until {listing(readers)} is gone"
+        message = f"{uncovered.message}: the weights are kept until {listing(readers)} is gone"
         yield replace(last, message=message, waits=True)
     else:
         yield replace(last, message=f"{uncovered.message}, with the weights on it", children=())
@@ -349,7 +349,7 @@ def _progress(
         (auth.missing and job is None, f"waiting for {auth.named}"),
         (word, word or ""),
         (not source.size_gib, f"asking {source.name} for its size"),
-        (not claim, "its volume is being created"),
+        (not claim, "the volume is being created"),
         (not has_volume, f"{named} is not bound to a volume yet"),
     )
     before = hydration.earlier(request.found(f"pods-{name}")) if job is not None else ""
@@ -368,7 +368,7 @@ def _staged(matched: list[_Site], auth: _Auth) -> Condition:
     ready = _count(matched, CachePhase.READY)
     counts = f"the weights are on {ready} of {len(matched)} clusters"
     if larger := [site.name for site in matched if site.larger]:
-        counts += f"; volumes cannot shrink, and stay larger than sizeGiB on {listing(larger)}"
+        counts += f"; volumes cannot shrink, and remain larger than sizeGiB on {listing(larger)}"
     if ready == len(matched):
         return true(type_, Reason.STAGED, counts)
     if auth.missing:

@@ -69,7 +69,7 @@ def find_problems(site: Site[NebiusCluster]) -> Iterator[str]:
     for pool in list_joined_pools(site):
         network_id = pool.fabric.infiniband.fabric
         if not re.fullmatch(DNS_LABEL, network_id):
-            yield f'pool "{pool.name}": "{network_id}" is no id of a fabric, such as fabric-2: correct it'
+            yield f'pool "{pool.name}": "{network_id}" is not a fabric ID, such as fabric-2: correct it'
     yield from first_size_problems(site.owner.spec.node_pools)
 
 

@@ -145,20 +145,20 @@ def _conditions(
             false(Type.CLUSTER_READY, Reason.UNREACHABLE, message),
             false(Type.BACKEND_READY, Reason.WAITING_FOR_CLUSTER, message),
         )
-    running = true(Type.CLUSTER_READY, Reason.CLUSTER_RUNNING, "its API server answers")
+    running = true(Type.CLUSTER_READY, Reason.CLUSTER_RUNNING, "the API server answers")
     if request.facts.kubeconfig_problem:
         # An earlier kubeconfig still connects, until the controllers are started again.
         problem = request.facts.kubeconfig_problem
-        message = f"its API server answers, but its kubeconfig cannot be used any more: {problem}"
+        message = f"the API server answers, but the kubeconfig can no longer be used: {problem}"
         running = true(Type.CLUSTER_READY, Reason.CREDENTIAL_EXPIRING, message)
     elif request.facts.credential and request.facts.credential.problem:
         message = (
-            f"its API server answers, but its credential expires at {request.facts.credential.expires} and "
+            f"the API server answers, but the credential expires at {request.facts.credential.expires} and "
             f"{request.facts.credential.problem}"
         )
         running = true(Type.CLUSTER_READY, Reason.CREDENTIAL_EXPIRING, message)
     elif request.facts.credential and request.facts.credential.installer:
-        message = f"its API server answers, but {request.facts.credential.installer}"
+        message = f"the API server answers, but {request.facts.credential.installer}"
         running = true(Type.CLUSTER_READY, Reason.CREDENTIAL_EXPIRING, message)
     return running, _backend(request)
 
@@ -166,7 +166,7 @@ def _conditions(
 def _backend(request: ClusterRequest) -> Condition:
     """Return whether a cluster that answers can serve.
 
-    A cluster that could, still can while its gateway has an address: a component that degrades, or is
+    A cluster that could, still can while the gateway has an address: a component that degrades, or is
     installed later, is only reported.
     """
     stack = request.observed.get(STACK_KEY)
@@ -186,10 +186,10 @@ def _backend(request: ClusterRequest) -> Condition:
         return false(Type.BACKEND_READY, Reason.INSTALLING, said or "")
     if request.facts.gateway_answer and not could:
         message = (
-            f"its gateway does not answer at {_gateway_address(request)}: {request.facts.gateway_answer}"
+            f"the gateway does not answer at {_gateway_address(request)}: {request.facts.gateway_answer}"
         )
         return false(Type.BACKEND_READY, Reason.INSTALLING, f"{message}; {said}" if said else message)
-    message = "its gateway has an address"
+    message = "the gateway has an address"
     return true(Type.BACKEND_READY, Reason.BACKEND_HEALTHY, f"{message}; {said}" if said else message)
 
 

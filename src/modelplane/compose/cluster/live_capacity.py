@@ -193,7 +193,7 @@ def _overcommitted(request: ClusterRequest, pools: Sequence[GPUPool]) -> Conditi
     found = scheduler.list_overcommitted(scheduler.Fleet((cluster,), replicas))
     if not found:
         return false(type_, Reason.WITHIN_CAPACITY, "replicas hold no more than is usable")
-    message = f"{in_order(found, _SHOWN, '; ')}. They stay, and pods of them that restart may stay Pending"
+    message = f"{in_order(found, _SHOWN, '; ')}. They keep running, and pods that restart may remain Pending"
     return true(type_, Reason.OVERCOMMITTED, message)
 
 

@@ -12,8 +12,9 @@ from modelplane.compose.serving_stack import cluster_gateway
 from modelplane.gateway.mutual_tls import Protocol, Rollout, build_server_name, choose_protocol
 
 _NOTHING_ISSUES = (
-    "nothing issues certificates here: only Modelplane's controllers do, and Crossplane does not. What is in "
-    "force stays: remove spec.gateway.mutualTLS, or let the controllers reconcile the fleet"
+    "nothing issues certificates here: only Modelplane's controllers do, and Crossplane "
+    "does not. The current configuration remains in force: remove "
+    "spec.gateway.mutualTLS, or let the controllers reconcile the fleet"
 )
 
 
@@ -66,6 +67,6 @@ def conditions(request: ClusterRequest) -> tuple[Condition, ...]:
     if link.problem:
         return (false(Type.SECURED, Reason.INVALID_CERTIFICATE, link.problem),)
     if wanted and phase is MutualTLSPhase.REQUIRED:
-        message = "its gateway accepts only requests of the fleet's gateway"
+        message = "the gateway accepts only requests of the fleet's gateway"
         return (true(Type.SECURED, Reason.TLS_REQUIRED, message),)
     return (false(Type.SECURED, Reason.ROLLING_OUT, link.waiting),)

@@ -83,7 +83,8 @@ def _was_said(request: ClusterRequest) -> bool:
 def _unwatched(request: ClusterRequest, *, watches: bool) -> tuple[Condition, ...]:
     if watches and _has_spot(request.owner):
         message = (
-            "only the controllers watch nodes: replicas stay on a node until it is taken back, and spot "
+            "only the controllers watch nodes: replicas remain on a node until the cloud reclaims it, and "
+            "spot "
             "pools are never blocked"
         )
         return (false(Type.NODES_KEPT, Reason.NODES_NOT_OBSERVED, message),)

@@ -181,13 +181,14 @@ def _unsupported(owner: ModelDeployment, observed: Observed | None) -> str | Non
     or_without = f"or go on without a canary with `modelplane rollout promote {name}`"
     if observed is None:
         return (
-            "nothing counts the answers of both revisions here, so there is no canary and no replica is "
-            f"updated: remove spec.rollout.canary, {or_without}"
+            "nothing counts the responses of both revisions here, so the canary cannot start and "
+            f"no replica is updated: remove spec.rollout.canary, {or_without}"
         )
     surge = owner.spec.rollout.max_surge if owner.spec.rollout else 0
     if owner.spec.replicas == 1 and surge in (0, "0%"):
         return (
-            "the only replica cannot have both revisions, so there is no canary and it is not updated: set "
+            "a single replica cannot run both revisions, so the canary cannot start and the replica is not "
+            "updated: set "
             f"spec.rollout.maxSurge to 1, {or_without}"
         )
     return None

@@ -73,7 +73,7 @@ def build_cluster_conditions(request: ClusterRequest) -> tuple[Condition, ...]:
         return (true(InferenceClusterCondition.REACHABLE, reason, "no sign of a failure"),)
     message = standing.cause
     if standing.state is State.ISOLATED:
-        message = f"{message}; its replicas answer, and stay"
+        message = f"{message}; its replicas answer, and are kept"
     if standing.state is State.LOST and watched.paused:
         message = f"{message}. Failover is paused: {watched.paused}"
     return (false(InferenceClusterCondition.REACHABLE, reason, message),)
@@ -100,7 +100,7 @@ def build_conditions(request: DeploymentRequest) -> tuple[Condition, ...]:
         causes = "; ".join(f'"{name}": {cause}' for name, cause in sorted(watched.lost.items()))
         message = f"lost for {settings.after}, so that replicas are replaced: {causes}"
         return (true(Type.FAILOVER, Reason.REPLACING, message),)
-    message = f"replicas are replaced if their cluster is lost for {settings.after}"
+    message = f"replicas are replaced if a cluster is lost for {settings.after}"
     return (true(Type.FAILOVER, Reason.WATCHING, message),)
 
 

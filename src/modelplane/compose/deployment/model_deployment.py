@@ -253,7 +253,7 @@ def _invalid(request: DeploymentRequest, problem: str) -> Composition:
             false(
                 Type.REPLICAS_READY,
                 Reason.NO_REPLICAS_SCHEDULED,
-                "replicas stay as they are until the node selector is corrected",
+                "replicas do not change until the node selector is corrected",
             ),
             *cache_conditions,
             *deployment_failover.build_conditions(request),

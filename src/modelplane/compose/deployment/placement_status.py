@@ -73,9 +73,9 @@ def template_accepted(request: DeploymentRequest, placement: scheduler.Placement
     if refusing:
         name, parts = min(refusing.items())
         message = (
-            f'InferenceCluster "{name}" does not accept {parts} of the pods: replicas there stay as they are '
-            "until the template has no such part; the platform team can accept labels and annotations in "
-            "spec.podKeys.accept of the InferenceCluster"
+            f'InferenceCluster "{name}" does not accept {parts} of the pods: replicas there do '
+            "not change until the template has no such part; the platform team can accept labels "
+            "and annotations in spec.podKeys.accept of the InferenceCluster"
         )
         return (false(type_, Reason.POD_REFUSED, message),)
     accepted = true(type_, Reason.POD_ACCEPTED, "the clusters of all replicas accept the pods")
@@ -113,7 +113,12 @@ def ready_replicas(
     )
     message = f"{ready} of {wanted} replicas ready"
     if serving := sum(slot.serves_until_replaced for slot in slots):
-        message += f", and {serving} more until replaced"
+        old = (
+            "1 old replica serves until it is"
+            if serving == 1
+            else f"{serving} old replicas serve until they are"
+        )
+        message += f"; {old} replaced"
     if ready >= wanted and not behind:
         return ready, true(type_, Reason.ALL_REPLICAS_READY, message)
     if not staying and not serving:

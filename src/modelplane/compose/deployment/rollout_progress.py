@@ -129,7 +129,7 @@ def _aborted(owner: ModelDeployment, trial: Canary) -> str:
     if not trial.has_older:
         return (
             f"{said}. No replica has an earlier revision, so those of this one serve. Correct the template, "
-            f"or return to the one before with `modelplane rollout undo {name}`"
+            f"or roll back with `modelplane rollout undo {name}`"
         )
     return (
         f"{said}. Replicas of this revision get no requests, and no other replica is updated. Correct the "
@@ -231,8 +231,8 @@ def _condition(
         return false(
             _TYPE,
             Reason.PROGRESS_DEADLINE_EXCEEDED,
-            f"{waiting}. No progress since {timestamp(since)}. Replicas that are not updated stay as they "
-            f"are. Correct the template, or return to the one before with `modelplane rollout undo {name}`",
+            f"{waiting}. No progress since {timestamp(since)}. Replicas that are not updated "
+            f"do not change. Correct the template, or roll back with `modelplane rollout undo {name}`",
         )
     return true(_TYPE, Reason.REPLICAS_UPDATING, waiting)
 

@@ -33,7 +33,7 @@ from modelplane.compose.conditions import READY, SYNCED
 from modelplane.compose.deployment.replica_state import is_surge, is_updating
 from modelplane.compose.memo import per_version
 from modelplane.compose.readiness import condition_of, holds
-from modelplane.compose.replica import pod_policy
+from modelplane.compose.replica import pod_key_policy
 
 _STARTS_WITHIN: Final = timedelta(minutes=30)
 """Time within which a replica that ever becomes ready does: a cold start with a download."""
@@ -78,7 +78,7 @@ def read_decoded_cluster(source: InferenceCluster) -> scheduler.Cluster:
         taints=tuple(scheduler.Taint(taint.key, taint.value, taint.effect) for taint in source.spec.taints),
         capabilities=_capabilities(status.capabilities, source.spec.serving_stack.backend),
         cache_storage=(status.cache.storage_class_name or "") if status.cache else "",
-        pod_keys=pod_policy.key_rules(source.spec),
+        pod_keys=pod_key_policy.key_rules(source.spec),
         cordon=source.cordon(),
         max_moving=source.spec.drain.max_moving,
         max_moving_in_fleet=source.spec.drain.max_moving_in_fleet,
@@ -331,7 +331,7 @@ def read_deployment(source: ModelDeployment, cache: scheduler.CacheFootprint | N
             for toleration in template.tolerations
         ),
         regions=template.regions,
-        pod_parts=pod_policy.parts(template.engines),
+        pod_parts=pod_key_policy.parts(template.engines),
         picks=template.serving_settings.picks,
         policy=placement.policy,
         most_per_hour=None if most is None else money.parse_amount(most),
@@ -345,7 +345,7 @@ def read_deployment(source: ModelDeployment, cache: scheduler.CacheFootprint | N
 
 def read_template(source: ReplicaTemplate, cache: scheduler.CacheFootprint | None) -> scheduler.Template:
     """Return what a template of a deployment asks for."""
-    parts = pod_policy.parts(source.engines)
+    parts = pod_key_policy.parts(source.engines)
     return scheduler.Template(_engines(source.engines), cache, source.serving_settings.picks, parts)
 
 
@@ -356,7 +356,7 @@ def has_same_needs(one: ReplicaTemplate, other: ReplicaTemplate) -> bool:
 
 def _needs(template: ReplicaTemplate) -> tuple[object, ...]:
     engines = template.engines
-    return template.serving_settings.picks, _engines(engines), pod_policy.parts(engines)
+    return template.serving_settings.picks, _engines(engines), pod_key_policy.parts(engines)
 
 
 def _engines(engines: Iterable[Engine]) -> tuple[scheduler.Engine, ...]:

@@ -165,7 +165,7 @@ def _unsaturable(request: DeploymentRequest, settings: StandbyFor) -> tuple[Cond
     """Return the condition that the trigger Saturated has no effect, if it has none or had none before."""
     if problem := preferred.check_saturation(request, settings):
         return (false(Type.SETTINGS_SUPPORTED, Reason.SATURATION_UNKNOWN, problem),)
-    supported = true(Type.SETTINGS_SUPPORTED, Reason.POD_ACCEPTED, "every setting has its effect")
+    supported = true(Type.SETTINGS_SUPPORTED, Reason.POD_ACCEPTED, "every setting takes effect")
     return state_unless_new(supported, request.owner.status)
 
 
@@ -201,7 +201,7 @@ def _end(
         load = "its load allows it" if seen.saturation is not Saturation.UNKNOWN else "its load is known"
         return f'They leave when "{nearest.name}" has served {after} and {load}'
     if not nearest.wanted and not nearest.deployment.spec.standby_for:
-        return f'They stay while "{nearest.name}" asks for no replicas: scale it up'
+        return f'They are kept while "{nearest.name}" asks for no replicas: scale it up'
     now = f"{nearest.serving} of {nearest.wanted} serve"
     return f'They leave when all replicas of "{nearest.name}" have served {after}: now {now}'
 

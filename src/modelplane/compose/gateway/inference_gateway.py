@@ -250,7 +250,7 @@ def _installed(row: Implementation, request: GatewayRequest, address: str) -> _F
 
 
 def _kept(row: Implementation, address: str, rejected: Rejected) -> _Front:
-    return _Front(row.title, address=address, problem=f"what is installed stays as it is: {rejected.message}")
+    return _Front(row.title, address=address, problem=f"the installed version is kept: {rejected.message}")
 
 
 def _children(request: GatewayRequest, front: _Front) -> tuple[Desired | Keep, ...]:
@@ -284,7 +284,7 @@ def _of_crossplane(request: GatewayRequest, front: _Front) -> Composition:
         return _waiting(request, front, front.problem or front.waiting or _NO_ADDRESS)
     failed = f"; {front.problem}" if front.problem else ""
     needed = request.facts.envoy_is_needed_by
-    former = f"; the pods of Envoy stay, because they still serve {needed}" if needed else ""
+    former = f"; the pods of Envoy are kept, because they still serve {needed}" if needed else ""
     message = f"{name} accepts requests at {address}{failed}{_ignored(request, front)}{former}"
     return _serving(_children(request, front), address, backend, message)
 

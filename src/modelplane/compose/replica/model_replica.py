@@ -28,7 +28,7 @@ from modelplane.compose.conditions import READY, Condition, false, last_said, tr
 from modelplane.compose.facts import ReplicaRequest
 from modelplane.compose.gateway.fleet_gateway import KEYS, link
 from modelplane.compose.readiness import exists, is_behind, is_ready, when_condition
-from modelplane.compose.replica import endpoint_manifests, pod_policy, pod_problems, replica_status
+from modelplane.compose.replica import endpoint_manifests, pod_key_policy, pod_problems, replica_status
 from modelplane.compose.replica.backends.backend import disruption_budget
 from modelplane.compose.replica.backends.picker_workload import picker_name
 from modelplane.compose.replica.backends.replica_routes import ROUTE_KEY, build_route_objects
@@ -298,7 +298,7 @@ def _planned(
     rejected = (
         _closed(request)
         or reject_other_backend(request.owner, request.observed)
-        or pod_policy.rejected(request.owner, cluster.metadata.name, cluster.spec)
+        or pod_key_policy.rejected(request.owner, cluster.metadata.name, cluster.spec)
     )
     if rejected:
         return rejected

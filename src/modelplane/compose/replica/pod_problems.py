@@ -97,7 +97,7 @@ def unmade(workload: Object) -> str | None:
     """Return why a workload has no pods; None if it does not report a cause."""
     failure = condition_of(workload, "ReplicaFailure")
     if failure.get("status") == "True":
-        return str(failure.get("message") or failure.get("reason") or "its pods are rejected")
+        return str(failure.get("message") or failure.get("reason") or "the pods are rejected")
     conditions = (condition_of(workload, READY), *(get_list(workload, "status", "conditions")))
     if told := next(filter(None, (_refusal(workload, condition) for condition in conditions)), None):
         return told
@@ -168,7 +168,7 @@ def _cause(lines: Sequence[str]) -> str | None:
 _SHOWN: Final = 4
 _LONGEST_NAME: Final = 253
 _LONGEST_ID: Final = 512
-_REMEDY: Final = "The replica stays. Repair the {devices}, or taint {them} and delete the {pods}"
+_REMEDY: Final = "The replica is kept. Repair the {devices}, or taint {them} and delete the {pods}"
 
 
 def device_status(pods: Iterable[Object]) -> dict[str, Any]:

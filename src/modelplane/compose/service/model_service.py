@@ -264,7 +264,7 @@ def _resolved(
         for names, text in (
             (admitted.outside, admitted.rejected.message if admitted.rejected else ""),
             (unusable, f"the url of {_named(unusable)} cannot be used"),
-            (refused, f"{_named(refused)} gets no requests: see its conditions"),
+            (refused, f"{_named(refused)} receives no requests: see the conditions of that endpoint"),
         )
         if names
     )
@@ -286,7 +286,7 @@ def _unless_refused(routing: Condition, matched: tuple[Selected, ...], refused: 
     """Return the condition of a service's route, False if no endpoint gets requests by its own conditions."""
     if not (routing.holds and matched and len(refused) == len(matched)):
         return routing
-    message = f"none of its endpoints gets requests: see the conditions of {_named(refused)}"
+    message = f"none of the endpoints receives requests: see the conditions of {_named(refused)}"
     return false(Type.ROUTING_READY, Reason.UNSUPPORTED, message)
 
 
@@ -354,7 +354,7 @@ def _within_maximum(request: ServiceRequest, routable: Sequence[Selected]) -> Co
         )
         return false(type_, Reason.TOO_MANY_ENDPOINTS, message)
     if not request.facts.is_route_loaded:
-        message = f'InferenceGateway "{GATEWAY}" has not loaded the route to its endpoints yet'
+        message = f'InferenceGateway "{GATEWAY}" has not loaded the route to the endpoints yet'
         return false(type_, Reason.CONFIGURING, message)
     if share and share.is_beyond:
         message = (
@@ -363,4 +363,4 @@ def _within_maximum(request: ServiceRequest, routable: Sequence[Selected]) -> Co
             "select fewer endpoints, or divide them among namespaces"
         )
         return true(type_, Reason.KEEPS_ENDPOINTS, message)
-    return true(type_, Reason.ROUTE_CONFIGURED, "the gateway routes to its endpoints")
+    return true(type_, Reason.ROUTE_CONFIGURED, "the gateway routes to the endpoints")

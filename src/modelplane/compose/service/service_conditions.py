@@ -107,12 +107,12 @@ def within_budget(service: ModelService, found: TierBudgets | None, *, are_count
     if not any(entry.budget for entry in service.spec.endpoints):
         return None
     if found is None:
-        unknown = "the gateway applies budgets, and does not report what is used"
+        unknown = "the gateway applies budgets, but does not report usage"
         without = "budgets have no effect: nothing counts the requests"
         return false(Type.WITHIN_BUDGET, Reason.NOT_MEASURED, unknown if are_counted else without)
     if found.problem:
         kept = Reason.SPENT if closed(service, found) else Reason.NOT_MEASURED
-        return false(Type.WITHIN_BUDGET, kept, f"tiers stay open or closed as before: {found.problem}")
+        return false(Type.WITHIN_BUDGET, kept, f"tiers remain open or closed as before: {found.problem}")
     if spent := found.spent:
         named = listing(
             f"spec.endpoints[{index}], {amount_of_limit(state, found.currency)}, until {state.opens}"

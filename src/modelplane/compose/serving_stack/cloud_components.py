@@ -111,7 +111,7 @@ def check_storage(plan: Plan) -> Rejected | None:
     return Rejected(
         subject=f'StorageClass "{storage.name}"',
         detail="has other parameters, which Kubernetes does not change",
-        remedy="delete it on the cluster, and it is made anew. Volumes stay as they are",
+        remedy="delete it on the cluster, and it is created again. Volumes do not change",
     )
 
 

@@ -88,8 +88,6 @@ class Component(msgspec.Struct, frozen=True):
     """True if the cluster serves without it, so that its failure is only reported."""
     found_by: str = ""
     """Key of the requirement that finds it on a cluster, however it was installed; empty if nothing does."""
-    was_run: bool = False
-    """True if the project itself has run its chart."""
 
     @property
     def keys(self) -> tuple[str, ...]:

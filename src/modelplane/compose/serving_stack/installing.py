@@ -98,7 +98,7 @@ def uninstalling(row: Component, plan: Plan) -> Outcome:
     if not needing_it:
         return Outcome(row, ComponentState.UNINSTALLING, False, "enabled is false")
     needing = format_subject("component", needing_it, "needs", "need")
-    return _kept(row, f"it stays, because {needing} it: disable those first")
+    return _kept(row, f"it is kept, because {needing} it: disable those first")
 
 
 def _kept(row: Component, message: str) -> Outcome:

@@ -1,7 +1,5 @@
 """Table of the components of the serving stack: one row each, in the order of their needs.
 
-No chart can be had where this project is tested: ``was_run`` marks those that it has run.
-
 KServe is for clusters whose backend it is: its definitions, its controller, its presets. Source: KServe,
 "LLMInferenceService Installation", and the charts of its version 0.20.
 """

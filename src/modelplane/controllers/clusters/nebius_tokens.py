@@ -57,7 +57,7 @@ def exchange(credential: Credential, token_server: str = TOKEN_SERVER) -> Token:
         )
     except (ValueError, TypeError, jwt.PyJWTError):
         raise ValueError(
-            "it is no authorized key of a service account: JSON with account_id, public_key_id and "
+            "it is not an authorized key of a service account: JSON with account_id, public_key_id and "
             "private_key"
         ) from None
     form = {

@@ -23,7 +23,7 @@ _TELL_EVERY_S = 30.0
 """Least time between two statuses that differ in counts only."""
 CONTEST = (
     f"spec.replicas was changed by others {CONTESTED} times in {CONTEST_S / 60:.0f} minutes: remove the "
-    "other autoscaler, or leave spec.replicas out of what is applied again and again"
+    "other autoscaler, or leave spec.replicas out of the manifests that are applied repeatedly"
 )
 _PATIENCE_S = 30.0
 """Time for which a new autoscaler waits for the first counts of a gateway that may be starting."""

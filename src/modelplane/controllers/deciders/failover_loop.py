@@ -162,7 +162,7 @@ class Failover(Runnable):
             return Witness(Evidence.GOOD)
         if not await _silence(connection.client):
             return Witness()
-        return Witness(Evidence.BAD, f"its API server does not answer: {connection.problem}")
+        return Witness(Evidence.BAD, f"the API server does not answer: {connection.problem}")
 
     async def _own(self) -> str | None:
         """Return why the control plane cannot judge clusters; None if it can."""

@@ -232,7 +232,7 @@ class Budgets(Runnable):
         try:
             ledger = await proxy.sum_usage()
         except (errors.KubernetesError, OSError) as error:
-            self._say(f"cannot read the usage of API keys, so what is refused stays refused: {error}")
+            self._say(f"cannot read the usage of API keys, so keys that are refused remain refused: {error}")
             return True
         self._say("")
         if ledger is None:

@@ -66,7 +66,7 @@ def check_authority(pair: Pair, now: datetime) -> Rejected | None:
         return Rejected(detail="its certificate is not that of an authority (basicConstraints CA)")
     if now >= certificate.not_valid_after_utc:
         expired = f"{certificate.not_valid_after_utc:%Y-%m-%dT%H:%M:%SZ}"
-        return Rejected(detail=f"its certificate expired at {expired}")
+        return Rejected(detail=f"the certificate expired at {expired}")
     return None
 
 

@@ -118,7 +118,7 @@ class Certificates:
         if issuing is None:
             self.last = self._stored(
                 places,
-                "cannot issue certificates: package cryptography is not installed beside the controllers: "
+                "cannot issue certificates: package cryptography is not installed with the controllers: "
                 "install modelplane[mutual-tls]",
             )
         else:

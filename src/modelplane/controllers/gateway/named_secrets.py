@@ -154,7 +154,7 @@ class Certificates:
             found = await self._valid(name)
             served = former if isinstance(found, Rejected) else found
             if isinstance(found, Rejected):
-                meanwhile = "; its former certificate is used meanwhile" if former else ""
+                meanwhile = "; its previous certificate is used" if former else ""
                 problems.append(f"{_title(name)}: {found.message}{meanwhile}")
             if served:
                 known[name] = served
@@ -179,7 +179,7 @@ class Certificates:
         expires = certificates.read_expiry(served.chain)
         if expires is None or expires > self._now():
             return ()
-        return (f"{_title(served.name)}: its certificate expired at {expires:%Y-%m-%dT%H:%M:%SZ}: renew it",)
+        return (f"{_title(served.name)}: the certificate expired at {expires:%Y-%m-%dT%H:%M:%SZ}: renew it",)
 
     @property
     def expiries(self) -> dict[str, datetime]:

@@ -53,7 +53,7 @@ def _handler(runner: Runner) -> grpc.GenericRpcHandler:
         try:
             request = RunFunctionRequest.FromString(encoded)
         except DecodeError:
-            context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the message is no RunFunctionRequest")
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the message is not a RunFunctionRequest")
         return runner.run(request)
 
     method: grpc.RpcMethodHandler[bytes, fnv1.RunFunctionResponse] = grpc.unary_unary_rpc_method_handler(

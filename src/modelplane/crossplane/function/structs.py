@@ -177,7 +177,7 @@ def _fields(encoded: bytes) -> Mapping[str, bytes]:
     try:
         fields: Mapping[str, bytes] = ShallowStruct.FromString(encoded).fields
     except DecodeError as error:
-        raise _Unreadable("it is no Struct") from error
+        raise _Unreadable("it is not a Struct") from error
     return fields
 
 
@@ -192,7 +192,7 @@ def _value(encoded: bytes, level: int) -> Any:
         if fields is not None:
             return {name: _value(fields[name], level + 1) for name in fields}
         if items is None:
-            raise _Unreadable("a part of it is no Value") from error
+            raise _Unreadable("a part of it is not a Value") from error
         return [_value(item, level + 1) for item in items]
 
 
@@ -204,7 +204,7 @@ def _inner(encoded: bytes) -> tuple[Mapping[str, bytes] | None, Sequence[bytes] 
         if kind == "list_value":
             return None, ShallowList.FromString(value.list_value).values
     except DecodeError as error:
-        raise _Unreadable("a part of it is no Value") from error
+        raise _Unreadable("a part of it is not a Value") from error
     return (_fields(value.struct_value) if kind else None), None
 
 

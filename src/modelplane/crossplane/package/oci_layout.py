@@ -232,7 +232,7 @@ def _read_image(files: Files) -> Image:
         )
     unknown = sorted({blob.media_type for blob in blobs} - set(LAYERS))
     if unknown:
-        raise UserError(f'cannot read "{files.path}": a layer is {unknown[0]}, which is no tar')
+        raise UserError(f'cannot read "{files.path}": a layer is {unknown[0]}, which is not a tar file')
     return Image(platform, started, tuple(map(Layer, blobs, diff_ids)))
 
 
@@ -270,7 +270,7 @@ def _shown(platform: Json) -> str:
 def _descriptor(plain: Json) -> Descriptor:
     digest, media_type = plain["digest"], plain["mediaType"]
     if not _DIGEST.fullmatch(digest):
-        raise ValueError(f"{digest!r} is no digest by SHA-256")
+        raise ValueError(f"{digest!r} is not a SHA-256 digest")
     annotations = {str(key): str(value) for key, value in (plain.get("annotations") or {}).items()}
     return Descriptor(str(_MEDIA_TYPES.get(media_type, media_type)), digest, int(plain["size"]), annotations)
 

@@ -198,7 +198,7 @@ def required() -> tuple[Distribution, ...]:
     own = _installed(NAME, NAME)
     if EXTRA not in (own.metadata.get_all("Provides-Extra") or ()):
         raise UserError(
-            f'the installed {NAME} {own.version} knows no extra "{EXTRA}": install it anew, '
+            f'the installed {NAME} {own.version} knows no extra "{EXTRA}": install it again, '
             "or give --runtime-image, an image made elsewhere"
         )
     found: dict[str, Distribution] = {}

@@ -27,7 +27,11 @@ def build_not_found() -> dict[str, Any]:
 
 
 def build_unavailable(message: str) -> dict[str, Any]:
-    """Return the part of an Envoy route that answers 503 and asks the client to try again."""
+    """Return the part of an Envoy route that answers 503 and asks the client to try again.
+
+    The message is ``Route.unavailable``, from ``compose/service/model_service.py`` for a service without
+    endpoints, and from ``gateway/credentials.py`` for one whose credentials are missing.
+    """
     return _direct(503, message, "server_error", "no_ready_endpoint", _RETRY_AFTER)
 
 

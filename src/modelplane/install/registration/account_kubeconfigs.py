@@ -83,7 +83,7 @@ class Address:
         return text
 
     def is_of(self, kubeconfig: Mapping[str, Any]) -> bool:
-        """Return True if a kubeconfig that was ``parsed`` has the same API server."""
+        """Return True if a kubeconfig of ``parse_kubeconfig`` has the same API server."""
         [entry] = kubeconfig["clusters"]
         authority = "certificate-authority-data"
         return all(entry["cluster"].get(key) == self.fields.get(key) for key in ("server", authority))

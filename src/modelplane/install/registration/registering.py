@@ -161,7 +161,7 @@ class Registration:
             if secret is not None and not (content and self.sides.address.is_of(content)):
                 raise UserError(
                     f'Secret "{name}" in namespace "{SYSTEM_NAMESPACE}" has a kubeconfig of another API '
-                    "server, or none, and stays as it is: choose another name for the cluster, or delete the "
+                    "server, or none, and is not changed: choose another name for the cluster, or delete the "
                     "Secret if the address of the cluster has changed"
                 )
 
@@ -233,7 +233,7 @@ class Registration:
             existing = await self.sides.control_plane.get(_CLASSES, name)
             done.append("unchanged" if existing else await apply(self.sides.control_plane, manifest))
             if existing and existing["spec"]["devices"] != manifest["spec"]["devices"]:
-                self.report(f'InferenceClass "{name}" exists with other devices, and stays as it is')
+                self.report(f'InferenceClass "{name}" exists with other devices, and is not changed')
         self._count("InferenceClasses", done)
 
     async def _enter(self, cluster: Object | None) -> None:

@@ -161,7 +161,7 @@ def find_kept(existing: Mapping[str, Any], proposed: Object, choices: Choices) -
     profile = existing["spec"].get("servingStack", {}).get("profile", ServingProfile.STANDARD)
     own = existing["metadata"].get("labels") or {}
     if choices.profile not in (None, profile) or not choices.labels.items() <= own.items():
-        yield "profile and labels stay as they are: edit the InferenceCluster to change them"
+        yield "profile and labels are not changed: edit the InferenceCluster to change them"
 
 
 def propose(choices: Choices, observed: Observed, catalogue: Catalogue) -> Proposal:

@@ -220,7 +220,7 @@ def build_environment(variables: Mapping[str, str]) -> dict[str, str]:
 def describe_failure(name: str, output: str) -> ContainerRuntimeError:
     """Return the error for the output of a command that failed."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    text = lines[-1] if lines else f"{name} failed and did not say why"
+    text = lines[-1] if lines else f"{name} failed without a reason"
     # Docker adds a hint after what happened.
     text = next((line for line in lines if line.startswith(_WORDS_BEFORE)), text)
     for words in _WORDS_BEFORE:

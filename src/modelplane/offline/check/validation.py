@@ -24,6 +24,10 @@ MOST_PROBLEMS: Final = 10_000
 """Maximum of problems reported in one run."""
 
 
+IGNORED: Final = "# modelplane:ignore"
+"""Comment at the end of a line whose warnings are not reported."""
+
+
 class Counts(Output, frozen=True, kw_only=True):
     """Counts of checked objects and problems."""
 
@@ -79,11 +83,14 @@ def validate(
     ``configs`` returns the ``config.json`` of a repository of the hub, if it is at hand.
     """
     files = objects = skipped = ignored = 0
+    ignored_lines: set[tuple[str, int]] = set()
 
     def count_files() -> Iterator[Source | Unopened]:
         nonlocal files
         for source in sources:
             files += 1
+            if isinstance(source, Source):
+                ignored_lines.update((source.name, line) for line in _find_ignored(source.text))
             yield source
 
     problems: list[Problem] = []
@@ -105,6 +112,11 @@ def validate(
             problems += [*repeats.find_problems(document), *manifest_objects.find_problems(document)]
             lint.read(document)
     problems += lint.find_problems(configs)
+    problems = [
+        problem
+        for problem in problems
+        if problem.severity is Severity.ERROR or (problem.path, problem.line) not in ignored_lines
+    ]
     errors = sum(problem.severity is Severity.ERROR for problem in problems)
     counts = Counts(
         files=files,
@@ -115,6 +127,13 @@ def validate(
         warnings=len(problems) - errors,
     )
     return Validation(valid=not errors, summary=counts, problems=tuple(problems))
+
+
+def _find_ignored(text: str) -> Iterator[int]:
+    """Yield the numbers of lines that end with the comment."""
+    if IGNORED in text:
+        lines = text.splitlines()
+        yield from (number for number, line in enumerate(lines, 1) if line.rstrip().endswith(IGNORED))
 
 
 def add_stored(report: Validation, errors: Iterable[Problem], objects: int) -> Validation:

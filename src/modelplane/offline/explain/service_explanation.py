@@ -182,7 +182,7 @@ def _reason(
     metadata = item["metadata"]
     endpoint = _readable(item)
     if endpoint is None:
-        return "it cannot be read: modelplane validate says why"
+        return "it cannot be read: run modelplane validate to see why"
     if entry is None:
         return _unlike(metadata.get("labels", {}), service)
     if leaving := _leaving(metadata):

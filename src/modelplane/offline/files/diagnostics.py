@@ -273,7 +273,7 @@ def check_template(error: Unreadable, text: str, line: int) -> Unreadable:
     lines = text.split("\n")[error.place.line - line - 1 :][:1]
     if not lines or not _TEMPLATE.match(lines[0]):
         return error
-    message = "{{ begins a template, which is no manifest yet: give what comes of it, as of helm template"
+    message = "{{ begins a template, which is not a manifest yet: give the output of helm template"
     return Unreadable(message, error.place)
 
 

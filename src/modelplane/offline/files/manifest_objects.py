@@ -53,6 +53,10 @@ class Manifest(msgspec.Struct, frozen=True):
         """File and line, as its name in messages."""
         return f"{self.source.name}:{self.place.line}"
 
+    def without_content(self) -> "Manifest":
+        """Return the same object without its tree and the text of its file, which need much memory."""
+        return replace(self, node=Node({}, self.node.place), source=replace(self.source, text=""))
+
     def decode(self) -> Any:
         """Return the object, if it is valid and of one of our kinds; None otherwise."""
         if self.kind is None:

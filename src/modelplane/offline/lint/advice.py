@@ -11,12 +11,15 @@ owner is Modelplane's own.
 
 import importlib
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from modelplane.api.kinds import Kind
+from modelplane.api.kinds import INFERENCE_CLUSTER, MODEL_DEPLOYMENT, Kind
 from modelplane.api.model_deployment import Engine, Member, ModelDeployment, ReplicaSettings
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.offline.files.diagnostics import Path, Problem
+from modelplane.offline.files.fleet_sets import Placed, split_by_fleet
+from modelplane.offline.files.sources import Origin
 
 if TYPE_CHECKING:
     from modelplane.offline.files.manifest_objects import Manifest
@@ -110,25 +113,39 @@ class Lint:
     """The rules about several objects, while the objects are read."""
 
     def __init__(self) -> None:
-        self._rules: dict[Rule, Together] = {}
+        self._objects: list[tuple[Placed, tuple[Manifest, Any]]] = []
 
     def read(self, manifest: "Manifest") -> None:
-        """Show an object to the rules about its kind, if it decodes."""
-        if manifest.kind is None:
+        """Keep an object for the rules about its kind, if it decodes."""
+        kind = manifest.kind
+        if kind is None or not any(rule.is_together and kind.name in rule.kinds for rule in RULES):
             return
-        kind = manifest.kind.name
-        rules = [rule for rule in RULES if rule.is_together and kind in rule.kinds]
-        decoded = manifest.decode() if rules else None
-        for rule in rules if decoded is not None else ():
-            if rule not in self._rules:
-                self._rules[rule] = rule.load().Check()
-            self._rules[rule].read(manifest, decoded)
+        decoded = manifest.decode()
+        if decoded is None:
+            return
+        walked = manifest.source.origin is Origin.WALKED
+        placed = Placed(
+            folder=PurePosixPath(manifest.source.name).parent if walked else None,
+            is_cluster=kind is INFERENCE_CLUSTER,
+            is_deployment=kind is MODEL_DEPLOYMENT,
+        )
+        # No rule reports a cluster, and the trees of a large fleet would fill the memory.
+        self._objects.append(
+            (placed, (manifest.without_content() if placed.is_cluster else manifest, decoded))
+        )
 
     def find_problems(self, configs: Configs) -> Iterator[Problem]:
-        """Yield the problems that each rule has found, in the order of ``RULES``."""
+        """Yield the problems that each rule finds in each set, in the order of ``RULES``."""
+        sets = split_by_fleet(self._objects)
         for rule in RULES:
-            if rule in self._rules:
-                yield from self._rules[rule].find_problems(configs)
+            for members in sets if rule.is_together else ():
+                check: Together | None = None
+                for manifest, decoded in members:
+                    if manifest.name.kind in rule.kinds:
+                        check = check or rule.load().Check()
+                        check.read(manifest, decoded)
+                if check is not None:
+                    yield from check.find_problems(configs)
 
 
 def find_settings(deployment: ModelDeployment) -> tuple[Path, ReplicaSettings]:

@@ -32,11 +32,9 @@ def _impossible(reading: re.Match[str]) -> str | None:
     what, domain, name = reading["of"], reading["domain"], reading["name"] or reading["key"] or ""
     if "/" in domain:
         driver, _, rest = domain.partition("/")
-        return f"{quote(domain)} is no driver's domain: write device.{what}[{quote(driver)}].{rest}"
+        return f"{quote(domain)} is not the domain of a driver: write device.{what}[{quote(driver)}].{rest}"
     if name and not re.fullmatch(_IDENTIFIER, name):
-        return (
-            f"no device has {quote(name)}, which is no identifier: write the name that the driver publishes"
-        )
+        return f"no device has {quote(name)}, which is not an identifier: write the name from the driver"
     if domain == GROUP:
         return (
             f"no driver publishes {what} of {quote(domain)}, so pods would find no device: select by what "

@@ -46,7 +46,7 @@ def check_keys(path: Path, selected: Mapping[str, str], kind: str) -> Iterator[A
             near = find_nearest(_bare(key), map(_bare, keys), 0.8)
             meant = f"; did you mean {labels.PREFIX}{near}?"
             remedy = meant if near else ": use a label with a prefix of your own"
-            message = f"{key} is no label that Modelplane or its documentation gives {kind}s{remedy}"
+            message = f"{key} is not a label that Modelplane or its documentation gives {kind}s{remedy}"
         yield Advice((*path, key), message, at_key=True)
 
 

@@ -340,7 +340,7 @@ def _heading(rendering: Rendering) -> Iterator[str]:
     count = len(rendering.children)
     yield f"{rendering.owner}: {count} {'child' if count == 1 else 'children'}"
     for title, items in (
-        ("nothing can be said, so all stays as it is", (rendering.doubt,) if rendering.doubt else ()),
+        ("the state is unknown, so nothing changes", (rendering.doubt,) if rendering.doubt else ()),
         ("kept as they are", rendering.kept),
         ("deleted", rendering.deleted),
         ("its deletion waits for", rendering.guards),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from modelplane.api.rejected import Rejected
-from modelplane.scheduler.filters.accepted_pods import check_pod_keys
+from modelplane.scheduler.filters.accepted_pod_keys import check_pod_keys
 from modelplane.scheduler.filters.cache_footprint import check_cache_footprint
 from modelplane.scheduler.filters.capabilities import check_capabilities
 from modelplane.scheduler.filters.cluster_selector import check_cluster_selector

@@ -29,12 +29,12 @@ def _fabric(network: str) -> dict[str, Any]:
         ),
         pytest.param(
             {"pool": _fabric("Fabric_2")},
-            'pool "gpu": "Fabric_2" is no id of a fabric, such as fabric-2: correct it',
+            'pool "gpu": "Fabric_2" is not a fabric ID, such as fabric-2: correct it',
             id="a fabric that no resource can be named after",
         ),
         pytest.param(
             {"pool": _fabric("fabric-2\n")},
-            'pool "gpu": "fabric-2\n" is no id of a fabric, such as fabric-2: correct it',
+            'pool "gpu": "fabric-2\n" is not a fabric ID, such as fabric-2: correct it',
             id="a fabric with a line of its own",
         ),
         pytest.param(

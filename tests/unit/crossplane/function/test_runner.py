@@ -178,13 +178,13 @@ def _observed_cluster() -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("life", "condition"),
     [
-        pytest.param((-1000, 9000), ("ClusterRunning", "its API server answers"), id="a new one"),
+        pytest.param((-1000, 9000), ("ClusterRunning", "the API server answers"), id="a new one"),
         pytest.param(
             (-8000, 2000),
             (
                 "CredentialExpiring",
                 (
-                    "its API server answers, but its credential expires at EXPIRES and is not renewed under "
+                    "the API server answers, but the credential expires at EXPIRES and is not renewed under "
                     'Crossplane: put a new kubeconfig into Secret "east-kubeconfig" in namespace '
                     '"modelplane-system", `modelplane install --inference-cluster` prints the commands'
                 ),

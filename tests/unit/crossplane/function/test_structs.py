@@ -114,7 +114,7 @@ def test_what_is_deeper_than_the_library_reads_is_read(levels: int) -> None:
 @pytest.mark.parametrize(
     ("encoded", "message"),
     [
-        pytest.param(b"\xff\xff", 'object "": it is no Struct', id="no message"),
+        pytest.param(b"\xff\xff", 'object "": it is not a Struct', id="no message"),
         pytest.param(
             _bytes({"kind": "K", "metadata": {"name": "n", "namespace": "s"}}) + _deep(200),
             'K "s/n": it is nested more than 100 levels deep',
@@ -122,7 +122,7 @@ def test_what_is_deeper_than_the_library_reads_is_read(levels: int) -> None:
         ),
         pytest.param(
             _bytes({"kind": "K", "metadata": {"name": "n"}}) + b"\x0a\x08\x0a\x01s\x12\x03\x1a\x01\xff",
-            'K "n": a part of it is no Value',
+            'K "n": a part of it is not a Value',
             id="a text that is none",
         ),
     ],

@@ -172,7 +172,7 @@ def test_of_several_images_that_for_this_machine_is_taken(function_package, rewr
         ),
         pytest.param(
             b'{"manifests": [{"mediaType": "x", "size": 1, "digest": "sha256:../../etc"}]}',
-            "is no digest by SHA-256",
+            "is not a SHA-256 digest",
             id="a digest that is a path",
         ),
     ],

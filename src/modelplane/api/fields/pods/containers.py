@@ -245,7 +245,8 @@ class PodSpec(Model):
 
     __rules__ = (
         Rule(
-            f"self.containers.exists_one(c, {_IS_ENGINE})", f'exactly one container has the name "{ENGINE}"'
+            f"self.containers.exists_one(c, {_IS_ENGINE})",
+            f'exactly one container must be named "{ENGINE}": rename the container of the engine',
         ),
         Rule(
             "self.containers.all(a, self.containers.exists_one(b, a.name == b.name)) && "

@@ -65,7 +65,7 @@ def reject_other_backend(replica: ModelReplica, observed: Container[str]) -> Rej
                     Reason.UNSUPPORTED_TOPOLOGY,
                     f'engine "{engine.name}"',
                     f"runs with the backend {row.choice}, and spec.backend is {choice}",
-                    "set it back, or delete the replica to have it made anew",
+                    "set it back, or delete the replica to have it created again",
                 )
     return None
 

@@ -40,7 +40,7 @@ class Check(msgspec.Struct):
         if manifest.kind is MODEL_DEPLOYMENT:
             self._deployments.append((manifest, decoded.replica_template()))
             return
-        from modelplane.compose.replica.pod_policy import key_rules  # noqa: PLC0415 - heavy
+        from modelplane.compose.replica.pod_key_policy import key_rules  # noqa: PLC0415 - heavy
 
         self._clusters[decoded.metadata.name] = decoded.metadata.labels, key_rules(decoded.spec)
 
@@ -52,7 +52,7 @@ class Check(msgspec.Struct):
                 yield replace(manifest.report(("spec",), message), severity=severity)
 
     def _problem(self, template: "ReplicaTemplate") -> tuple[str, Severity] | None:
-        from modelplane.compose.replica.pod_policy import parts  # noqa: PLC0415 - heavy, and rarely used
+        from modelplane.compose.replica.pod_key_policy import parts  # noqa: PLC0415 - heavy, and rarely used
 
         chosen, selector = parts(template.engines), template.cluster_selector.items()
         if variables := [str(part) for part in find_refused(chosen, DEFAULT_RULES) if part.what == VARIABLE]:
@@ -74,7 +74,7 @@ class Check(msgspec.Struct):
 
 
 _REMEDY = (
-    f"remove what is refused, use a key that begins with {TEAMS_DOMAIN}, or let the platform team list the "
+    f"remove them, use a key that begins with {TEAMS_DOMAIN}, or let the platform team list the "
     "key in spec.podKeys.accept of the InferenceCluster"
 )
 

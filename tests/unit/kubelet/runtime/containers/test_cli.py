@@ -110,7 +110,7 @@ async def test_a_program_that_is_not_there_is_an_engine_that_does_not_answer() -
             "dial unix /run/docker.sock: connect: no such file or directory",
             id="that its own socket is missing, which is nothing about containers",
         ),
-        pytest.param("", ContainerRuntimeError, "docker failed and did not say why", id="nothing"),
+        pytest.param("", ContainerRuntimeError, "docker failed without a reason", id="nothing"),
     ],
 )
 def test_what_an_engine_says_when_it_fails(

@@ -1,9 +1,10 @@
-"""Pod policy: labels, annotations and variables that pods of teams do not have on a cluster.
+"""Labels, annotations and variables that pods of teams must not have on a cluster.
 
 Accepted are the keys of ``api/fields/pods/pod_keys.py`` and those that the InferenceCluster accepts.
 Schedulers of pods read queues and priorities from further keys, which are the platform team's
 (`spec.podScheduler`). Variables of a container runtime select devices, past the claims by which the scheduler
-counts them.
+counts them. What else the pods may do is decided by the cluster's admission policy
+(``install/cluster_admission_pods.py``), and on a laptop by ``kubelet/pod_refusals.py``.
 """
 
 from collections.abc import Iterable, Iterator
@@ -63,8 +64,8 @@ def _rejections(replica: ModelReplica, name: str, cluster: "InferenceClusterSpec
         variables = [str(part) for part in found if part.what == VARIABLE]
         if keys:
             yield (
-                f'InferenceCluster "{name}" does not accept {", ".join(keys)} of the pods '
-                f'of engine "{engine.name}": remove what is refused, or let the platform team add it to '
+                f'InferenceCluster "{name}" does not accept {", ".join(keys)} of the pods of engine '
+                f'"{engine.name}": remove them, or ask the platform team to add them to '
                 "spec.podKeys.accept there"
             )
         if variables:
