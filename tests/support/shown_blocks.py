@@ -29,7 +29,6 @@ EXECUTED: Mapping[str, str] = {
     "docs/how-to/move-to-crossplane.md": "tests/kubernetes/test_move.py",
     "README.md": "tests/kubernetes/test_wheel.py",
     "docs/README.md": "tests/kubernetes/test_wheel.py",
-    "docs/how-to/move-to-crossplane.md": "tests/kubernetes/test_move.py",
     "examples/01-first-answer/README.md": "tests/kubernetes/test_wheel.py",
     "examples/02-build-the-platform/README.md": "tests/kubernetes/test_tour.py",
     "examples/03-deploying-a-model/README.md": "tests/kubernetes/test_tour.py",
@@ -37,7 +36,6 @@ EXECUTED: Mapping[str, str] = {
     "examples/05-scale-the-model/README.md": "tests/kubernetes/test_tour.py",
     "examples/06-lose-a-region/README.md": "tests/kubernetes/test_tour.py",
     "examples/07-api-keys/README.md": "tests/kubernetes/test_first_answer.py",
-    "docs/how-to/move-to-crossplane.md": "tests/kubernetes/test_move.py",
 }
 """Pages of which a test runs every line for a shell, as a reader would, with the test."""
 
@@ -50,7 +48,6 @@ VALIDATED: Mapping[str, str] = {
     "CONTRIBUTING.md": "the targets themselves are what the tests are run by",
     "docs/explanation/deletion.md": _NAMES,
     "docs/how-to/crossplane.md": "needs Crossplane",
-    "docs/how-to/move-to-crossplane.md": "needs Crossplane",
     "docs/how-to/dashboard.md": "does not end by itself",
     "docs/how-to/images.md": "needs a registry of the reader's own",
     "docs/how-to/install-eks.md": _CLOUD,
