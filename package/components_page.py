@@ -12,17 +12,7 @@ from modelplane.compose.serving_stack.installing import MAX_DEPTH
 from modelplane.compose.serving_stack.table import COMPONENTS
 
 _TEMPLATE = Path(__file__).with_name("components.md.template")
-_COLUMNS = (
-    "Component",
-    "Chart",
-    "Version",
-    "Namespace",
-    "Needs",
-    "Sign on the cluster",
-    "Standard",
-    "Minimal",
-    "Required",
-)
+_COLUMNS = ("Component", "Chart, version, namespace", "Needs", "Sign on the cluster", "Profiles")
 
 
 def components_page() -> str:
@@ -45,12 +35,13 @@ def _cells(row: Component) -> Iterator[str]:
     chart = f"`{row.chart.address}`" if row.chart else ""
     if row.part_of:
         chart = f"settings of {row.part_of}"
+    version = f"`{row.version(Versions())}`" if row.version else ""
+    namespace = f"`{row.namespace}`" if row.namespace else ""
+    profiles = {"Standard": row.in_standard, "Minimal": row.in_minimal, "required": not row.optional}
     yield from (
         f"`{row.name}`: {row.purpose}",
-        chart or "objects",
-        f"`{row.version(Versions())}`" if row.version else "",
-        f"`{row.namespace}`" if row.namespace else "",
+        "<br>".join(filter(None, (chart or "objects", version, namespace))),
         ", ".join(f"`{each}`" for each in row.after),
         f"`{row.found_by}`" if row.found_by else "",
-        *("yes" if each else "" for each in (row.in_standard, row.in_minimal, not row.optional)),
+        ", ".join(name for name, holds in profiles.items() if holds),
     )

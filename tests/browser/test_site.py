@@ -134,6 +134,11 @@ def with_tables(built: Path) -> list[Path]:
     return [path.parent.relative_to(built) for path in pages]
 
 
+def _pages_with_tables(built: Path) -> list[str]:
+    pages = sorted(built.rglob("index.html"))
+    return [str(page.parent.relative_to(built)) for page in pages if "<table" in page.read_text()]
+
+
 async def test_no_table_is_wider_than_the_text(opened: Tab, with_tables: list[Path], address: str) -> None:
     wide = []
     for page in with_tables:
