@@ -117,9 +117,9 @@ def block(folder: Path, further: Iterable[Path] = ()) -> str:
 
 _INTRODUCTION: Final = """[`modelplane size`](../../../docs/how-to/size.md) predicts these figures from the
 configuration of the model and the shapes of its tensors. They are not measured: the project has only planned
-these manifests, and run nothing of them on a GPU. [Engines](../../../docs/reference/engines.md) lists the
+these manifests, and has not run them on a GPU. [Engines](../../../docs/reference/engines.md) lists the
 parts that ran without one."""
-_NOT_RUN: Final = """The project has only planned these manifests, and run nothing of them on a GPU.
+_NOT_RUN: Final = """The project has only planned these manifests, and has not run them on a GPU.
 [Engines](../../../docs/reference/engines.md) lists the parts that ran without one."""
 
 
@@ -279,7 +279,7 @@ def _token(model: Model, split: Split, element: int) -> str:
     else:
         heads = f"2 x {-(-architecture_.kv_heads // split.tensor)} KV heads x {architecture_.head_dim}"
     sliding = architecture_.layers.count(LayerKind.SLIDING)
-    note = f", {sliding} of which keep a window of {architecture_.window:,} and one step" if sliding else ""
+    note = f"; {sliding} of them keep a window of {architecture_.window:,} and one step" if sliding else ""
     stages = f", divided over {split.pipeline} nodes" if split.pipeline > 1 else ""
     return f"{heads} x {element} bytes = {each:,} bytes of a token, in {kept} layers{note}{stages}"
 
