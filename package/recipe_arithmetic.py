@@ -117,9 +117,9 @@ def block(folder: Path, further: Iterable[Path] = ()) -> str:
 
 _INTRODUCTION: Final = """[`modelplane size`](../../../docs/how-to/size.md) predicts these figures from the
 configuration of the model and the shapes of its tensors. They are not measured: the project has only planned
-these manifests, and run nothing of them on a GPU. [Engines](../../../docs/reference/engines.md) lists the
+these manifests, and has not run them on a GPU. [Engines](../../../docs/reference/engines.md) lists the
 parts that ran without one."""
-_NOT_RUN: Final = """The project has only planned these manifests, and run nothing of them on a GPU.
+_NOT_RUN: Final = """The project has only planned these manifests, and has not run them on a GPU.
 [Engines](../../../docs/reference/engines.md) lists the parts that ran without one."""
 
 
