@@ -156,8 +156,14 @@ def _tell_difference(before: "Plan", after: "Plan", output: str) -> None:
 
 
 def _is_deployment(item: "Object") -> bool:
-    return bool(item["kind"] == "ModelDeployment")
+    from modelplane.api.meta import kind_name
+    from modelplane.api.model_deployment import ModelDeployment
+
+    return bool(item["kind"] == kind_name(ModelDeployment))
 
 
 def _is_cluster(item: "Object") -> bool:
-    return bool(item["kind"] == "InferenceCluster")
+    from modelplane.api.inference_cluster import InferenceCluster
+    from modelplane.api.meta import kind_name
+
+    return bool(item["kind"] == kind_name(InferenceCluster))
