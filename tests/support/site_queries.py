@@ -42,7 +42,7 @@ QUERIES: Final = {
     "spot": "how-to/spot",
     "backup": "how-to/backup",
     "crossplane": "how-to/crossplane",
-    "canary": "how-to/rollouts",
+    "canary": "how-to/canary",
     "rollback": "how-to/rollouts",
     "openai": "how-to/external-providers",
     "fallback provider": "how-to/external-providers",
