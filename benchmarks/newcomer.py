@@ -169,9 +169,9 @@ def region(newcomer: Newcomer) -> dict[str, Any]:
         newcomer.lines = reaching(to_paste(printed, "Register a first cluster"))
         for page in TOUR:
             # The first block of the first page has started the fleet.
-            for block in blocks(ROOT / "examples" / page / "README.md", "bash")[page == TOUR[0] :]:
+            for block in blocks(ROOT / "examples" / page / "README.md", "console")[page == TOUR[0] :]:
                 newcomer.run(block)
-    stop, ask, report, replace, back, _clean_up = blocks(ROOT / "examples" / REGION / "README.md", "bash")
+    stop, ask, report, replace, back, _clean_up = blocks(ROOT / "examples" / REGION / "README.md", "console")
     result: dict[str, Any] = {"tour_until_two_regions_seconds": tour.seconds}
     with clock() as all_of_it:
         newcomer.run(stop)

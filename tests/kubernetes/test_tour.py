@@ -292,7 +292,7 @@ def test_a_lost_region_is_replaced_where_the_deployment_asks_for_it(tourist: Tou
     assert len(load.failures) <= 2, load.failures
     assert re.search(r"Reason: +Replacing\s", told)
     assert re.search(r"Reason: +Lost\s", told)
-    assert 'InferenceCluster "us-west" is lost: its API server does not answer' in explained
+    assert 'InferenceCluster "us-west" is lost: the API server does not answer' in explained
     until_nothing(tourist, "kubectl get deployments,pods -n ml-team -o name --context local-2")
     # The next step loses the region again, and its page asks the model.
     west = {"matchLabels": {"modelplane.ai/region": "us-west"}}

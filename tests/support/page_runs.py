@@ -159,6 +159,10 @@ PAGES: Mapping[str, Run] = {
         " gateway; kubectl delete role,rolebinding kubeconfigs -n modelplane-system",
     ),
     "docs/how-to/remove.md": Run(before=INSTALLED, bare=True),
+    "docs/how-to/troubleshoot.md": Run(
+        before="kubectl apply -f examples/topologies/spot/model-deployment.yaml\n"
+        "kubectl wait md/qwen3-8b -n ml-team --for=condition=ReplicasScheduled=False"
+    ),
     "docs/how-to/upgrade.md": Run(
         before=f"{INSTALLED}\n{GATEWAY}\n"
         "kubectl label deploy modelplane-controller -n modelplane-system --overwrite"

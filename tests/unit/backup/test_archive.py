@@ -192,19 +192,19 @@ CIRCLE = [{"kind": "InferenceCluster", "uid": "u"}]
 @pytest.mark.parametrize(
     ("items", "why"),
     [
-        pytest.param([SECRET], "no object of a backup", id="a Secret in clear"),
-        pytest.param([BINDING], "no object of a backup", id="a permission"),
-        pytest.param([CONFIG_MAP], "no object of a backup", id="a ConfigMap of others"),
+        pytest.param([SECRET], "not an object of a backup", id="a Secret in clear"),
+        pytest.param([BINDING], "not an object of a backup", id="a permission"),
+        pytest.param([CONFIG_MAP], "not an object of a backup", id="a ConfigMap of others"),
         pytest.param([cluster("../../namespaces/kube-system")], "no valid name", id="a path for a name"),
         pytest.param([cluster("a?dryRun=All")], "no valid name", id="a parameter for a name"),
         pytest.param([cluster("a" * 254)], "no valid name", id="a long name"),
         pytest.param([cluster(uid="a,b")], "no valid name and uid", id="no uid"),
-        pytest.param([cluster(namespace="ml")], "no object of a backup", id="a namespace too many"),
-        pytest.param([cluster(labels=["a"])], "no object of a backup", id="labels that are a list"),
+        pytest.param([cluster(namespace="ml")], "not an object of a backup", id="a namespace too many"),
+        pytest.param([cluster(labels=["a"])], "not an object of a backup", id="labels that are a list"),
         pytest.param(
-            [cluster(ownerReferences={"a": 1})], "no object of a backup", id="owners that are a map"
+            [cluster(ownerReferences={"a": 1})], "not an object of a backup", id="owners that are a map"
         ),
-        pytest.param([{"kind": "InferenceCluster"}], "no object of a backup", id="nothing"),
+        pytest.param([{"kind": "InferenceCluster"}], "not an object of a backup", id="nothing"),
         pytest.param([cluster(), cluster(uid="v")], 'it has InferenceCluster "east" twice', id="twice"),
         pytest.param([cluster(), cluster("west")], "two of its objects have one uid", id="one uid"),
         pytest.param([cluster(ownerReferences=CIRCLE)], "too many owners above it", id="its own owner"),

@@ -69,11 +69,11 @@ def test_the_file_is_not_read_beyond_its_header(folder: Path) -> None:
     [
         pytest.param("model.gguf", b"GGUF", "a GGUF file cannot be sized", id="GGUF"),
         pytest.param("pytorch_model.bin", b"", "PyTorch files cannot be sized", id="PyTorch"),
-        pytest.param("model.safetensors", b"", "no safetensors file", id="empty"),
+        pytest.param("model.safetensors", b"", "not a safetensors file", id="empty"),
         pytest.param(
-            "model.safetensors", struct.pack("<Q", 2**63), "no safetensors file", id="a huge header"
+            "model.safetensors", struct.pack("<Q", 2**63), "not a safetensors file", id="a huge header"
         ),
-        pytest.param("model.safetensors", struct.pack("<Q", 99) + b"{}", "no safetensors file", id="cut"),
+        pytest.param("model.safetensors", struct.pack("<Q", 99) + b"{}", "not a safetensors file", id="cut"),
         pytest.param(
             "model.safetensors", struct.pack("<Q", 2) + b"[]", "cannot read the header", id="a list"
         ),
@@ -110,7 +110,7 @@ def test_a_link_out_of_the_folder_is_not_followed(folder: Path) -> None:
 
 def test_a_pipe_is_not_waited_for(folder: Path) -> None:
     os.mkfifo(folder / "model.safetensors")
-    assert "is no regular file" in refusal(folder)
+    assert "is not a regular file" in refusal(folder)
 
 
 def test_a_huge_configuration_is_not_read(folder: Path) -> None:
@@ -122,9 +122,9 @@ def test_a_huge_configuration_is_not_read(folder: Path) -> None:
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
     assert "has no config.json" in refusal(tmp_path)
     (tmp_path / "config.json").write_bytes(CONFIG)
-    assert "no safetensors file" in refusal(tmp_path)
+    assert "not a safetensors file" in refusal(tmp_path)
     indexed(tmp_path, {A.name: "one.safetensors", B.name: "one.safetensors"})
     assert "lacks 1 of the 1 files" in refusal(tmp_path)
     (tmp_path / "one.safetensors").write_bytes(safetensors([A]))
     assert "1 tensors that model.safetensors.index.json" in refusal(tmp_path)
-    assert "is no folder" in refusal(tmp_path / "config.json")
+    assert "is not a folder" in refusal(tmp_path / "config.json")

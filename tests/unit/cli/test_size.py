@@ -82,7 +82,7 @@ def test_an_option_changes_the_figures(folder: Path, option: tuple[str, ...], li
         pytest.param(("FOLDER", "--concurrency", "1000000"), 1, "more than a pebibyte", id="concurrency"),
         pytest.param(("FOLDER", "--revision", "main"), 2, "--revision is for the hub", id="revision"),
         pytest.param(("./model.gguf",), 1, "a GGUF file cannot be sized", id="GGUF"),
-        pytest.param(("/no/such",), 1, "is no folder", id="no folder"),
+        pytest.param(("/no/such",), 1, "is not a folder", id="no folder"),
         pytest.param(("model",), 2, '"model" is not OWNER/NAME', id="no owner"),
         pytest.param(("FOLDER", "--context-length", "0"), 2, "--context-length", id="no tokens"),
     ],

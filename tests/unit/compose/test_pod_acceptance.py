@@ -78,7 +78,10 @@ def test_a_replica_that_runs_stays_where_its_pods_are_refused() -> None:
     assert (stated(said, "ReplicasScheduled") or (False,))[0]
     holds, reason, message = stated(said, "SettingsSupported") or (True, "", "")
     assert (holds, reason) == (False, "PodNotAccepted")
-    assert f'InferenceCluster "east" does not accept {NAMED} of the pods: replicas there stay' in message
+    assert (
+        f'InferenceCluster "east" does not accept {NAMED} of the pods: replicas there do not change'
+        in message
+    )
 
 
 @pytest.mark.parametrize("key", ["kuma.io/mesh", "team"])

@@ -32,7 +32,7 @@ def test_the_page_about_a_model_of_ones_own_names_one_path_to_replace(newcomer: 
 
 def test_the_page_of_the_lost_region_has_the_steps_that_are_timed(newcomer: ModuleType) -> None:
     page = newcomer.ROOT / "examples" / newcomer.REGION / "README.md"
-    begin = [block.split()[:2] for block in newcomer.blocks(page, "bash")]
+    begin = [block.split()[:2] for block in newcomer.blocks(page, "console")]
     assert begin == [
         ["modelplane", "down"],
         ["ADDRESS=$(kubectl", "get"],
