@@ -48,7 +48,6 @@ VALIDATED: Mapping[str, str] = {
     "CONTRIBUTING.md": "the targets themselves are what the tests are run by",
     "docs/explanation/deletion.md": _NAMES,
     "docs/how-to/crossplane.md": "needs Crossplane",
-    "docs/how-to/move-to-crossplane.md": "needs Crossplane",
     "docs/how-to/dashboard.md": "does not end by itself",
     "docs/how-to/images.md": "needs a registry of the reader's own",
     "docs/how-to/install-eks.md": _CLOUD,
