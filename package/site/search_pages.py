@@ -12,7 +12,13 @@ import yaml
 from modelplane.mcp import documentation
 
 _TABLE: Final = Path(__file__).with_name("search.yaml")
-_WEIGHTS: Final = {"docs/how-to/": 1.3, "docs/reference/commands/": 0.4, "examples/": 0.7, "skills/": 0.3}
+_WEIGHTS: Final = {
+    "docs/how-to/": 1.3,
+    "docs/explanation/": 0.6,
+    "docs/reference/commands/": 0.4,
+    "examples/": 0.7,
+    "skills/": 0.3,
+}
 _LAST: Final = 0.05
 """Weight of the pages outside of the navigation."""
 _MARKS: Final = re.compile(
