@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import click
 
 from modelplane import __version__
-from modelplane.cli import INTERRUPTED
+from modelplane.cli.exit_statuses import INTERRUPTED
 from modelplane.user_error import UserError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 from click.core import ParameterSource
 
-from modelplane.cli import FAILED
+from modelplane.cli.exit_statuses import FAILED
 from modelplane.cli.output import TEXT, print_document
 from modelplane.local.home import ENVIRONMENT_VARIABLE
 from modelplane.user_error import UserError

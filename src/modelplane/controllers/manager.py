@@ -66,7 +66,8 @@ from modelplane.telemetry.metrics import record_wait
 
 _log = logging.getLogger(__name__)
 
-_AT_A_TIME = 4
+_WORKERS_PER_LANE = 4
+"""Owners of one cluster that are reconciled at the same time. ModelDeployments have one worker for all."""
 _POLL_S = 0.2
 _CLUSTER = kind_name(InferenceCluster)
 _GATEWAY = kind_name(InferenceGateway)
@@ -96,7 +97,7 @@ class Manager:
         self._waiting = ""
         self._decisions = WorkQueue[OwnerKey](1, flow=_namespace, waited=partial(record_wait, "decisions"))
         self._work: WorkQueue[OwnerKey] = WorkQueue(
-            _AT_A_TIME, self._cluster_of, _namespace, partial(record_wait, "work")
+            _WORKERS_PER_LANE, self._cluster_of, _namespace, partial(record_wait, "work")
         )
         self._interests = Interests()
         self._uids: dict[str, OwnerKey] = {}

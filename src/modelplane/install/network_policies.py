@@ -1,7 +1,8 @@
 """Allowed traffic from and to the pods of an installation (NetworkPolicy).
 
 Only listed traffic is allowed. The policies select these pods alone, because other gateways may share the
-namespace on a cluster that also serves models.
+namespace on a cluster that also serves models. Pods of engines on inference clusters get no policy
+(``docs/explanation/security.md``).
 
 Destinations are known by port at most. Clusters and providers are wherever users say, so traffic may go
 anywhere but to link-local addresses and the other places where clouds keep the credentials of their machines.

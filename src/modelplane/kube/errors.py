@@ -45,7 +45,8 @@ class NotInstalled(NotFound):
 
 
 class Conflict(ApiError):
-    """409: another writer was first, or another field manager owns a field."""
+    """409: another writer was first (``controllers/queue.py`` repeats the reconcile), or owns a field
+    (``controllers/child_writer.py`` reports it, or forces the apply)."""
 
 
 class Gone(ApiError):

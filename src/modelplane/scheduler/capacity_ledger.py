@@ -1,8 +1,8 @@
 """Ledger: the free capacity of every pool, which is the published capacity less that held by replicas.
 
 A replica holds the capacity that it was placed with, even if its deployment has changed since. A member takes
-a node for each of its pods and copies, or, if its pool counts devices, the devices that it claims. A member
-without claims takes nothing.
+a node for each of its pods and copies, or, if its pool counts devices, the devices that it claims: whole
+GPUs, or MIG partitions, which a class lists as devices of their own. A member without claims takes nothing.
 """
 
 from collections import Counter, defaultdict

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
-from modelplane.cli import UNMET
+from modelplane.cli.exit_statuses import UNMET
 from modelplane.cli.inspect import plan
 from modelplane.cli.options import ListedArgument, add_all_option, add_fleet_option, format_example, load
 from modelplane.cli.output import TEXT, add_output_option, print_document

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from modelplane.api.listing import in_order
-from modelplane.cli import FAILED
+from modelplane.cli.exit_statuses import FAILED
 from modelplane.cli.options import Duration, ListedArgument, format_example
 from modelplane.cli.target import (
     Target,

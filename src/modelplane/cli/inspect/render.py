@@ -2,7 +2,7 @@
 
 import click
 
-from modelplane.cli import FAILED
+from modelplane.cli.exit_statuses import FAILED
 from modelplane.cli.options import MANIFESTS, add_gateway_address_option, format_example, load
 from modelplane.cli.output import add_chosen_output, print_document
 

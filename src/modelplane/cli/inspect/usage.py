@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from modelplane.cli import FAILED
+from modelplane.cli.exit_statuses import FAILED
 from modelplane.cli.options import Duration, format_example
 from modelplane.cli.output import TEXT, add_output_option, print_document
 from modelplane.cli.target import Target, add_target_options, read

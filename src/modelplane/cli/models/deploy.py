@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from modelplane.cli import UNMET
+from modelplane.cli.exit_statuses import UNMET
 from modelplane.cli.inspect import plan
 from modelplane.cli.models.deploy_options import TOKEN_SECRET, Asked, add_deploy_options
 from modelplane.cli.options import (

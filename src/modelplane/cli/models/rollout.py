@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from modelplane.cli import UNMET
+from modelplane.cli.exit_statuses import UNMET
 from modelplane.cli.options import format_example
 from modelplane.cli.output import clean_text
 from modelplane.cli.target import (

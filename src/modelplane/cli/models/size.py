@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from modelplane.cli import UNMET
+from modelplane.cli.exit_statuses import UNMET
 from modelplane.cli.models.deploy_options import add_model_options
 from modelplane.cli.options import add_all_option, add_fleet_option, format_example, load
 from modelplane.cli.output import TEXT, add_output_option, print_document, print_table

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from modelplane.cli import FAILED
+from modelplane.cli.exit_statuses import FAILED
 from modelplane.cli.options import add_dry_run_option, add_yes_option, confirm, format_example
 from modelplane.cli.target import Target, add_target_options, run_steps
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from modelplane.cli import FAILED, UNMET
+from modelplane.cli.exit_statuses import FAILED, UNMET
 from modelplane.cli.inspect import plan
 from modelplane.cli.options import (
     add_all_option,

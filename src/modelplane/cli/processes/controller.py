@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
-from modelplane.cli import FAILED, NOT_OURS
+from modelplane.cli.exit_statuses import FAILED, NOT_OURS
 from modelplane.cli.options import (
     add_credential_lifetime_option,
     add_gateway_address_option,

@@ -1,8 +1,8 @@
 """A ModelDeployment composes one ModelReplica per placement.
 
-The scheduler chooses clusters, ``rollout`` decides when an edit reaches a replica, and this module composes
-the result. A replica is removed in two steps: first it is told to withdraw its endpoint, so that gateways
-send it no more requests, and then it is deleted.
+The scheduler chooses clusters, ``replica_lifecycle`` decides when an edit reaches a replica, and this module
+composes the result. A replica is removed in two steps: first it is told to withdraw its endpoint, so that
+gateways send it no more requests, and then it is deleted.
 """
 
 from collections.abc import Iterator

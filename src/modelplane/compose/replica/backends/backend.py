@@ -1,4 +1,4 @@
-"""Backends: the workloads that run engines on a cluster, one row each, and Modelplane's own two.
+"""Backends: the workloads that run engines: Deployments, LeaderWorkerSets for gangs, and those of others.
 
 A backend is a ``Backend`` and its entry in ``table.py``. KServe's is in ``kserve.py``.
 
