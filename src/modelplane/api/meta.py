@@ -139,7 +139,7 @@ class Status(Model):
         Annotated[
             int,
             about(
-                "metadata.generation that the status was last decided for. If the object has a "
+                "The metadata.generation for which the status was last computed. If the object has a "
                 "higher generation, the status is out of date. Absent under Crossplane.",
                 ge=0,
             ),
