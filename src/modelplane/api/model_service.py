@@ -201,7 +201,7 @@ class ModelServiceSpec(Model):
         Annotated[
             Hold,
             about(
-                "Lets requests wait while there is no endpoint, for example because the selected "
+                "Lets requests wait while the service lacks endpoints, for example because the selected "
                 "ModelDeployment is scaled to zero. Requires the gateway module. Default: such requests "
                 "receive 503 immediately."
             ),
