@@ -130,7 +130,7 @@ def test_the_settings_of_clients_start_the_server(tmp_path: Path) -> None:
 
 def test_the_page_names_every_tool_and_skill(tools: set[str]) -> None:
     page = (ROOT / "docs" / "how-to" / "ai-tools.md").read_text()
-    table = page.partition("## What the tools do")[2].partition("\n## ")[0]
+    table = page.partition("## Available tools")[2].partition("\n## ")[0]
     assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == tools
     assert re.findall(r"\(\.\./\.\./(skills/[\w/-]+\.md)\)", page) == [
         f"skills/{name}/SKILL.md"
