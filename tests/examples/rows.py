@@ -170,6 +170,7 @@ ROWS = (
     Row(((_LAGUNA,),), {"laguna": _NEBIUS_H100}),
     Row(((_LAGUNA,), ("recipes/laguna-sglang",)), {"laguna": _NEBIUS_H100}),
     Row((("recipes/llama-3.1-8b",),), {"llama-3-1-8b": _at("eks-l4-single: gpu-l4")}),
+    Row((("recipes/llama-3.3-70b",),), {"llama-3-3-70b": _NEBIUS_H100}),
     Row(
         (("recipes/mixtral-8x7b",),),
         {"mixtral-amd": _at("vultr-mi355x: gpu-mi355x"), "mixtral-nvidia": _at("vultr-a100: gpu-a100")},

@@ -1396,7 +1396,7 @@ REFUSED = [
     pytest.param(
         "ModelService",
         {"spec.balancing": {"sessionHeader": "X-Session-Id"}},
-        "a header of sessions needs the policy Session",
+        "sessionHeader requires the policy Session",
         id="a header of sessions with another policy",
     ),
     pytest.param(

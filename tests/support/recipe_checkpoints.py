@@ -11,6 +11,7 @@ from modelplane.sizing.loaded_weights import Tensor
 from support.checkpoint_shapes import CHECKPOINTS, GENERATORS, Checkpoint, Shapes
 
 _GEMMA = CHECKPOINTS["google/gemma-3-4b-it"]
+_LLAMA = CHECKPOINTS["meta-llama/Llama-3.1-8B-Instruct"]
 _CODER = CHECKPOINTS["Qwen/Qwen3-Coder-480B-A35B-Instruct"]
 _KIMI = CHECKPOINTS["moonshotai/Kimi-K2-Instruct"]
 _GPT_OSS = CHECKPOINTS["openai/gpt-oss-20b"]
@@ -67,6 +68,15 @@ RECIPE_CHECKPOINTS = {
             quantization_config={"quant_method": "awq", "bits": 4, "group_size": 128},
         ),
         72_957_861_888, 72_957_861_888, 41.6, 327_680, _TO_8,
+    ),
+    "meta-llama/Llama-3.3-70B-Instruct": replace(
+        _LLAMA,
+        config=_LLAMA.config
+        | {
+            "hidden_size": 8192, "intermediate_size": 28672, "num_hidden_layers": 80,
+            "num_attention_heads": 64,
+        },
+        total=70_553_706_496, active=70_553_706_496, gigabytes=141.11, token=327_680,
     ),
     "google/gemma-3-27b-it": _GEMMA_27B,
     "openai/gpt-oss-120b": replace(

@@ -60,5 +60,16 @@ QUERIES: Final = {
     "InferenceGateway": "reference/inference_gateway",
     "kserve": "reference/kserve",
     "vllm": "reference/engines",
+    "modeldeployment": "reference/model_deployment",
+    "inferencegateway": "reference/inference_gateway",
+    "insufficientcapacity": "how-to/troubleshoot",
+    "crashloopbackoff": "how-to/troubleshoot",
+    "imagepullbackoff": "how-to/troubleshoot",
+    "CrashLoopBackOff": "how-to/troubleshoot",
+    "air gapped install": "how-to/images",
+    "tensor parallel": "how-to/topologies",
+    "engine flags": "how-to/topologies",
+    "lora": "how-to/lora",
+    "fine-tuned adapter": "how-to/lora",
 }
 """Address of the first result, by query."""

@@ -4,19 +4,19 @@
 globalThis.createSearch = (MiniSearch, { pages, synonyms }) => {
   // Words are compared without case, and without the endings of plurals and verbs; a plane is no plan.
   const stem = (word) => word.toLowerCase().replace(/(?<!plan)(?:(?<=\w{4})(?:ings?|ers?|ed|es|e)|(?<=\w\w[^s])s)$/, "");
-  const split = (text) =>
-    text
-      .replace(/([a-z0-9])([A-Z])/g, "$1 $2")
-      .split(/[^\p{L}\p{N}]+/u)
-      .filter(Boolean);
+  const separate = (text) => text.split(/[^\p{L}\p{N}]+/u).filter(Boolean);
+  const split = (text) => separate(text.replace(/([a-z0-9])([A-Z])/g, "$1 $2"));
+  // Pages are found by a word in camel case and by its parts, because people type it in lower case.
+  const splitAlso = (text) => [...split(text), ...separate(text).filter((word) => /[a-z0-9][A-Z]/.test(word))];
   const ignored = new Set("a an and are at by do for from how i if in is it my of on or the to use what when where with".split(" "));
   const process = (word) => (ignored.has(word.toLowerCase()) ? null : stem(word));
 
   const index = new MiniSearch({
     fields: ["title", "keywords", "headings", "text"],
-    tokenize: split,
+    tokenize: splitAlso,
     processTerm: process,
     searchOptions: {
+      tokenize: split,
       boost: { title: 6, keywords: 6, headings: 2 },
       boostDocument: (id) => pages[id].weight,
       prefix: (term, at, terms) => at === terms.length - 1 && term.length > 2,
@@ -36,7 +36,7 @@ globalThis.createSearch = (MiniSearch, { pages, synonyms }) => {
 
   // A query, and the words that pages use for it.
   const withSynonyms = (query) => {
-    const words = ` ${split(query).join(" ").toLowerCase()} `;
+    const words = ` ${splitAlso(query).join(" ").toLowerCase()} `;
     const more = Object.entries(synonyms).filter(([phrase]) => words.includes(` ${phrase} `));
     return [query, ...more.map(([, instead]) => instead)].join(" ");
   };
@@ -45,18 +45,18 @@ globalThis.createSearch = (MiniSearch, { pages, synonyms }) => {
   const excerpt = (sections, terms) => {
     const fits = (word) => terms.includes(process(word));
     const scored = sections.map((section) => {
-      const words = new Set(split(section.text).filter(fits).map(stem));
-      return { section, score: words.size + 2 * split(section.heading).filter(fits).length };
+      const words = new Set(splitAlso(section.text).filter(fits).map(stem));
+      return { section, score: words.size + 2 * splitAlso(section.heading).filter(fits).length };
     });
     const { section } = scored.reduce((best, other) => (other.score > best.score ? other : best));
     const words = section.text.split(/\s+/);
-    const first = Math.max(0, words.findIndex((word) => split(word).some(fits)) - 8);
+    const first = Math.max(0, words.findIndex((word) => splitAlso(word).some(fits)) - 8);
     const shown = words.slice(first, first + 32);
     return {
       heading: section.heading,
       anchor: section.anchor,
       // Pieces of text, each with whether it is a word of the query.
-      words: shown.map((word) => [word, split(word).some(fits)]),
+      words: shown.map((word) => [word, splitAlso(word).some(fits)]),
       before: first > 0,
       after: first + 32 < words.length,
     };

@@ -27,8 +27,10 @@ def in_order(items: Sequence[str], limit: int = LIMIT, separator: str = ", ") ->
 
 
 def number_of(number: int, noun: str) -> str:
-    """Return a number with its noun: "1 node", "2 nodes"."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    """Return a number with its noun: "1 node", "2 nodes", "3 classes"."""
+    if number == 1:
+        return f"{number} {noun}"
+    return f"{number} {noun}es" if noun.endswith("s") else f"{number} {noun}s"
 
 
 def format_subject(noun: str, names: Sequence[str], one: str, several: str) -> str:

@@ -119,7 +119,7 @@ class Condition(Model):
     observed_generation: Annotated[
         int,
         about(
-            "metadata.generation that the condition was decided for. If the object has a higher "
+            "The metadata.generation for which the condition was computed. If the object has a higher "
             "generation, the condition is out of date.",
             ge=0,
         ),
@@ -139,7 +139,7 @@ class Status(Model):
         Annotated[
             int,
             about(
-                "metadata.generation that the status was last decided for. If the object has a "
+                "The metadata.generation for which the status was last computed. If the object has a "
                 "higher generation, the status is out of date. Absent under Crossplane.",
                 ge=0,
             ),

@@ -59,9 +59,10 @@ class EndpointEntry(Model):
         Annotated[
             int,
             about(
-                "Number of requests in progress at one endpoint, counted by each gateway, at which other "
-                "endpoints are preferred: first in the tier, then in the next tier. The last tier receives "
-                "requests even above this number. Default: no limit, so that only refused requests move on.",
+                "If an endpoint has this many requests in progress (counted per gateway), the gateway "
+                "prefers other endpoints, first in the same tier and then in the next. The last tier "
+                "receives requests even above this number. Default: no limit; only refused requests are "
+                "sent elsewhere.",
                 ge=1,
                 le=100_000,
             ),
@@ -72,9 +73,9 @@ class EndpointEntry(Model):
         Annotated[
             int,
             about(
-                "Number of queued requests in the engine of one endpoint at which other endpoints are "
-                "preferred, as with maxOutstandingRequests. Engines report the number with their "
-                "responses; without a recent report, the queue is ignored. Default: the queue is ignored.",
+                "If an endpoint's engine has this many queued requests, the gateway prefers other endpoints, "
+                "as with maxOutstandingRequests. Engines report the number with their responses; without a "
+                "recent report, the queue is ignored. Default: the queue is ignored.",
                 ge=1,
                 le=100_000,
             ),
@@ -128,7 +129,7 @@ class BalancingPolicy(StrEnum):
 
 _HEADER_OF_SESSION = Rule(
     "!has(self.sessionHeader) || self.policy == 'Session'",
-    "a header of sessions needs the policy Session",
+    "sessionHeader requires the policy Session",
     ".sessionHeader",
 )
 
@@ -152,9 +153,9 @@ class Balancing(Model):
         Annotated[
             str,
             about(
-                "Request header that identifies the session. Default, or if a request doesn't have "
-                "the header: the ID of the API key. A request with neither goes to the endpoint with "
-                "the fewest requests.",
+                "Request header that identifies the session. If it is not set, or a request doesn't have "
+                "the header, the ID of the API key identifies the session. A request with neither goes to "
+                "the endpoint with the fewest requests.",
                 min_length=1,
                 max_length=64,
                 pattern=r"^[A-Za-z0-9][-A-Za-z0-9_]*$",
@@ -189,7 +190,7 @@ class ModelServiceSpec(Model):
     aliases: Annotated[
         tuple[ModelName, ...],
         about(
-            "Additional names of the service at the gateway's URL for all models. They apply "
+            "Additional model names for the service at the gateway's URL for all models. They apply "
             "only to ModelKeys in this namespace. For other namespaces, the platform team adds "
             "names to the InferenceGateway.",
             max_length=MAX_ALIASES,
@@ -200,9 +201,9 @@ class ModelServiceSpec(Model):
         Annotated[
             Hold,
             about(
-                "Lets requests wait while no endpoint exists and the service selects the replicas of "
-                "a ModelDeployment, such as a deployment that is scaled to zero. Requires the "
-                "gateway module. Default: such requests receive 503 immediately."
+                "Lets requests wait while there is no endpoint, for example because the selected "
+                "ModelDeployment is scaled to zero. Requires the gateway module. Default: such requests "
+                "receive 503 immediately."
             ),
         ]
         | None

@@ -84,7 +84,7 @@ def within_budget(own: Budget | None, granted: Budget | None, found: KeyBudgets 
         return false(Type.WITHIN_BUDGET, Reason.SPENT, message)
     if not found.currency and any(state.limit in IN_MONEY for state in found.states):
         message = (
-            f'budgets in money have no effect: InferenceGateway "{DEFAULT_NAME}" has no '
+            f'cost budgets have no effect: InferenceGateway "{DEFAULT_NAME}" has no '
             "spec.pricing: ask your platform team to add it"
         )
         return false(Type.WITHIN_BUDGET, Reason.NO_PRICES, message)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelplane.api.listing import in_order, listing
+from modelplane.api.listing import in_order, listing, number_of
 
 
 @pytest.mark.parametrize(
@@ -30,3 +30,12 @@ def test_items_in_order_keep_it():
 
 def test_the_count_of_clauses_stands_apart_from_the_last_one():
     assert in_order(["it waits for a and b", "c is late"], 1, "; ") == "it waits for a and b; and 1 more"
+
+
+@pytest.mark.parametrize(
+    ("number", "noun", "text"),
+    [(1, "node", "1 node"), (2, "node", "2 nodes"), (3, "InferenceClass", "3 InferenceClasses")],
+    ids=["one", "several", "a noun that ends with an s"],
+)
+def test_a_number_has_the_form_of_the_noun_that_fits(number, noun, text):
+    assert number_of(number, noun) == text

@@ -122,7 +122,7 @@ def test_a_huge_configuration_is_not_read(folder: Path) -> None:
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
     assert "has no config.json" in refusal(tmp_path)
     (tmp_path / "config.json").write_bytes(CONFIG)
-    assert "not a safetensors file" in refusal(tmp_path)
+    assert "no safetensors file" in refusal(tmp_path)
     indexed(tmp_path, {A.name: "one.safetensors", B.name: "one.safetensors"})
     assert "lacks 1 of the 1 files" in refusal(tmp_path)
     (tmp_path / "one.safetensors").write_bytes(safetensors([A]))

@@ -51,7 +51,7 @@ SPENT = "is spent: requests are refused until"
             id="that of the namespace",
         ),
         pytest.param(
-            KeyBudgets(states()), "NoPrices", "budgets in money have no effect", id="money without prices"
+            KeyBudgets(states()), "NoPrices", "cost budgets have no effect", id="money without prices"
         ),
         pytest.param(
             KeyBudgets(states(100)), "Spent", "1,000 tokens a day", id="tokens are spent also without prices"

@@ -921,7 +921,7 @@ class ModelDeploymentReason(Reason):
     )
     POD_ACCEPTED = (
         *(ModelDeploymentCondition.SETTINGS_SUPPORTED, True, "InForce"),
-        "Every setting takes effect. Absent unless a setting was ignored before.",
+        "Every setting takes effect. Present only if a setting was ignored before.",
     )
     POD_REFUSED = (
         *(ModelDeploymentCondition.SETTINGS_SUPPORTED, False, "PodNotAccepted"),
@@ -1086,7 +1086,7 @@ class ModelKeyReason(Reason):
     )
     AVAILABLE = (
         *(ModelKeyCondition.WITHIN_BUDGET, True, "Available"),
-        "The budgets of the key and the namespace are not used up. Only with a budget.",
+        "The budgets of the key and the namespace are not used up. Present only if a budget is set.",
     )
     SPENT = (
         *(ModelKeyCondition.WITHIN_BUDGET, False, "Spent"),
@@ -1098,7 +1098,7 @@ class ModelKeyReason(Reason):
     )
     NO_PRICES = (
         *(ModelKeyCondition.WITHIN_BUDGET, False, "NoPrices"),
-        "The InferenceGateway has no prices, so budgets in money have no effect.",
+        "The InferenceGateway has no prices, so cost budgets have no effect.",
         "Ask your platform team to set spec.pricing.",
         WARNS,
     )
@@ -1281,7 +1281,7 @@ class ModelServiceReason(Reason):
     )
     AVAILABLE = (
         *(ModelServiceCondition.WITHIN_BUDGET, True, "Available"),
-        "The budgets in spec.endpoints are not used up. Only with a budget.",
+        "The budgets in spec.endpoints are not used up. Present only if a budget is set.",
     )
     SPENT = (
         *(ModelServiceCondition.WITHIN_BUDGET, False, "Spent"),
@@ -1290,7 +1290,7 @@ class ModelServiceReason(Reason):
     )
     NO_PRICES = (
         *(ModelServiceCondition.WITHIN_BUDGET, False, "NoPrices"),
-        "The InferenceGateway has no prices, so budgets in money have no effect.",
+        "The InferenceGateway has no prices, so cost budgets have no effect.",
         "Ask your platform team to set spec.pricing.",
         WARNS,
     )
@@ -1348,7 +1348,7 @@ class ModelServiceReason(Reason):
     )
     SUPPORTED = (
         *(ModelServiceCondition.SETTINGS_SUPPORTED, True, "InForce"),
-        "The gateway supports every setting. Absent unless a setting was ignored before.",
+        "The gateway supports every setting. Present only if a setting was ignored before.",
     )
     UNSUPPORTED_BACKEND = (
         *(ModelServiceCondition.SETTINGS_SUPPORTED, False, "Unsupported"),
@@ -1373,7 +1373,7 @@ class ModelServiceReason(Reason):
     )
     NO_VARIANTS = (
         *(ModelServiceCondition.STANDBY_ACTIVE, False, "NotRequested"),
-        "No selected deployment is a standby. Absent unless one was before.",
+        "No selected deployment is a standby. Present only if one was a standby before.",
     )
 
 

@@ -168,7 +168,7 @@ def _finish(
             click.echo(to_json({"apiVersion": "v1", "kind": "List", "items": best.manifests}))
         else:
             click.echo(_as_documents(best.manifests), nl=False)
-        for line in _needs(settings, best):
+        for line in _needs(settings):
             click.echo(line, err=True)
         for deployment in best.plan.deployments:
             if deployment.diagnosis:
@@ -209,7 +209,7 @@ def _show_proposal(proposal: "Proposal", settings: "ModelSettings", *, everythin
     plan.print_placements(result.deployments, everything=everything)
     plan.print_cost(result.deployments)
     plan.print_fleet(result, result.deployments, everything=everything)
-    for number, line in enumerate(_needs(settings, proposal)):
+    for number, line in enumerate(_needs(settings)):
         click.echo(line if number else f"\n{line}")
 
 
@@ -240,9 +240,8 @@ def _tabulate_objects(proposal: "Proposal", settings: "ModelSettings") -> "Table
     return columns.tabulate("Objects", proposal.manifests)
 
 
-def _needs(settings: "ModelSettings", proposal: "Proposal") -> Iterator[str]:
+def _needs(settings: "ModelSettings") -> Iterator[str]:
     """Yield what must exist for the replicas to start."""
-    cached = len(proposal.manifests) > 2
     namespace = f'namespace "{settings.namespace}"'
     if settings.claim:
         yield (
@@ -250,8 +249,10 @@ def _needs(settings: "ModelSettings", proposal: "Proposal") -> Iterator[str]:
             f"{namespace} of each cluster"
         )
     if settings.token_secret:
-        where = f"{namespace} of the control plane" if cached else f"{namespace} of each cluster"
-        yield f'Secret "{settings.token_secret}" with your token as HF_TOKEN must exist in {where}'
+        yield (
+            f'Secret "{settings.token_secret}" with your token as HF_TOKEN must exist in {namespace} of the '
+            "control plane"
+        )
 
 
 def _show_refusals(proposed: "Proposed", *, everything: bool) -> None:

@@ -123,7 +123,7 @@ def within_budget(service: ModelService, found: TierBudgets | None, *, are_count
         )
     in_money = any(state.limit in IN_MONEY for states in found.states.values() for state in states)
     if in_money and not found.currency:
-        message = f'budgets in money have no effect: InferenceGateway "{DEFAULT_NAME}" has no spec.pricing'
+        message = f'cost budgets have no effect: InferenceGateway "{DEFAULT_NAME}" has no spec.pricing'
         return false(Type.WITHIN_BUDGET, Reason.NO_PRICES, message)
     return true(Type.WITHIN_BUDGET, Reason.AVAILABLE, "no budget of a tier is spent")
 
