@@ -84,6 +84,7 @@ check: setup ## Lint, types, layers, drift of generated files
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
 	@$(BIN)/python package/generate.py --check
+	@$(BIN)/python package/gateway_module.py --check
 
 contract: setup ## Record what a move must not change; BASE=COMMIT compares with that commit
 	@PYTHONPATH=tests $(BIN)/python -m contract.record $(if $(BASE),--base $(BASE))

@@ -150,8 +150,9 @@ def of_keda(scaled: Object) -> Object:
 
 
 def shown_scaled_object() -> Object:
-    """Return the ScaledObject of the page, with more replicas at most."""
-    blocks = [each.split("```")[0] for each in PAGE.read_text().split("```yaml\n")[1:]]
+    """Return the ScaledObject of the page for the deployment of this test."""
+    page = PAGE.read_text().replace("gemma", "qwen")
+    blocks = [block.split("```")[0] for block in page.split("```yaml\n")[1:]]
     [shown] = [found for found in map(yaml.safe_load, blocks) if found["kind"] == "ScaledObject"]
     shown["metadata"]["namespace"] = "default"
     shown["spec"]["maxReplicaCount"] = 8

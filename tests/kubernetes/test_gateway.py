@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+import shutil
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -15,6 +16,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+import modelplane
 from modelplane.api.model_key import ModelKey
 from modelplane.compose.readiness import condition_of
 from modelplane.controllers import fleet_resources
@@ -490,7 +492,9 @@ async def test_a_tier_that_has_spent_its_budget_is_closed_and_the_rest_goes_on(b
 async def test_without_the_module_a_gateway_that_is_to_ask_for_keys_serves_nobody(
     bench: Bench, tmp_path: Path
 ) -> None:
-    lacking = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    # As a wheel that was built without the module: the sources are not beside it.
+    shutil.copytree(Path(modelplane.__file__).parent, tmp_path / "modelplane")
+    lacking = {"PYTHONPATH": str(tmp_path)}
     async with engine("a") as a:
         await bench.service("chat", a)
         pod = await bench.pod("without", **lacking)

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,8 @@ def shown(cluster):
     [block] = [
         each for each in re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL) if "Lease" in each
     ]
-    return list(yaml.safe_load_all(block.replace("heartbeat-east", f"heartbeat-{cluster}")))
+    manifests = textwrap.dedent(block).replace("heartbeat-east", f"heartbeat-{cluster}")
+    return list(yaml.safe_load_all(manifests))
 
 
 def with_token(kubeconfig, token):

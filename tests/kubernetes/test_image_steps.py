@@ -18,7 +18,7 @@ from modelplane import __version__
 pytestmark = pytest.mark.kubernetes
 
 ROOT = Path(__file__).parents[2]
-STAGE = (ROOT / "package" / "Containerfile").read_text().split("FROM ")[2]
+STAGE = (ROOT / "package" / "Containerfile").read_text().split("FROM ")[1]
 LINES = re.sub(r"\\\n", " ", re.sub(r"^#.*\n", "", STAGE, flags=re.MULTILINE)).splitlines()
 OF_THE_BINARY = "python package/image_binary.py"
 
@@ -45,7 +45,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run([sys.executable, "-m", "venv", folder / "base"], check=True)
     [run] = of("RUN")
     steps = [each.strip() for each in run.split("&&") if OF_THE_BINARY not in each]
-    assert len(steps) == 5
+    assert len(steps) == 6
     script = (
         " && ".join(steps).replace("/opt/modelplane", f"{folder}/opt").replace("/wheels", f"{folder}/wheels")
     )

@@ -142,7 +142,7 @@ PAGES: Mapping[str, Run] = {
     "docs/how-to/cluster-credentials.md": Run(
         before="modelplane install --inference-cluster | kubectl apply -f -", bare=True
     ),
-    "docs/how-to/cost.md": Run(before=SERVED),
+    "docs/how-to/cost.md": Run(before=f"{SERVED}\nmodelplane chat first-answer -n ml-team Hello"),
     "docs/how-to/crossplane.md": Run(bare=True),
     "docs/how-to/images.md": Run(
         before="for name in controller gateway; do\n"

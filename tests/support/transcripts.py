@@ -28,8 +28,9 @@ _MARK = "=== the next command of the page ==="
 _VARIES = (
     (re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "UUID"),
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[\d.]*(?:Z|[+-]\d\d:?\d\d)"), "TIME"),
-    (re.compile(r"\b\d+(?:\.\d+)? (?:s|seconds?|minutes?|MB)\b"), "AMOUNT"),
+    (re.compile(r"\b\d+(?:\.\d+)? (?:s|seconds?|minutes?|[kM]B)\b"), "AMOUNT"),
     (re.compile(r"\b(?:\d+(?:\.\d+)?(?:ms|[smhd]))+\b"), "AMOUNT"),
+    (re.compile(r"\bsha256:[0-9a-f]{64}\b"), "sha256:DIGEST"),
     (re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}\b"), "ADDRESS"),
     (re.compile(r"(?<=[a-zA-Z]):\d{4,5}\b"), ":PORT"),
     (re.compile(r"-[0-9a-f]{8,10}-[a-z0-9]{5}\b|-[0-9a-f]{5,10}\b"), "-NAME"),
