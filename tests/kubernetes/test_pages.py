@@ -130,7 +130,23 @@ def restore(fleet: Fleet, before: dict[tuple[str, ...], Object], folder: Path) -
             for name, value in item["metadata"].items()
             if name in {"name", "namespace", "labels", "annotations"}
         }
-        if found:
-            item["metadata"]["resourceVersion"] = found["metadata"]["resourceVersion"]
-        (folder / "restored.json").write_text(json.dumps(item))
-        fleet.kubectl("replace" if found else "create", "-f", str(folder / "restored.json"))
+        write_back(fleet, item, folder / "restored.json", exists=found is not None)
+
+
+def write_back(fleet: Fleet, item: Object, file: Path, *, exists: bool) -> None:
+    """Write an object as it was; again if its status changed at the same moment."""
+    scope = ("-n", item["metadata"]["namespace"]) if "namespace" in item["metadata"] else ()
+    while True:
+        if exists:
+            now = json.loads(
+                fleet.kubectl("get", item["kind"], item["metadata"]["name"], *scope, "-o", "json")
+            )
+            item["metadata"]["resourceVersion"] = now["metadata"]["resourceVersion"]
+        file.write_text(json.dumps(item))
+        try:
+            fleet.kubectl("replace" if exists else "create", "-f", str(file))
+        except AssertionError as error:
+            if "Conflict" not in str(error):
+                raise
+        else:
+            return
