@@ -62,15 +62,24 @@ globalThis.createSearch = (MiniSearch, { pages, synonyms }) => {
     };
   };
 
-  return (query, limit = 30) => {
+  const pagesShown = 20;
+  const historyShown = 10;
+
+  return (query) => {
     // A page with every word of the query is worth twice one with some of them.
     const every = index.search(query, { combineWith: "AND" });
     const some = index.search(withSynonyms(query), { combineWith: "OR" });
     const complete = new Set(every.map(({ id }) => id));
-    return some
+    const scored = some
       .map((result) => ({ ...result, score: result.score * (complete.has(result.id) ? 2 : 1) }))
-      .sort((one, other) => pages[one.id].last - pages[other.id].last || other.score - one.score)
-      .slice(0, limit)
-      .map(({ id, terms, score }) => ({ ...pages[id], score, excerpt: excerpt(pages[id].sections, terms) }));
+      .sort((one, other) => other.score - one.score);
+    // Decisions and the changelog come last, also where many pages fit a little.
+    const [shown, history] = [false, true].map((last) => scored.filter(({ id }) => pages[id].last === last));
+    return [...shown.slice(0, pagesShown), ...history.slice(0, historyShown)]
+      .map(({ id, terms, queryTerms, score }) => {
+        // Words that are only similar to those of the query are shown where the page has none of them.
+        const exact = terms.filter((term) => queryTerms.includes(term));
+        return { ...pages[id], score, excerpt: excerpt(pages[id].sections, exact.length ? exact : terms) };
+      });
   };
 };
