@@ -10,7 +10,7 @@ from modelplane.api.schema.crd import crd
 from modelplane.controllers import fleet_resources
 from modelplane.kube.client import Client
 from modelplane.local.examples import Example, list_examples
-from modelplane.local.kubernetes.cluster_objects import wait_until_established
+from support.kinds import apply_definitions
 
 pytestmark = pytest.mark.kubernetes
 
@@ -29,11 +29,7 @@ def kubeconfig(control_plane):
         async with Client.from_kubeconfig(
             str(control_plane.kubeconfig), known=fleet_resources.known
         ) as client:
-            for name in EXISTING:
-                await client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-            for each in crds:
-                await client.apply(each)
-            await wait_until_established(client, [each["metadata"]["name"] for each in crds])
+            await apply_definitions(client, crds, EXISTING)
 
     asyncio.run(install())
     return str(control_plane.kubeconfig)

@@ -21,10 +21,10 @@ from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource
 from modelplane.local import setup
 from modelplane.local.home import Home
-from modelplane.local.kubernetes.cluster_objects import wait_until_established
 from modelplane.local.supervision import lifecycle
 from modelplane.local.supervision.processes import CONTROL_PLANE
 from support.goldens import GOLDENS
+from support.kinds import apply_definitions
 from support.patience import PATIENCE_S
 from support.third_party_crds import definitions
 
@@ -101,13 +101,8 @@ def kubeconfig(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory
 
     async def install() -> None:
         await lifecycle.wait_until_running(home, CONTROL_PLANE, PATIENCE_S, lambda _record: None)
-        crds = _definitions()
         async with Client.from_kubeconfig(str(home.kubeconfig), known=fleet_resources.known) as client:
-            for name in NAMESPACES:
-                await client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-            for each in crds:
-                await client.apply(each)
-            await wait_until_established(client, [each["metadata"]["name"] for each in crds])
+            await apply_definitions(client, _definitions(), NAMESPACES)
 
     try:
         asyncio.run(install())

@@ -17,8 +17,8 @@ from modelplane.api.meta import CERTIFICATE_NAMESPACE, SYSTEM_NAMESPACE
 from modelplane.api.schema.crd import crd
 from modelplane.controllers import fleet_resources
 from modelplane.kube.client import Client
-from modelplane.local.kubernetes.cluster_objects import wait_until_established
 from support.goldens import GOLDENS
+from support.kinds import apply_definitions
 from support.patience import PATIENCE_S
 from support.third_party_crds import definitions
 
@@ -64,11 +64,8 @@ def kubeconfig(control_plane):
         async with Client.from_kubeconfig(
             str(control_plane.kubeconfig), known=fleet_resources.known, timeout_s=PATIENCE_S
         ) as client:
-            for name in (*NAMESPACES, SYSTEM_NAMESPACE, CERTIFICATE_NAMESPACE, OF_A_RELEASE):
-                await client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-            for each in crds:
-                await client.apply(each)
-            await wait_until_established(client, [each["metadata"]["name"] for each in crds])
+            namespaces = (*NAMESPACES, SYSTEM_NAMESPACE, CERTIFICATE_NAMESPACE, OF_A_RELEASE)
+            await apply_definitions(client, crds, namespaces)
 
     asyncio.run(install())
     return str(control_plane.kubeconfig)

@@ -1,7 +1,7 @@
 """The kinds of Modelplane on a control plane of a test's own."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from modelplane.api.kinds import KINDS
 from modelplane.api.schema.crd import crd
@@ -18,12 +18,22 @@ async def install(client: Client, others: Iterable[Object] = ()) -> None:
     """Install the kinds that are composed, and others; return once objects of them can be written."""
     ours = [kind for kind in KINDS if kind.name in COMPOSERS]
     definitions = [*(crd(kind) for kind in ours), *others]
-    for definition in definitions:
-        await client.apply(definition)
-    await cluster_objects.wait_until_established(client, [each["metadata"]["name"] for each in definitions])
+    await apply_definitions(client, definitions)
     async with asyncio.timeout(PATIENCE_S):
         for definition in definitions:
             await _open(client, definition)
+
+
+async def apply_definitions(
+    client: Client, definitions: Sequence[Object], namespaces: Iterable[str] = ()
+) -> None:
+    """Create namespaces and CustomResourceDefinitions; return once these are established."""
+    for name in namespaces:
+        await client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    for definition in definitions:
+        await client.apply(definition)
+    names = [definition["metadata"]["name"] for definition in definitions]
+    await cluster_objects.wait_until_established(client, names)
 
 
 async def _open(client: Client, definition: Object) -> None:

@@ -16,10 +16,9 @@ from types import MappingProxyType
 
 from modelplane.local.home import Home
 from support.patience import LOOK_S, PATIENCE_S
-from support.transcripts import Step, check_outputs, is_recording, is_shown
+from support.transcripts import REPORT, REPORTED, Step, check_outputs, is_recording, is_shown
 
 ROOT = Path(__file__).resolve().parents[2]
-_MARK = "=== the next command of the page ==="
 _LOOK = re.compile(
     r"(?!.*(?:\bwhile\b|\bxargs\b|\s-w\b|--watch))(?:modelplane )?kubectl (?:get|describe|events|logs|top)\b"
     r"|modelplane (?:status|explain|usage|chat|key list|cluster list|doctor)\b|curl\b",
@@ -49,13 +48,13 @@ class Terminal:
         assert stdin
         assert stdout
         # A command that reads the terminal must not read the commands after it.
-        stdin.write(f"{{ {command}\n}} </dev/null\nprintf '%s %s\\n' '{_MARK}' $?\n".encode())
+        stdin.write(f"{{ {command}\n}} </dev/null\n{REPORT}".encode())
         stdin.flush()
         deadline = time.monotonic() + _TIMEOUT_S
         printed = b""
         with selectors.DefaultSelector() as selector:
             selector.register(stdout, selectors.EVENT_READ)
-            while not (done := re.search(rf"{_MARK} (\d+)\n".encode(), printed)):
+            while not (done := re.search(REPORTED.encode(), printed)):
                 assert time.monotonic() < deadline, (
                     f"`{command}` does not end; it printed:\n{printed.decode()}"
                 )

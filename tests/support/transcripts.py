@@ -25,6 +25,10 @@ FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w*)\n(?P<text>.*?)^ *```$",
 """A block of code of a page."""
 _CONTINUED = re.compile(r">(?: |$)")
 _MARK = "=== the next command of the page ==="
+REPORT = f"printf '%s %s\\n' '{_MARK}' $?\n"
+"""Line for a shell, after a command: it prints a mark and the status of the command."""
+REPORTED = rf"{_MARK} (\d+)\n"
+"""Pattern of the printed mark, with the status."""
 _VARIES = (
     (re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "UUID"),
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[\d.]*(?:Z|[+-]\d\d:?\d\d)"), "TIME"),
@@ -95,7 +99,7 @@ def read_steps(text: str) -> tuple[Step, ...]:
 
 def write_script(steps: Sequence[Step]) -> str:
     """Return lines for a shell that run the steps, with a mark and the status after the output of each."""
-    commands = (f"{step.command}\nprintf '%s %s\\n' '{_MARK}' $?\n" for step in steps)
+    commands = (f"{step.command}\n{REPORT}" for step in steps)
     return "exec 2>&1\nset +e\n" + "".join(commands)
 
 
@@ -104,7 +108,7 @@ def split_output(steps: Sequence[Step], printed: str) -> tuple[str, ...]:
 
     Fails where a command failed, but for those of Modelplane that report what does not fit with their status.
     """
-    *outputs, rest = re.split(rf"{_MARK} (\d+)\n", printed)
+    *outputs, rest = re.split(REPORTED, printed)
     assert (len(outputs), rest) == (2 * len(steps), ""), printed
     failed = [
         step.command
