@@ -93,7 +93,7 @@ class ClassQuota(Model):
 
 
 class PreemptionPolicy(StrEnum):
-    """Which replicas can be preempted for a replica that doesn't fit."""
+    """Replicas that can be preempted for a replica that doesn't fit."""
 
     NEVER = "Never"
     LOWER_PRIORITY = "LowerPriority"

@@ -126,7 +126,7 @@ class AutoscalerTargets(Model):
 
 
 class AutoscalerWindows(Model):
-    """How long to wait before scaling down. Scaling up doesn't wait."""
+    """Waiting times before scaling down. Scaling up doesn't wait."""
 
     scale_down_seconds: Annotated[
         int,

@@ -86,7 +86,7 @@ class VultrRecipe(Model):
 
 
 class Provisioning(Model):
-    """How a cloud provisions nodes of this class."""
+    """Settings with which a cloud provisions nodes of this class."""
 
     __rules__ = tuple(
         Rule(

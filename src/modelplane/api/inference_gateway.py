@@ -31,7 +31,7 @@ class Backend(StrEnum):
 
 
 class Authentication(StrEnum):
-    """How the gateway authenticates clients."""
+    """Authentication of the gateway's clients."""
 
     API_KEY = "APIKey"
     NONE = "None"

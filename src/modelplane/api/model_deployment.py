@@ -40,7 +40,7 @@ from modelplane.api.schema.fields import LABEL_VALUE, QUALIFIED_KEYS, QUALIFIED_
 
 
 class TolerationOperator(StrEnum):
-    """How a toleration compares with a taint."""
+    """Comparison of a toleration with a taint."""
 
     EQUAL = "Equal"
     EXISTS = "Exists"

@@ -118,7 +118,7 @@ class Hold(Model):
 
 
 class BalancingPolicy(StrEnum):
-    """How an endpoint of a tier is chosen."""
+    """Rules by which an endpoint of a tier is chosen."""
 
     WEIGHTED = "Weighted"
     LEAST_REQUESTS = "LeastRequests"
@@ -135,7 +135,7 @@ _HEADER_OF_SESSION = Rule(
 
 
 class Balancing(Model):
-    """How to choose an endpoint in a tier."""
+    """Settings for the choice of an endpoint in a tier."""
 
     policy: Annotated[
         BalancingPolicy,

@@ -47,7 +47,7 @@ _OLD_LIBC = "x86_64-unknown-linux-gnu.2.17"
 
 @dataclass(frozen=True, slots=True)
 class BuildRecord:
-    """How the libraries of the repository were built."""
+    """Sources, tools and results of the build of the repository's libraries."""
 
     sources: str
     """SHA-256 of the sources, as ``hash_sources`` returns it."""

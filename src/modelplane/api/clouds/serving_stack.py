@@ -75,7 +75,7 @@ class StackGateway(Model):
 
 
 class VolumeBinding(StrEnum):
-    """When a volume is created: with the claim, or when the first pod uses the claim."""
+    """Creation time of a volume: with the claim, or when the first pod uses the claim."""
 
     IMMEDIATE = "Immediate"
     WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"

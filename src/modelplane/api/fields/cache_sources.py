@@ -10,7 +10,7 @@ from modelplane.api.schema.fields import DNS_SUBDOMAIN, SECRET_KEY, Rule, about
 
 
 class CacheFiles(StrEnum):
-    """Which files of a repository to stage."""
+    """Files of a repository to stage."""
 
     ALL = "All"
     SAFETENSORS = "Safetensors"

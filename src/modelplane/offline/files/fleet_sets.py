@@ -17,7 +17,7 @@ _NO_FOLDER: Final = PurePosixPath()
 
 
 class Placed(msgspec.Struct, frozen=True):
-    """Where an object was read."""
+    """Origin of an object."""
 
     folder: PurePosixPath | None
     """The folder of its file; None if the command names the file itself."""

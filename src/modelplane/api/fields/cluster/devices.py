@@ -86,7 +86,7 @@ class UnhealthyDevice(Model):
 
 
 class Claim(StrEnum):
-    """How pods get a device."""
+    """Ways in which pods get a device."""
 
     DRA = "DRA"
     SYNTHETIC = "Synthetic"

@@ -10,7 +10,7 @@ from modelplane.api.schema.fields import LABEL_VALUE, about
 
 
 class Cordon(StrEnum):
-    """How far a cluster or a pool is closed. The values are used in messages."""
+    """Degrees to which a cluster or a pool is closed. The values are used in messages."""
 
     NONE = ""
     CORDONED = "cordoned"

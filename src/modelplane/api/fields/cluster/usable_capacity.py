@@ -16,7 +16,7 @@ class CapacitySource(StrEnum):
 
 
 class Loss(StrEnum):
-    """Why new replicas can't use a part of a pool."""
+    """Causes for which new replicas can't use a part of a pool."""
 
     NODE_ABSENT = "NodeAbsent"
     NODE_NOT_READY = "NodeNotReady"

@@ -16,7 +16,7 @@ _AFTER = Rule(
 
 
 class FailoverSettings(Model):
-    """When to replace replicas on lost clusters."""
+    """Conditions for replacing replicas on lost clusters."""
 
     after: Annotated[
         str,
@@ -57,7 +57,7 @@ class FailoverStatus(Model):
 
 
 class SpotFallback(StrEnum):
-    """Where a replica is placed if spot pools have no capacity."""
+    """Place of a replica if spot pools have no capacity."""
 
     ON_DEMAND = "OnDemand"
     NONE = "None"
@@ -80,7 +80,7 @@ class SpotSettings(Model):
 
 
 class PlacementPolicy(StrEnum):
-    """How to choose among the clusters, and among the pools of a cluster, that fit."""
+    """Preferences among the clusters, and among the pools of a cluster, that fit."""
 
     SPREAD = "Spread"
     PACK = "Pack"
@@ -88,7 +88,7 @@ class PlacementPolicy(StrEnum):
 
 
 class PlacementSettings(Model):
-    """How to choose among the places that fit. Applies to new replicas; existing replicas don't move."""
+    """Preferences among the places that fit. Applies to new replicas; existing replicas don't move."""
 
     __rules__ = (
         Rule(

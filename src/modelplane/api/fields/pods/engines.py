@@ -80,7 +80,7 @@ ENGINE_PORT = 8000
 
 
 class ServingMode(StrEnum):
-    """How engines serve a request: one engine serves the whole request, or two engines serve one phase
+    """Modes of serving a request: one engine serves the whole request, or two engines serve one phase
     each."""
 
     UNIFIED = "Unified"
@@ -157,7 +157,7 @@ class Connector(StrEnum):
 
 
 class Serving(Model):
-    """How requests are served and routed."""
+    """Settings for serving and routing requests."""
 
     __rules__ = (
         Rule(

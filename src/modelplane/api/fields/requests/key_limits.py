@@ -73,7 +73,7 @@ ServicePattern = Annotated[
 
 
 class RateLimitType(StrEnum):
-    """Where requests and tokens per minute are counted."""
+    """Scope in which requests and tokens per minute are counted."""
 
     LOCAL = "Local"
     """Those of each gateway, which has an equal part of each limit."""
