@@ -23,7 +23,7 @@ def test_a_reason_is_on_the_page_if_it_asks_for_more_than_to_wait(page: Any) -> 
 
 
 def _line(row: Row) -> str:
-    return f"| `{row.reason}` of `{row.reason.type}` | {row.reason.meaning} | {row.reason.remedy} |"
+    return f"| `{row.reason}` | `{row.reason.type}` | {row.reason.meaning} | {row.reason.remedy} |"
 
 
 def _asks(row: Row) -> bool:
