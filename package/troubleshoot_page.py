@@ -51,4 +51,4 @@ def _kind(row: Row) -> str:
 def _asks_for_something(row: Row) -> bool:
     """Return true if a user has to do more than wait."""
     remedy = row.reason.remedy
-    return bool(remedy) and remedy != "Wait." and not remedy.startswith("None")
+    return bool(remedy) and not remedy.startswith(("Wait. No action", "No action needed"))

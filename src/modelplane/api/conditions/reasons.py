@@ -268,7 +268,7 @@ class InferenceClusterReason(Reason):
     )
     UNREACHABLE = (
         *(InferenceClusterCondition.CLUSTER_READY, False, "Unreachable"),
-        "The API server of the cluster doesn't answer, or rejects the credentials.",
+        "The cluster's API server doesn't respond, or rejects the credentials.",
         "Check the cluster, the network, and the kubeconfig in the Secret.",
         WARNS,
     )
