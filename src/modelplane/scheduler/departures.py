@@ -69,7 +69,7 @@ class Cause(Enum):
         replacement_first=True,
     )
     MISFIT = Departure(
-        "Does not fit", "A replica whose template no longer fits its cluster", "All", replacement_first=True
+        "Does not fit", "A replica whose template no longer fits the cluster", "All", replacement_first=True
     )
     YIELDS = Departure(
         "Gives way",
