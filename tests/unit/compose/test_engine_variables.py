@@ -76,7 +76,7 @@ def test_a_replica_of_no_deployment_has_its_own_name() -> None:
 
 def test_the_gateway_knows_the_name_that_the_engine_serves_under() -> None:
     owner = _replica(member(args=["--model=Qwen/Qwen3", FLAG]))
-    assert endpoint_manifests.annotations(owner) == {labels.SERVED_MODEL: "ml-team/qwen"}
+    assert endpoint_manifests.build_annotations(owner) == {labels.SERVED_MODEL: "ml-team/qwen"}
 
 
 def _undefined(role: Role = Role.STANDALONE, phase: Phase | None = None, **container: Any) -> list[str]:

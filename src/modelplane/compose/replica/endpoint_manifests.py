@@ -1,8 +1,4 @@
-"""Manifests of a replica's ModelEndpoint that are made of the existing one.
-
-The gateway writes the name by which the engine knows its model into a request whose service was chosen by
-the service's name, which no engine knows.
-"""
+"""The ModelEndpoint of a replica: its labels and annotations, and edits of the existing endpoint."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -15,7 +11,7 @@ from modelplane.api.schema.untyped import get_map
 from modelplane.compose.replica import engine_command_lines, engine_variables
 
 
-def passed_on(own: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def list_shared_labels(own: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield the labels that an endpoint shares with its replica: those that services select by."""
     for key, value in own.items():
         of_users = not key.startswith((labels.PREFIX, labels.CROSSPLANE_PREFIX))
@@ -23,21 +19,21 @@ def passed_on(own: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             yield key, value
 
 
-def annotations(replica: ModelReplica) -> dict[str, str]:
+def build_annotations(replica: ModelReplica) -> dict[str, str]:
     """Return the annotations of an endpoint: the name of its model, and its share of a canary's requests."""
     share = replica.metadata.annotations.get(labels.CANARY_WEIGHT)
-    # Empty too, because an annotation that is left out stays.
-    return {**_served_model(replica), **({} if share is None else {labels.CANARY_WEIGHT: share})}
+    # Written even if empty.
+    return {**_annotate_served_model(replica), **({} if share is None else {labels.CANARY_WEIGHT: share})}
 
 
-def marked(endpoint: Object) -> Object:
-    """Return an endpoint, marked as draining."""
-    return _again(endpoint, {labels.DRAINING: "true"}, endpoint["spec"])
+def mark_draining(endpoint: Object) -> Object:
+    """Return an existing endpoint, marked as draining."""
+    return _rebuild(endpoint, {labels.DRAINING: "true"}, endpoint["spec"])
 
 
-def placeholder(endpoint: Object) -> Object:
-    """Return an endpoint, marked as one whose replica does not serve."""
-    return _again(endpoint, {labels.DRAINING: labels.NOT_SERVING}, endpoint["spec"])
+def mark_not_serving(endpoint: Object) -> Object:
+    """Return an existing endpoint, marked as one whose replica does not serve."""
+    return _rebuild(endpoint, {labels.DRAINING: labels.NOT_SERVING}, endpoint["spec"])
 
 
 def is_placeholder(endpoint: Object) -> bool:
@@ -45,13 +41,13 @@ def is_placeholder(endpoint: Object) -> bool:
     return bool(get_map(endpoint, "metadata", "annotations").get(labels.DRAINING) == labels.NOT_SERVING)
 
 
-def in_region(endpoint: Object, region: str) -> Object:
-    """Return an observed endpoint in another region; an empty one is none."""
+def set_region(endpoint: Object, region: str) -> Object:
+    """Return an existing endpoint in another region; an empty one removes it."""
     spec = {key: value for key, value in endpoint.get("spec", {}).items() if key != "region"}
-    return _again(endpoint, {}, {**spec, **({"region": region} if region else {})})
+    return _rebuild(endpoint, {}, {**spec, **({"region": region} if region else {})})
 
 
-def _again(endpoint: Object, annotations: Mapping[str, str], spec: Mapping[str, Any]) -> Object:
+def _rebuild(endpoint: Object, build_annotations: Mapping[str, str], spec: Mapping[str, Any]) -> Object:
     metadata = endpoint["metadata"]
     known = metadata.get("annotations", {})
     kept = {key: known[key] for key in (labels.SERVED_MODEL, labels.CANARY_WEIGHT) if key in known}
@@ -61,15 +57,18 @@ def _again(endpoint: Object, annotations: Mapping[str, str], spec: Mapping[str, 
         "metadata": {
             "name": metadata["name"],
             "namespace": metadata["namespace"],
-            "labels": dict(passed_on(metadata.get("labels", {}))),
-            "annotations": {**kept, **annotations},
+            "labels": dict(list_shared_labels(metadata.get("labels", {}))),
+            "annotations": {**kept, **build_annotations},
         },
         "spec": spec,
     }
 
 
-def _served_model(replica: ModelReplica) -> dict[str, str]:
-    """Return the annotation with the name of the first engine whose command line tells it."""
+def _annotate_served_model(replica: ModelReplica) -> dict[str, str]:
+    """Return the annotation with the name by which the first engine with such a flag knows its model.
+
+    The gateway writes it into a request that names the service, which no engine knows.
+    """
     containers = (
         engine_variables.with_served_name(replica, member.template.spec.engine)
         for engine in replica.spec.engines

@@ -29,7 +29,7 @@ from modelplane.compose.facts import ReplicaRequest
 from modelplane.compose.gateway.fleet_gateway import KEYS, link
 from modelplane.compose.readiness import exists, is_behind, is_ready, when_condition
 from modelplane.compose.replica import endpoint_manifests, pod_key_policy, pod_problems, replica_status
-from modelplane.compose.replica.backends.backend import disruption_budget
+from modelplane.compose.replica.backends.disruption_budget import build_disruption_budget
 from modelplane.compose.replica.backends.picker_workload import picker_name
 from modelplane.compose.replica.backends.replica_routes import ROUTE_KEY, build_route_objects
 from modelplane.compose.replica.backends.table import (
@@ -157,8 +157,8 @@ def _endpoint(request: ReplicaRequest, cluster: InferenceCluster) -> tuple[Desir
         metadata=ObjectMeta(
             name=metadata.name,
             namespace=metadata.namespace,
-            labels=dict(endpoint_manifests.passed_on(metadata.labels)),
-            annotations=endpoint_manifests.annotations(request.owner),
+            labels=dict(endpoint_manifests.list_shared_labels(metadata.labels)),
+            annotations=endpoint_manifests.build_annotations(request.owner),
         ),
         spec=ModelEndpointSpec(
             url=f"{'https' if gateway.server_name else 'http'}://{gateway.address}{path}v1",
@@ -181,7 +181,7 @@ def _placeholder(request: ReplicaRequest) -> tuple[Desired, ...]:
     endpoint = next(announcing, request.observed.get(ENDPOINT_KEY))
     if endpoint is None:
         return ()
-    return (Desired(ENDPOINT_KEY, endpoint_manifests.placeholder(endpoint), exists),)
+    return (Desired(ENDPOINT_KEY, endpoint_manifests.mark_not_serving(endpoint), exists),)
 
 
 def _kept_endpoint(request: ReplicaRequest) -> tuple[Desired | Keep, ...]:
@@ -192,7 +192,7 @@ def _kept_endpoint(request: ReplicaRequest) -> tuple[Desired | Keep, ...]:
     for found in request.found(CLUSTER_KEY):
         region = decoded_cluster(found).find_region()
         if endpoint.get("spec", {}).get("region", "") != region:
-            moved = endpoint_manifests.in_region(endpoint, region)
+            moved = endpoint_manifests.set_region(endpoint, region)
             return (Desired(ENDPOINT_KEY, moved, when_condition(READY)),)
     return (Keep(ENDPOINT_KEY),)
 
@@ -212,11 +212,8 @@ def _drained(request: ReplicaRequest) -> Composition:
     endpoint: tuple[Desired, ...] = ()
     withdrawn = false(Type.ROUTING_READY, Reason.DRAINING, "draining: services send it no new requests")
     if request.facts.routed_by and ENDPOINT_KEY in request.observed:
-        endpoint = (
-            Desired(
-                ENDPOINT_KEY, endpoint_manifests.marked(request.observed[ENDPOINT_KEY]), when_condition(READY)
-            ),
-        )
+        draining = endpoint_manifests.mark_draining(request.observed[ENDPOINT_KEY])
+        endpoint = (Desired(ENDPOINT_KEY, draining, when_condition(READY)),)
         withdrawn = true(Type.ROUTING_READY, Reason.DRAINING, f"{request.facts.routed_by} still routes to it")
     return Composition(
         children=(*_all_but_endpoint(request), *endpoint),
@@ -360,7 +357,7 @@ def _workload(workload: Workload, observed: Mapping[str, Object]) -> Iterator[De
             formers = (backend.workload(replace(workload, form=form), claims) for form in FORMER)
             manifest = next((with_spec_hash(old) for old in formers if is_former(there, old)), manifest)
         yield Desired(key, manifest, is_ready, cluster)
-    if budget := disruption_budget(workload):
+    if budget := build_disruption_budget(workload):
         yield Desired(f"disruption-{engine.name}", budget, exists, cluster)
 
 

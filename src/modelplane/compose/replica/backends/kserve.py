@@ -20,10 +20,10 @@ from modelplane.api.meta import Object
 from modelplane.api.model_replica import ModelReplica, PlacedEngine
 from modelplane.api.names import child_name
 from modelplane.compose.cache import source_jobs
-from modelplane.compose.replica.backends.backend import Backend, Claims, is_gang, shortened
+from modelplane.compose.replica.backends.backend import Backend, Claims, shortened
 from modelplane.compose.replica.backends.engine_pods import pod_template
 from modelplane.compose.replica.backends.kserve_pods import pod_spec, rejected
-from modelplane.compose.replica.backends.workload import Form, Marks, Workload, claim_template, head
+from modelplane.compose.replica.backends.workload import Form, Marks, Workload, claim_template, head, is_gang
 from modelplane.compose.replica.engine_command_lines import DATA, PIPELINE, TENSOR, flag, has, source
 from modelplane.compose.workload_kinds import LLM_INFERENCE_SERVICE
 

@@ -20,6 +20,7 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.added_containers import ENDPOINT_PICKER, RESTRICTED
 from modelplane.compose.composition import Desired
 from modelplane.compose.readiness import exists, is_ready
+from modelplane.compose.replica.backends.disruption_budget import build_budget
 from modelplane.compose.replica.backends.draining import GRACE_S
 from modelplane.compose.replica.backends.workload import content_hash, head, part_name
 from modelplane.compose.replica.engine_command_lines import flag, runs
@@ -103,7 +104,8 @@ def picker(replica: ModelReplica) -> Iterator[Desired]:
     yield Desired(f"epp-config-{digest}", config, exists, cluster)
     yield Desired(PICKER_KEY, _deployment(replica, config), is_ready, cluster)
     yield Desired("epp-service", _service(replica), exists, cluster)
-    yield Desired("epp-disruption", _disruption_budget(replica), exists, cluster)
+    budget = build_budget(_metadata(replica), {labels.WORKLOAD: picker_name(replica)})
+    yield Desired("epp-disruption", budget, exists, cluster)
 
 
 def configuration(replica: ModelReplica) -> dict[str, Any]:
@@ -236,19 +238,6 @@ def _service(replica: ModelReplica) -> Object:
                     "appProtocol": "http2",
                 }
             ],
-        },
-    }
-
-
-def _disruption_budget(replica: ModelReplica) -> Object:
-    return {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": _metadata(replica),
-        "spec": {
-            "maxUnavailable": 1,
-            "selector": {"matchLabels": {labels.WORKLOAD: picker_name(replica)}},
-            "unhealthyPodEvictionPolicy": "AlwaysAllow",
         },
     }
 
