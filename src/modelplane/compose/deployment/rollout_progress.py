@@ -19,7 +19,7 @@ from modelplane.api.fields.deployment.rollout_settings import (
     RolloutSettings,
     RolloutStatus,
 )
-from modelplane.api.listing import number_of
+from modelplane.api.listing import count_noun
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.deployment.canary import Canary, is_paused, timestamp
@@ -255,4 +255,4 @@ def _waits_for(
         yield f"capacity for a surge replica, or a larger maxUnavailable: {placement.surge_problem}"
     missing = request.owner.spec.replicas - sum(not assignment.surge for assignment in staying)
     if missing > 0 and not blocked:
-        yield f"capacity for {number_of(missing, 'replica')}"
+        yield f"capacity for {count_noun(missing, 'replica')}"

@@ -29,7 +29,7 @@ from modelplane.api.fields.pods.engines import ENGINE_PORT, Role
 from modelplane.api.fields.pods.variables import EnvVar
 from modelplane.api.meta import Object
 from modelplane.api.model_replica import PlacedMember
-from modelplane.compose.cache import source_jobs
+from modelplane.compose.cache import staging_sources
 from modelplane.compose.replica import engine_variables
 from modelplane.compose.replica.backends import prefill_decode
 from modelplane.compose.replica.backends.draining import (
@@ -191,7 +191,7 @@ def _spec(workload: Workload, member: PlacedMember, claim: Object | None) -> dic
     if not _shares_memory(member.template.spec):
         spec["volumes"].append({"name": SHARED_MEMORY, "emptyDir": {"medium": "Memory"}})
     if cache is not None:
-        claimed = source_jobs.claim_name(workload.namespace, cache.name)
+        claimed = staging_sources.name_claim(workload.namespace, cache.name)
         spec["volumes"].append({"name": CACHE, "persistentVolumeClaim": {"claimName": claimed}})
     spec["volumes"] += msgspec.to_builtins(member.template.spec.volumes)
     if claim is not None:

@@ -19,7 +19,7 @@ from modelplane.api.fields.pods.engines import ENGINE_PORT, Phase, Role, Serving
 from modelplane.api.meta import Object
 from modelplane.api.model_replica import ModelReplica, PlacedEngine
 from modelplane.api.names import child_name
-from modelplane.compose.cache import source_jobs
+from modelplane.compose.cache import staging_sources
 from modelplane.compose.replica.backends.backend import Backend, Claims, shortened
 from modelplane.compose.replica.backends.engine_pods import pod_template
 from modelplane.compose.replica.backends.kserve_pods import pod_spec, rejected
@@ -191,7 +191,7 @@ def _service(workload: Workload, claims: Claims) -> Object:
 def _model(workload: Workload) -> dict[str, Any]:
     """Return the model: the volume of the cache, which KServe mounts, or what the engine itself loads."""
     if cache := workload.replica.spec.model_cache_ref:
-        return {"model": {"uri": f"pvc://{source_jobs.claim_name(workload.namespace, cache.name)}"}}
+        return {"model": {"uri": f"pvc://{staging_sources.name_claim(workload.namespace, cache.name)}"}}
     named = source(head(workload.engine).template.spec.engine) or ""
     # KServe requires a URI, and without its initializer only shows it. One that is none would keep its
     # controller from reading any LLMInferenceService of the cluster.
