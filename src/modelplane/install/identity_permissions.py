@@ -19,7 +19,7 @@ from modelplane.compose.cluster.cluster_kubeconfig import ACCOUNT
 from modelplane.compose.kinds import COMPOSED
 from modelplane.compose.replica.backends.picker_workload import EXTENSIONS
 from modelplane.compose.workload_kinds import Place
-from modelplane.install import roles
+from modelplane.install import people_roles, roles
 from modelplane.install.installation_options import CONTROLLER, build_labels
 from modelplane.install.roles import RBAC, Role, Rule, build_account
 from modelplane.kube.resources import Object
@@ -396,5 +396,5 @@ def build_roles(team_namespaces: Iterable[str]) -> list[Object]:
             for team_namespace in tuple(team_namespaces) or ("",)
         ),
         *roles.build_publishing_roles(),
-        *roles.build_people_roles(),
+        *people_roles.build_people_roles(),
     ]

@@ -55,7 +55,7 @@ def rotate_hashes(
             remedy="say with --expires how long the new one is valid",
         )
     end = now + overlap
-    old = [KeyHash(sha256=hash_.sha256, expires=_earlier(hash_, end)) for hash_ in hashes]
+    old = [KeyHash(sha256=hash_.sha256, expires=_shorten_life(hash_, end)) for hash_ in hashes]
     kept = [hash_ for hash_ in old if is_valid(hash_, now)]
     if len(kept) >= MAX_HASHES:
         return Rejected(
@@ -65,7 +65,7 @@ def rotate_hashes(
     return (*kept, hash_key(key, expires or before.expires))
 
 
-def _earlier(hash_: KeyHash, end: dt.datetime) -> dt.datetime:
+def _shorten_life(hash_: KeyHash, end: dt.datetime) -> dt.datetime:
     seconds = parse_seconds(hash_.expires)
     return end if seconds is None or seconds > end.timestamp() else dt.datetime.fromtimestamp(seconds, dt.UTC)
 

@@ -105,7 +105,7 @@ class _Writer:
         """Return the schema of one value."""
         match type_:
             case inspect.Metadata(inner, extra):
-                return self.value(inner) | self._said(extra or {})
+                return self.value(inner) | self._keep_extra(extra or {})
             case inspect.UnionType(members):
                 return self._union([member for member in members if not isinstance(member, inspect.NoneType)])
             case inspect.StructType():
@@ -119,7 +119,7 @@ class _Writer:
             case _:
                 return _scalar(type_)
 
-    def _said(self, extra: Schema) -> Schema:
+    def _keep_extra(self, extra: Schema) -> Schema:
         return {key: said for key, said in extra.items() if self._with_rules or key != _RULES}
 
     def _struct(self, type_: inspect.StructType) -> Schema:

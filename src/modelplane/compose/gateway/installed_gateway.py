@@ -231,7 +231,7 @@ def _gateway(row: Implementation) -> Iterator[Desired]:
         yield from traffic_policies.policies(GATEWAY)
 
 
-def needs() -> Iterator[tuple[str, str]]:
+def list_removal_order() -> Iterator[tuple[str, str]]:
     """Yield the key of each child with that of a child that is deleted only after it."""
     yield _TRAEFIK, METALLB
     for row in IMPLEMENTATIONS.values():

@@ -21,7 +21,7 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.conditions import Condition, false, state_unless_new, true
 from modelplane.compose.replica.backends import prefill_decode
-from modelplane.compose.replica.engine_command_lines import script
+from modelplane.compose.replica.engine_command_lines import find_script
 
 SERVED_MODEL_NAME: Final = "MODELPLANE_SERVED_MODEL_NAME"
 LEADER_ADDRESS: Final = "MODELPLANE_LEADER_ADDRESS"
@@ -107,7 +107,7 @@ def _undefined(container: CommonContainer, defined: set[str]) -> Iterator[tuple[
         yield from _in_word(variable.value or "", ("env", number, "value"), defined)
         defined.add(variable.name)
     words = [*container.command, *container.args]
-    of_shell = script(words)
+    of_shell = find_script(words)
     for number, word in enumerate(words):
         place = number - len(container.command)
         path: Path = ("command", number) if place < 0 else ("args", place)

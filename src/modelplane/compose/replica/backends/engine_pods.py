@@ -44,7 +44,7 @@ from modelplane.compose.replica.backends.draining import (
 from modelplane.compose.replica.backends.picker_workload import engine_labels
 from modelplane.compose.replica.backends.workload import HEALTH_PATH, Form, Workload
 from modelplane.compose.replica.copied_references import CONFIG_MAP, SECRET
-from modelplane.compose.replica.engine_command_lines import flag, model
+from modelplane.compose.replica.engine_command_lines import find_flag, find_model
 
 _HOST = "kubernetes.io/hostname"
 
@@ -282,9 +282,9 @@ def _args(workload: Workload, member: PlacedMember) -> list[str]:
     ]
     if container.command or member.role is Role.WORKER:
         return args
-    if workload.replica.spec.model_cache_ref is not None and model(container) is None:
+    if workload.replica.spec.model_cache_ref is not None and find_model(container) is None:
         args.append(f"--model={CACHE_PATH}")
-    if workload.port != ENGINE_PORT and flag(container, "--port") is None:
+    if workload.port != ENGINE_PORT and find_flag(container, "--port") is None:
         args.append(f"--port={workload.port}")
     return [*args, *_draining(workload, member).arguments]
 

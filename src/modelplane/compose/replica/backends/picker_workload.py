@@ -23,7 +23,7 @@ from modelplane.compose.readiness import exists, is_ready
 from modelplane.compose.replica.backends.disruption_budget import build_budget
 from modelplane.compose.replica.backends.draining import GRACE_S
 from modelplane.compose.replica.backends.workload import content_hash, head, part_name
-from modelplane.compose.replica.engine_command_lines import flag, runs
+from modelplane.compose.replica.engine_command_lines import find_flag, runs
 
 PICKER_KEY = "epp"
 """Key of the Deployment."""
@@ -176,7 +176,7 @@ def _block_tokens(replica: ModelReplica) -> int:
     """Return the number of tokens in a block of the engine's cache."""
     engines = replica.spec.engines
     deciding = next((engine for engine in engines if engine.phase is Phase.DECODE), engines[0])
-    given = flag(head(deciding).template.spec.engine, "--block-size", "--page-size") or ""
+    given = find_flag(head(deciding).template.spec.engine, "--block-size", "--page-size") or ""
     # int() of thousands of digits raises.
     is_number = given.isascii() and given.isdigit() and len(given) <= _MOST_DIGITS
     return int(given) if is_number and int(given) > 0 else _BLOCK_TOKENS
