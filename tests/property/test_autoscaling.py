@@ -3,8 +3,7 @@
 import itertools
 import math
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from modelplane.api.fields.requests.first_token import BOUNDS_S, BUCKETS
 from modelplane.deciders.autoscaling.decision import Outcome, ScalingSettings, decide

@@ -7,8 +7,7 @@ numbers (``scheduler.quota_ledger``). The values of PriorityClasses are read her
 from typing import Any, Final
 
 from modelplane import scheduler
-from modelplane.api.conditions.reasons import DeviceQuotaCondition as Type
-from modelplane.api.conditions.reasons import DeviceQuotaReason as Reason
+from modelplane.api.conditions.reasons import DeviceQuotaCondition as Type, DeviceQuotaReason as Reason
 from modelplane.api.device_quota import DeviceQuota
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.listing import count_noun, listing

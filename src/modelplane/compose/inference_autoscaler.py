@@ -2,9 +2,12 @@
 
 from typing import Any
 
-from modelplane.api.conditions.reasons import InferenceAutoscalerCondition as Type
-from modelplane.api.conditions.reasons import InferenceAutoscalerReason as Reason
-from modelplane.api.conditions.reasons import ModelDeploymentCondition, ModelDeploymentReason
+from modelplane.api.conditions.reasons import (
+    InferenceAutoscalerCondition as Type,
+    InferenceAutoscalerReason as Reason,
+    ModelDeploymentCondition,
+    ModelDeploymentReason,
+)
 from modelplane.api.inference_autoscaler import InferenceAutoscaler
 from modelplane.api.listing import count_noun
 from modelplane.api.meta import API_VERSION, kind_name

@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 
 from modelplane import scheduler
 from modelplane.api import labels
-from modelplane.api.conditions.reasons import ModelCacheCondition as Type
-from modelplane.api.conditions.reasons import ModelCacheReason as Reason
+from modelplane.api.conditions.reasons import ModelCacheCondition as Type, ModelCacheReason as Reason
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.listing import listing
 from modelplane.api.meta import API_VERSION, Object, kind_name

@@ -11,8 +11,10 @@ from typing import Any, Final
 
 import msgspec
 
-from modelplane.api.conditions.reasons import InferenceClusterCondition as Type
-from modelplane.api.conditions.reasons import InferenceClusterReason as Reason
+from modelplane.api.conditions.reasons import (
+    InferenceClusterCondition as Type,
+    InferenceClusterReason as Reason,
+)
 from modelplane.api.fields.cluster.node_pools import MAX_NOTICES, EvictionNotice
 from modelplane.api.fields.cluster.usable_capacity import CapacitySource
 from modelplane.api.inference_cluster import InferenceCluster

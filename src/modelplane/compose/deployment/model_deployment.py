@@ -12,8 +12,10 @@ from msgspec.structs import replace
 
 from modelplane import scheduler
 from modelplane.api import labels
-from modelplane.api.conditions.reasons import ModelDeploymentCondition as Type
-from modelplane.api.conditions.reasons import ModelDeploymentReason as Reason
+from modelplane.api.conditions.reasons import (
+    ModelDeploymentCondition as Type,
+    ModelDeploymentReason as Reason,
+)
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import API_VERSION, Object, kind_name
 from modelplane.api.model_cache import ModelCache

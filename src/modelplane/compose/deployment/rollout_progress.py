@@ -11,8 +11,11 @@ from typing import Any
 import msgspec
 
 from modelplane import scheduler
-from modelplane.api.conditions.reasons import ModelDeploymentCondition, ModelReplicaCondition
-from modelplane.api.conditions.reasons import ModelDeploymentReason as Reason
+from modelplane.api.conditions.reasons import (
+    ModelDeploymentCondition,
+    ModelDeploymentReason as Reason,
+    ModelReplicaCondition,
+)
 from modelplane.api.fields.deployment.rollout_settings import (
     CanaryPhase,
     CanaryStatus,

@@ -11,8 +11,10 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import msgspec
 
 from modelplane.api import labels
-from modelplane.api.conditions.reasons import ModelDeploymentCondition as Type
-from modelplane.api.conditions.reasons import ModelDeploymentReason as Reason
+from modelplane.api.conditions.reasons import (
+    ModelDeploymentCondition as Type,
+    ModelDeploymentReason as Reason,
+)
 from modelplane.api.fields.pods.containers import CommonContainer, Container, PodSpec
 from modelplane.api.fields.pods.engines import Phase, Role
 from modelplane.api.fields.pods.variables import EnvVar

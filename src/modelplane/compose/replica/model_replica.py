@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping
 from msgspec.structs import replace
 
 from modelplane.api import labels
-from modelplane.api.conditions.reasons import ModelReplicaCondition as Type
-from modelplane.api.conditions.reasons import ModelReplicaReason as Reason
+from modelplane.api.conditions.reasons import ModelReplicaCondition as Type, ModelReplicaReason as Reason
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.listing import format_subject
 from modelplane.api.meta import API_VERSION, Object, kind_name

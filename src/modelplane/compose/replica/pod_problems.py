@@ -15,8 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from modelplane.api.conditions.reasons import ModelReplicaCondition as Type
-from modelplane.api.conditions.reasons import ModelReplicaReason as Reason
+from modelplane.api.conditions.reasons import ModelReplicaCondition as Type, ModelReplicaReason as Reason
 from modelplane.api.fields.cluster.devices import MAX_UNHEALTHY, Health, UnhealthyDevice
 from modelplane.api.listing import count_noun, in_order
 from modelplane.api.meta import Object

@@ -16,8 +16,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from modelplane.api import labels
-from modelplane.api.conditions.reasons import ModelReplicaCondition as Type
-from modelplane.api.conditions.reasons import ModelReplicaReason as Reason
+from modelplane.api.conditions.reasons import ModelReplicaCondition as Type, ModelReplicaReason as Reason
 from modelplane.api.fields.cluster.node_pools import ReplicaEviction
 from modelplane.api.fields.pods.engines import Phase
 from modelplane.api.inference_cluster import InferenceCluster

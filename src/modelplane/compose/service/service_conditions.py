@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 
 from modelplane.api import labels
-from modelplane.api.conditions.reasons import ModelServiceCondition as Type
-from modelplane.api.conditions.reasons import ModelServiceReason as Reason
+from modelplane.api.conditions.reasons import ModelServiceCondition as Type, ModelServiceReason as Reason
 from modelplane.api.fields.deployment.standby_settings import MOST_PREFERRED
 from modelplane.api.inference_gateway import DEFAULT_NAME
 from modelplane.api.listing import count_noun, in_order, listing

@@ -11,8 +11,7 @@ from modelplane.api.inference_class import InferenceClass, InferenceClassSpec
 from modelplane.api.listing import count_noun, listing
 from modelplane.api.meta import ObjectMeta
 from modelplane.catalogue.entries import Catalogue
-from modelplane.install.registration import node_classes
-from modelplane.install.registration import node_classes as device_kinds
+from modelplane.install.registration import node_classes, node_classes as device_kinds
 from modelplane.install.registration.node_classes import (
     CatalogueClasses,
     Kind,

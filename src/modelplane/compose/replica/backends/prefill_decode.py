@@ -16,8 +16,7 @@ import msgspec
 
 from modelplane.api import labels
 from modelplane.api.conditions.reasons import ModelReplicaReason as Reason
-from modelplane.api.fields.pods.containers import ROUTING_SIDECAR as SIDECAR_NAME
-from modelplane.api.fields.pods.containers import Container
+from modelplane.api.fields.pods.containers import ROUTING_SIDECAR as SIDECAR_NAME, Container
 from modelplane.api.fields.pods.engines import ENGINE_PORT, Connector, Phase
 from modelplane.api.model_replica import ModelReplica, PlacedEngine
 from modelplane.api.rejected import Rejected
