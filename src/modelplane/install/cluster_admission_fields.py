@@ -28,7 +28,6 @@ _NONROOT: Final = 65532
 _SECCOMP: Final[Form] = {"type": OneOf(("RuntimeDefault",))}
 _AMOUNTS: Final[Form] = {"cpu": ANY, "memory": ANY, "ephemeral-storage": ANY}
 
-
 _PROBE: Final[Form] = {**find_fields(Probe), "grpc": {"port": ANY, "service": ANY}}
 
 CONTAINER: Final[dict[str, Form]] = {

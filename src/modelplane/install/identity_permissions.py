@@ -35,7 +35,6 @@ TEAM_OBJECTS = "modelplane-team-objects"
 INFERENCE_CLUSTER = ACCOUNT
 """The identity of a fleet on one of its clusters, and the identity's roles."""
 
-
 _KINDS = tuple(kind.plural for kind in COMPOSED if kind.group == GROUP)
 _CLOUD_CLUSTERS = tuple(kind.plural for kind in COMPOSED if kind.group == INFRASTRUCTURE_GROUP)
 
@@ -337,7 +336,6 @@ BIND_COPIES = Rule(
     names=(copy_access.ROLE,),
     unseen="the API server asks its authorizer itself when the binding is written",
 )
-
 
 _PROVIDER = (
     Rule(

@@ -160,7 +160,6 @@ class _Writer:
 _LIMITS = ("minimum", "maximum", "pattern")
 """Limits that a value of one type ignores if they are those of the other."""
 
-
 _RULES = "x-kubernetes-validations"
 _SIMPLE: dict[type[inspect.Type], Schema] = {
     inspect.BoolType: {"type": "boolean"},

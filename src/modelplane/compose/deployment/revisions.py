@@ -21,7 +21,6 @@ _KEY = "revision-"
 _LAST_NUMBER = 2**63 - 1
 """The largest number that the API server stores."""
 
-
 _DIGITS = 10
 """Of the hash of a template."""
 

@@ -40,7 +40,6 @@ _REFERENCE: Final = re.compile(r"\$\$|\$\(([A-Za-z_.-][\w.-]*)\)")
 _IN_SCRIPT: Final = re.compile(r"[A-Z_][A-Z0-9_]*")
 """A name that is taken for a variable in a shell's script, where ``$(hostname)`` runs a program."""
 
-
 Path: TypeAlias = tuple[str | int, ...]
 
 

@@ -18,18 +18,14 @@ from modelplane.deciders.autoscaling.evidence import BURST_S, MEAN_S, Evidence, 
 TOLERANCE = 0.1
 """Part by which the load may differ from the target before the number changes."""
 
-
 _WINDOW_S = MEAN_S / 2
 """First tokens are late if they were so in two windows, one after the other."""
-
 
 REMEMBER_S = 3600.0
 """Seconds for which a load that made first tokens late is not tried again with as few replicas."""
 
-
 LOWER_EVERY_S = 15.0
 """Seconds between two steps down; one step is a tenth of the replicas, at least one."""
-
 
 _MOST_FACTOR, _MOST_STEP = 2, 4
 """Growth in a minute: to twice the number or by four replicas, whichever is more."""

@@ -93,7 +93,6 @@ class KeyFile(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 _PIECE = 1000
 
-
 Problems: TypeAlias = Mapping[str, str]
 """The ModelKeys that are not, or not wholly, in force, as NAMESPACE/NAME, and why."""
 

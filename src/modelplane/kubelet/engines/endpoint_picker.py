@@ -146,9 +146,7 @@ def _classes() -> dict[str, Any]:
 
 _CLASSES = _classes()
 
-
 ProcessingRequest: Any = _CLASSES["ProcessingRequest"]
-
 
 ProcessingResponse: Any = _CLASSES["ProcessingResponse"]
 

@@ -23,7 +23,6 @@ from modelplane.offline.lint.advice import Configs, Lint
 MOST_PROBLEMS: Final = 10_000
 """Maximum of problems reported in one run."""
 
-
 IGNORED: Final = "# modelplane:ignore"
 """Comment at the end of a line whose warnings are not reported."""
 

@@ -16,7 +16,6 @@ from modelplane.compose.workload_kinds import WorkloadKind
 Claims = Mapping[Role, Object | None]
 """The ResourceClaimTemplate of each member's pods; None if they claim nothing."""
 
-
 _LEADER: Final = {labels.LWS_ROLE: "leader"}
 _NO_LEADER: Final = {"key": labels.LWS_ROLE, "operator": "DoesNotExist"}
 

@@ -62,7 +62,6 @@ _SCORERS: Final = (
     WeightedScorer(type=Scorer.QUEUE, weight=1),
 )
 
-
 _ENGINES: Final = (
     (
         "sglang",
