@@ -15,11 +15,7 @@ from modelplane.compose.replica.backends.picker_workload import READABLE
 from modelplane.compose.serving_stack import cloud_components
 from modelplane.compose.serving_stack.cluster_gateway import ANSWER_STATUS, ANSWERED
 from modelplane.compose.serving_stack.cluster_mutual_tls import LISTENER, SECRET
-from modelplane.compose.workload_kinds import (
-    INFERENCE_POOL,
-    LEADER_WORKER_SET,
-    LLM_INFERENCE_SERVICE,
-)
+from modelplane.compose.workload_kinds import INFERENCE_POOL, LEADER_WORKER_SET, LLM_INFERENCE_SERVICE
 from modelplane.gateway.mutual_tls import CLIENT_NAME
 from modelplane.gateway.tokens import HEADERS
 from modelplane.install.cluster_admission_forms import ANY, Each, Form, OneOf, Unchanged, find_fields

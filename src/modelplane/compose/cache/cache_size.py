@@ -6,9 +6,7 @@ A Job measures the source and ends with the line ``BYTES bytes in FILES files``.
 import re
 from collections.abc import Iterable
 
-from modelplane.api.fields.cache_sources import (
-    LARGEST_GIB,
-)
+from modelplane.api.fields.cache_sources import LARGEST_GIB
 from modelplane.api.meta import Object
 from modelplane.api.model_cache import CacheEstimate, ModelCache
 from modelplane.api.schema.untyped import get_list, get_map

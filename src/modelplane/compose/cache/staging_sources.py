@@ -15,15 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from modelplane.api.fields.cache_sources import (
-    HTTP,
-    NGC,
-    OCI,
-    S3,
-    CacheFiles,
-    ClaimedVolume,
-    HuggingFace,
-)
+from modelplane.api.fields.cache_sources import HTTP, NGC, OCI, S3, CacheFiles, ClaimedVolume, HuggingFace
 from modelplane.api.meta import Object
 from modelplane.api.model_cache import ModelCacheSpec
 from modelplane.api.names import child_name

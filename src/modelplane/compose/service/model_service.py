@@ -21,15 +21,7 @@ from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
 from modelplane.api.names import has_route
 from modelplane.api.rejected import Rejected
-from modelplane.compose.composition import (
-    Blocked,
-    Composition,
-    Desired,
-    Keep,
-    Requirement,
-    Unknown,
-    keep_all,
-)
+from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Requirement, Unknown, keep_all
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.facts import ServiceRequest
 from modelplane.compose.gateway import fleet_gateway

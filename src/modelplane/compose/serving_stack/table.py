@@ -18,12 +18,7 @@ from modelplane.compose.serving_stack import (
     traffic_policies,
 )
 from modelplane.compose.serving_stack.cloud_components import CLOUD_COMPONENTS
-from modelplane.compose.serving_stack.component import (
-    GPU_TOLERATION,
-    Component,
-    Plan,
-    Values,
-)
+from modelplane.compose.serving_stack.component import GPU_TOLERATION, Component, Plan, Values
 from modelplane.compose.serving_stack.kserve_components import KSERVE_COMPONENTS
 from modelplane.compose.workload_kinds import LEADER_WORKER_SET
 

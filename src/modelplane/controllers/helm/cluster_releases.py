@@ -18,11 +18,7 @@ from modelplane.api.rejected import Rejected
 from modelplane.controllers.helm import helm_storage, release_status
 from modelplane.controllers.helm.helm_program import OWN_INSTALLER, HelmFailed, Host, arguments
 from modelplane.controllers.helm.helm_storage import Action, Details, History, Step, next_step
-from modelplane.controllers.helm.instruction import (
-    USUAL_WAIT_S,
-    Instruction,
-    ReleaseId,
-)
+from modelplane.controllers.helm.instruction import USUAL_WAIT_S, Instruction, ReleaseId
 from modelplane.controllers.helm.release_status import Failures, Unsynced
 from modelplane.controllers.helm.release_values import hide_secrets, merge_values
 from modelplane.kube import errors

@@ -24,13 +24,7 @@ from modelplane.compose.readiness import exists
 from modelplane.compose.workload_kinds import is_release
 from modelplane.crossplane.function import applied_fields, pace, remote_objects
 from modelplane.crossplane.function.applied_fields import owned
-from modelplane.crossplane.function.companions import (
-    IN_USE,
-    NAMESPACE,
-    PREFIX,
-    PROVIDER_CONFIG,
-    connection,
-)
+from modelplane.crossplane.function.companions import IN_USE, NAMESPACE, PREFIX, PROVIDER_CONFIG, connection
 from modelplane.crossplane.function.observation import Observation
 from modelplane.crossplane.function.requirements import RequiredResources
 
