@@ -10,7 +10,7 @@ from modelplane.api.columns import Columns
 from modelplane.api.conditions.reasons import ModelKeyCondition, ModelKeyReason
 from modelplane.api.fields.requests.pricing import Budget
 from modelplane.api.kinds import kind_of
-from modelplane.api.meta import Object
+from modelplane.api.meta import Object, get_full_name
 from modelplane.api.model_key import MAX_HASHES, BudgetScope, KeyHash, ModelKey, UsedBudget
 from modelplane.api.rejected import Rejected
 from modelplane.api.schema.decode import InvalidObject, decode_as
@@ -125,7 +125,7 @@ class ListedKey:
     """A ModelKey in a list, at a time."""
 
     def __init__(self, item: Object, now: dt.datetime) -> None:
-        self.namespace, self.name = get_place(item)
+        self.namespace, self.name = get_full_name(item)
         self.state, self.keys, self.expires, self.services, self.budgets = "Unreadable", "", "", "", ""
         try:
             decoded = decode_as(ModelKey, item)
@@ -149,11 +149,6 @@ KEYS: Final = Columns[ListedKey](
     ("SERVICES", lambda key: key.services),
     ("BUDGETS", lambda key: key.budgets),
 )
-
-
-def get_place(item: Object) -> tuple[str, str]:
-    """Return the namespace and the name of an object."""
-    return item["metadata"]["namespace"], item["metadata"]["name"]
 
 
 def _describe_budget(budget: Budget | None) -> str:

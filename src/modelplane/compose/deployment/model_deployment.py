@@ -17,7 +17,7 @@ from modelplane.api.conditions.reasons import (
     ModelDeploymentReason as Reason,
 )
 from modelplane.api.inference_cluster import InferenceCluster
-from modelplane.api.meta import API_VERSION, Object, kind_name
+from modelplane.api.meta import API_VERSION, Object, get_full_name, kind_name
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import ModelDeployment, ReplicaCounts
 from modelplane.api.model_replica import ModelReplica
@@ -189,14 +189,14 @@ def _read_replicas(request: DeploymentRequest) -> tuple[scheduler.Replica, ...]:
     # A deployment's own children can be newer than the list of all replicas.
     trial = canary(request)
     own = {
-        _get_full_name(child): _read_own_replica(request, key, child, trial)
+        get_full_name(child): _read_own_replica(request, key, child, trial)
         for key, child in list_replicas(request.observed).items()
     }
     before = scheduler_input.stuck_before(request.now)
     others = (
         scheduler_input.drop_devices(found, before)
         for found in request.found("replicas")
-        if not own or _get_full_name(found) not in own
+        if not own or get_full_name(found) not in own
     )
     return (*others, *own.values())
 
@@ -218,10 +218,6 @@ def _read_own_replica(
         draining=replica.draining or is_withdrawn,
         behind=not has_template(child, request.owner.replica_template()),
     )
-
-
-def _get_full_name(item: Object) -> tuple[str, str]:
-    return item["metadata"]["namespace"], item["metadata"]["name"]
 
 
 def _read_cache(
