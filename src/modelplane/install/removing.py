@@ -108,7 +108,8 @@ class Uninstaller:
             return
         if models := await self._objects(_served(_MODELS, native)):
             raise UserError(
-                f"there are models: {listing(map(name_object, models))}: delete them first, or say --delete-models"
+                f"there are models: {listing(map(name_object, models))}: delete them first, or say "
+                "--delete-models"
             )
 
     async def _objects(self, kinds: Iterable[Resource]) -> list[Object]:
