@@ -35,12 +35,7 @@ _MOST_OF_A_PAGE: Final = 60_000
 
 _PACKAGE = Path(modelplane.__file__).parent
 
-_COPIES: Final = {
-    "README.md": "_README.md",
-    "docs": "_docs",
-    "examples": "_examples",
-    "skills": "_skills",
-}
+_COPIES: Final = {"README.md": "_README.md", "docs": "_docs", "examples": "_examples", "skills": "_skills"}
 """Places in the wheel, below the package, by those in the repository."""
 
 WEIGHTS: Final = {"docs/decisions/": 0.7}

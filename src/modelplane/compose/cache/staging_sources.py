@@ -181,13 +181,7 @@ def _oci(source: OCI) -> Source:
         source.reference,
         source.size_gib,
         ["OCI", source.reference],
-        {
-            "oci": {
-                "reference": source.reference,
-                "plainHTTP": source.plain_http,
-                "mirrors": source.mirrors,
-            }
-        },
+        {"oci": {"reference": source.reference, "plainHTTP": source.plain_http, "mirrors": source.mirrors}},
         SecretKeys(secret.name, {"DOCKER_CONFIG": secret.key}) if secret else None,
     )
 
@@ -246,11 +240,7 @@ def _build_source(
         size_gib=size_gib or 0,
         artifact=artifact,
         command=("python", "-c", SOURCES_PROGRAM, PATH, MARKER, str(HOPELESS)),
-        variables={
-            "SOURCE": _encode(described),
-            "ARTIFACT": artifact,
-            "LIMIT": str((size_gib or 0) * _GIB),
-        },
+        variables={"SOURCE": _encode(described), "ARTIFACT": artifact, "LIMIT": str((size_gib or 0) * _GIB)},
         described=described,
         secret=secret,
         claim=claim,

@@ -215,13 +215,7 @@ def _wire(counts: RolloutStatus, since: dt.datetime | None) -> dict[str, Any]:
 
 
 def _condition(
-    owner: ModelDeployment,
-    said: str,
-    waits: str,
-    since: dt.datetime | None,
-    *,
-    complete: bool,
-    is_late: bool,
+    owner: ModelDeployment, said: str, waits: str, since: dt.datetime | None, *, complete: bool, is_late: bool
 ) -> Condition:
     name = f"md/{owner.metadata.name} -n {owner.metadata.namespace}"
     if owner.spec.rollout and owner.spec.rollout.paused:

@@ -25,7 +25,6 @@ from enum import StrEnum
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-from modelplane.crossplane.package.oci_layout import name_blob
 from modelplane.user_error import UserError
 
 ANYONE_MAY_WRITE = 0o1777
@@ -313,6 +312,11 @@ def write(path: Path, image: Image, blobs: Blobs, address: str, tag: str) -> str
     # The indexes come first, so that even a truncated file can be identified.
     _replace(path, [*first, *arranged(rest)])
     return manifest.digest
+
+
+def name_blob(blob: Descriptor) -> str:
+    """Return the path of a blob in a layout."""
+    return f"{BLOBS}/{blob.digest.removeprefix('sha256:')}"
 
 
 def _config(image: Image) -> Json:

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import IO, Any, Protocol, cast
 
 from modelplane.crossplane.package.oci import (
-    BLOBS,
     CHUNK,
     INDEX,
     LAYERS,
@@ -28,6 +27,7 @@ from modelplane.crossplane.package.oci import (
     Layer,
     MediaType,
     Platform,
+    name_blob,
     this_platform,
 )
 from modelplane.user_error import UserError
@@ -273,11 +273,6 @@ def _descriptor(plain: Json) -> Descriptor:
         raise ValueError(f"{digest!r} is not a SHA-256 digest")
     annotations = {str(key): str(value) for key, value in (plain.get("annotations") or {}).items()}
     return Descriptor(str(_MEDIA_TYPES.get(media_type, media_type)), digest, int(plain["size"]), annotations)
-
-
-def name_blob(blob: Descriptor) -> str:
-    """Return the path of a blob in a layout."""
-    return f"{BLOBS}/{blob.digest.removeprefix('sha256:')}"
 
 
 def _document(files: Files, descriptor: Descriptor) -> Any:

@@ -31,16 +31,7 @@ DIVIDED: Final = frozenset({"/v1/chat/completions", "/v1/completions"})
 _PARAMETERS = "kv_transfer_params"
 _REQUEST_ID = "x-request-id"
 _NOT_FORWARDED = frozenset(
-    {
-        "connection",
-        "content-length",
-        "host",
-        "keep-alive",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-    }
+    {"connection", "content-length", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"}
 )
 """Headers that are not passed on (RFC 9110, "Connection"), and those that the client sets anew."""
 _MOST_BYTES = 64 << 20

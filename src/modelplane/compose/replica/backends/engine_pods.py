@@ -213,11 +213,7 @@ def _beside(workload: Workload, container: CommonContainer) -> dict[str, Any]:
     ours = engine_variables.own(workload.replica, container, Role.STANDALONE)
     if env := _last_of_each([*ours, *(_variable(workload, variable) for variable in container.env)]):
         written["env"] = env
-    return {
-        **written,
-        "terminationMessagePolicy": "FallbackToLogsOnError",
-        "securityContext": _CONTAINER,
-    }
+    return {**written, "terminationMessagePolicy": "FallbackToLogsOnError", "securityContext": _CONTAINER}
 
 
 def _container(workload: Workload, member: PlacedMember, claim: Object | None) -> dict[str, Any]:
@@ -276,10 +272,7 @@ def _args(workload: Workload, member: PlacedMember) -> list[str]:
     None is added if the author has set the flag, and with a command only those of a connector.
     """
     container = member.template.spec.engine
-    args = [
-        *container.args,
-        *prefill_decode.list_arguments(workload.replica, workload.phase, container),
-    ]
+    args = [*container.args, *prefill_decode.list_arguments(workload.replica, workload.phase, container)]
     if container.command or member.role is Role.WORKER:
         return args
     if workload.replica.spec.model_cache_ref is not None and find_model(container) is None:
