@@ -63,6 +63,10 @@ def one_line(text: str) -> str:
     """Return a text as one line of bounded length: a reason may quote a selector or a device."""
     if text.isprintable() and len(text) <= _LONGEST:
         return text
-    # Tabs, controls and line separators would move the caret or end the line.
-    text = "".join(character if character.isprintable() else " " for character in text).strip()
+    text = _printable(text).strip()
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+def _printable(text: str) -> str:
+    """Replace characters that would move the caret or end the line: tabs, controls, line separators."""
+    return "".join(character if character.isprintable() else " " for character in text)

@@ -104,6 +104,7 @@ VALIDATING_ADMISSION_POLICY_BINDINGS = Resource(
     namespaced=False,
 )
 
+# Kinds of objects that are applied as manifests, and not read.
 _WRITTEN_ONLY = (
     Resource("gateway.networking.k8s.io", "v1", "BackendTLSPolicy", "backendtlspolicies"),
     Resource("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies"),
@@ -112,7 +113,6 @@ _WRITTEN_ONLY = (
     Resource("monitoring.coreos.com", "v1", "ServiceMonitor", "servicemonitors"),
     Resource("storage.k8s.io", "v1", "StorageClass", "storageclasses", namespaced=False),
 )
-"""Kinds of objects that are applied as manifests, and not read."""
 
 _BY_KIND = {
     (value.api_version, value.kind): value

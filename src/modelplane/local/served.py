@@ -61,8 +61,8 @@ async def wait_until_answering(client: Client, before: Services, timeout_s: floa
 
 
 async def _silent(client: Client, before: Services, waiting: Iterable[Key]) -> tuple[Key, ...]:
-    services = (await client.list(fleet_resources.MODEL_SERVICES)).items
-    ready = {get_full_name(item): _ready(item) for item in services}
+    listed = await client.list(fleet_resources.MODEL_SERVICES)
+    ready = {get_full_name(item): _ready(item) for item in listed.items}
     # Do not wait for a deleted service.
     left = [key for key in waiting if key in ready]
     answers = await asyncio.gather(*(asyncio.to_thread(_answers, before[key]) for key in left))

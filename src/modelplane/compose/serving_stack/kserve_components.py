@@ -66,7 +66,7 @@ def _check_removal_of_kserve(plan: Plan) -> Rejected | None:
 KSERVE_COMPONENTS = (
     Component(
         Name.KSERVE_CRDS,
-        "The definitions of KServe for LLMInferenceServices.",
+        "KServe's CRDs for LLMInferenceServices.",
         Chart("kserve-llmisvc-crd", _KSERVE_CHARTS),
         lambda _versions: _KSERVE_VERSION,
         _KSERVE_NAMESPACE,
@@ -75,7 +75,7 @@ KSERVE_COMPONENTS = (
     ),
     Component(
         Name.KSERVE,
-        "The controller of LLMInferenceServices, which runs engines with the backend KServe.",
+        "The controller for LLMInferenceServices, which runs engines with the KServe backend.",
         Chart("kserve-llmisvc-resources", _KSERVE_CHARTS),
         lambda _versions: _KSERVE_VERSION,
         _KSERVE_NAMESPACE,

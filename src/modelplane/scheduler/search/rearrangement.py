@@ -106,8 +106,7 @@ class _Search(msgspec.Struct):
     capacities: Sequence[FreeCapacity]
     ways: Sequence[Way]
     budget: SearchBudget
-    _cheapest_by_count: dict[int, tuple[Way, ...] | None] = {}
-    """Results of ``find_cheapest``."""
+    _cheapest_by_count: dict[int, tuple[Way, ...] | None] = {}  # each search has its own
 
     def list_costs(self, most: int) -> list[_Total]:
         """Return the least cost of no replica, one, and so on, up to as many as fit."""
