@@ -26,7 +26,8 @@ from modelplane.crossplane.package.building import build
 from modelplane.crossplane.package.metadata import Registry
 from modelplane.crossplane.package.oci_layout import open_image
 from modelplane.crossplane.package.package_contents import configuration, function
-from modelplane.crossplane.package.package_installation import installation, prerequisites
+from modelplane.crossplane.package.package_installation import build_installation
+from modelplane.crossplane.package.prerequisites import build_prerequisites
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Object, Resource
@@ -115,7 +116,7 @@ async def test_an_object_of_the_configuration_is_accepted_and_nothing_of_it_is_d
     assert {field: accepted["spec"][field] for field in document["spec"]} == document["spec"]
 
 
-@pytest.mark.parametrize("document", prerequisites(), ids=_name)
+@pytest.mark.parametrize("document", build_prerequisites(), ids=_name)
 async def test_a_prerequisite_is_accepted_and_nothing_of_it_is_dropped(kubeconfig, document):
     if "namespace" in document["metadata"]:  # which a dry run does not make
         document = {**document, "metadata": {**document["metadata"], "namespace": "default"}}
@@ -123,7 +124,7 @@ async def test_a_prerequisite_is_accepted_and_nothing_of_it_is_dropped(kubeconfi
     assert accepted.get("rules") == document.get("rules")
 
 
-@pytest.mark.parametrize("document", installation(), ids=_name)
+@pytest.mark.parametrize("document", build_installation(), ids=_name)
 async def test_what_installs_the_packages_is_accepted(kubeconfig, document):
     accepted = await _accepted(kubeconfig, document)
     assert accepted["spec"].get("package") == document["spec"].get("package")

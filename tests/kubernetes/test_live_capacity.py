@@ -25,8 +25,8 @@ from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.local.home import Home
 from modelplane.local.kubernetes import cluster_objects
-from modelplane.scheduler import Cluster as PlacementCluster
 from modelplane.scheduler import (
+    Cluster as PlacementCluster,
     Deployment,
     DeviceRequest,
     Engine,

@@ -20,8 +20,7 @@ from modelplane.compose.serving_stack.cluster_gateway import ANSWER, CONTROLLER
 from modelplane.compose.serving_stack.traffic_policies import LIMITS, REQUESTS, policies
 from modelplane.controllers import fleet_resources
 from modelplane.controllers.clusters.copy_namespaces import CopyAccess
-from modelplane.install import cluster_admission as admission
-from modelplane.install import cluster_requirements
+from modelplane.install import cluster_admission as admission, cluster_requirements
 from modelplane.install.identity_permissions import INFERENCE_CLUSTER
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client

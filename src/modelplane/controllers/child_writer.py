@@ -34,7 +34,7 @@ from modelplane.controllers.helm.release_control import Releases, place_of
 from modelplane.controllers.status_writer import StatusWriter
 from modelplane.kube import errors
 from modelplane.kube.client import Client
-from modelplane.kube.informer import Informer, Key, build_key
+from modelplane.kube.informer import Informer, Key, build_key, name_object
 from modelplane.kube.resources import Object
 
 _log = logging.getLogger(__name__)
@@ -181,7 +181,7 @@ class ChildWriter:
             await self._write(owner, child, observed)
         except errors.ApiError as error:
             # One rejected child does not hold up the others.
-            return f"cannot write {_name(child.manifest)}: {error}", False
+            return f"cannot write {name_object(child.manifest)}: {error}", False
         except errors.KubernetesError as error:
             # A cluster that does not answer is tried once, and does not hold up the others.
             return str(error), True
@@ -332,10 +332,8 @@ async def delete(client: Client, child: Object) -> None:
             propagation=propagation,
         )
     except errors.Conflict:
-        _log.debug("%s was replaced meanwhile", _name(child))
+        _log.debug("%s was replaced meanwhile", name_object(child))
     except errors.ApiError as error:
-        raise errors.ApiError(error.code, error.reason, f"cannot delete {_name(child)}: {error}") from error
-
-
-def _name(item: Mapping[str, Any]) -> str:
-    return f'{item["kind"]} "{build_key(item)}"'
+        raise errors.ApiError(
+            error.code, error.reason, f"cannot delete {name_object(child)}: {error}"
+        ) from error

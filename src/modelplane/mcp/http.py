@@ -139,7 +139,7 @@ class TokenGuard:
         return len(given) == 1 and hmac.compare_digest(given[0], self._expected)
 
 
-class Turns:
+class RequestLimiter:
     """Answers a limited number of requests at a time, of those that are there as a whole."""
 
     def __init__(self, application: Application) -> None:
@@ -179,7 +179,7 @@ def build_application(made: MCPServer, port: int, hosts: Iterable[str], token: s
         max_request_body_size=4 * MOST_BYTES,
         transport_security=security,
     )
-    served = Turns(plain)
+    served = RequestLimiter(plain)
     return served if token is None else TokenGuard(served, token)
 
 

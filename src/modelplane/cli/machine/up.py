@@ -23,7 +23,7 @@ from modelplane.local import binary, gateway_module, served, settings, setup
 from modelplane.local.home import Home, choose_home
 from modelplane.local.kubernetes import cluster_registration
 from modelplane.local.next_steps import Contents, describe_next_steps
-from modelplane.local.settings import Choice, Settings
+from modelplane.local.settings import Choice, LocalSettings
 from modelplane.local.supervision import lifecycle, process_records, processes
 from modelplane.local.supervision.process_records import Record
 from modelplane.user_error import UserError
@@ -194,7 +194,7 @@ async def _until_ready(place: Home, console: Console, timeout_s: float) -> Conte
 
 
 async def _install(
-    client: Client, place: Home, chosen: Settings, report: cluster_registration.Report, timeout_s: float
+    client: Client, place: Home, chosen: LocalSettings, report: cluster_registration.Report, timeout_s: float
 ) -> served.Services:
     """Install Modelplane on the control plane; return the services that were ready before.
 

@@ -6,13 +6,11 @@ A Job measures the source and ends with the line ``BYTES bytes in FILES files``.
 import re
 from collections.abc import Iterable
 
-from modelplane.api.fields.cache_sources import (
-    LARGEST_GIB,
-)
+from modelplane.api.fields.cache_sources import LARGEST_GIB
 from modelplane.api.meta import Object
 from modelplane.api.model_cache import CacheEstimate, ModelCache
 from modelplane.api.schema.untyped import get_list, get_map
-from modelplane.compose.cache.source_jobs import MEASURED, Source
+from modelplane.compose.cache.staging_sources import MEASURED, Source
 
 _GIB = 1 << 30
 _REPORT = re.compile(r"(?P<bytes>[0-9]{1,18}) bytes in (?P<files>[0-9]{1,9}) files")

@@ -158,7 +158,6 @@ def _device(driver: str, item: Mapping[str, Any]) -> DeviceFacts:
 _OWN: Final = ("uuid", "busid", "root", "numa", "index", "addr", "minor", "moduleid", "numanode")
 """Ends of the names of attributes that differ from device to device, which no class declares."""
 
-
 _kind: Final = lru_cache(maxsize=4096)(DeviceKind)
 """Returns the same kind for the same values: the devices of a fleet are of few kinds."""
 

@@ -12,8 +12,7 @@ from modelplane.api.clouds.serving_stack import KEY, ServingStack, name_stack
 from modelplane.api.conditions.reasons import ServingStackCondition, ServingStackReason
 from modelplane.api.fields.cluster.stack_components import ComponentName, ServingProfile
 from modelplane.api.fields.pods.engines import ServingBackend
-from modelplane.api.inference_cluster import InferenceCluster
-from modelplane.api.inference_cluster import ServingStack as Settings
+from modelplane.api.inference_cluster import InferenceCluster, ServingStack as Settings
 from modelplane.api.kinds import kind_of
 from modelplane.api.listing import in_order
 from modelplane.api.meta import SYSTEM_NAMESPACE, Object

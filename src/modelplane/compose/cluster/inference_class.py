@@ -1,7 +1,6 @@
 """An InferenceClass composes nothing: it only publishes devices."""
 
-from modelplane.api.conditions.reasons import InferenceClassCondition as Type
-from modelplane.api.conditions.reasons import InferenceClassReason as Reason
+from modelplane.api.conditions.reasons import InferenceClassCondition as Type, InferenceClassReason as Reason
 from modelplane.api.inference_class import InferenceClass
 from modelplane.api.listing import in_order
 from modelplane.api.meta import kind_name

@@ -12,8 +12,10 @@ import msgspec
 from modelplane.api.clouds.cloud_rows import Cloud, get_cache_storage
 from modelplane.api.clouds.cluster_origin import Source
 from modelplane.api.clouds.serving_stack import KEY as STACK_KEY
-from modelplane.api.conditions.reasons import InferenceClusterCondition as Type
-from modelplane.api.conditions.reasons import InferenceClusterReason as Reason
+from modelplane.api.conditions.reasons import (
+    InferenceClusterCondition as Type,
+    InferenceClusterReason as Reason,
+)
 from modelplane.api.fields.cluster.node_pools import NodePool
 from modelplane.api.fields.cluster.stack_components import ServingProfile
 from modelplane.api.inference_class import InferenceClass

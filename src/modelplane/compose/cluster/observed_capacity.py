@@ -27,7 +27,7 @@ from modelplane.api import labels
 from modelplane.api.fields.cluster.devices import Claim, Device
 from modelplane.api.fields.cluster.node_pools import NodePool, NodeTaintEffect
 from modelplane.api.fields.cluster.usable_capacity import NODES, Loss
-from modelplane.api.listing import number_of
+from modelplane.api.listing import count_noun
 from modelplane.api.values import quantity
 from modelplane.api.values.quantity import QuantityError
 from modelplane.compose.cluster.capacity_facts import (
@@ -202,7 +202,7 @@ def observe(pool: NodePool, devices: Sequence[Device], cluster: Cluster) -> Obse
         growth,
         tuple(vector for vector, _ in lacking),
         dict(terms),
-        tuple(f"{text} on {number_of(count, 'node')}" for text, count in sorted(differences.items())),
+        tuple(f"{text} on {count_noun(count, 'node')}" for text, count in sorted(differences.items())),
     )
 
 

@@ -12,9 +12,12 @@ from typing import Final
 import msgspec
 
 from modelplane.api import labels
-from modelplane.api.conditions.reasons import InferenceAutoscalerCondition, InferenceAutoscalerReason
-from modelplane.api.conditions.reasons import ModelDeploymentCondition as Type
-from modelplane.api.conditions.reasons import ModelDeploymentReason as Reason
+from modelplane.api.conditions.reasons import (
+    InferenceAutoscalerCondition,
+    InferenceAutoscalerReason,
+    ModelDeploymentCondition as Type,
+    ModelDeploymentReason as Reason,
+)
 from modelplane.api.fields.deployment.standby_settings import MOST_PREFERRED, StandbyFor, StandbyTrigger
 from modelplane.api.inference_autoscaler import InferenceAutoscaler
 from modelplane.api.meta import API_VERSION, Model, Object, kind_name

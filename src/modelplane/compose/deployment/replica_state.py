@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from modelplane.api import labels
-from modelplane.api.conditions.reasons import ModelReplicaCondition as Type
-from modelplane.api.conditions.reasons import ModelReplicaReason as Reason
+from modelplane.api.conditions.reasons import ModelReplicaCondition as Type, ModelReplicaReason as Reason
 from modelplane.api.fields.pods.engines import Serving
 from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_deployment import Engine, ReplicaTemplate

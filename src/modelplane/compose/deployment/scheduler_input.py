@@ -15,9 +15,12 @@ from msgspec.structs import replace
 
 from modelplane import scheduler
 from modelplane.api import labels, money
-from modelplane.api.conditions.reasons import InferenceClusterCondition, InferenceClusterReason
-from modelplane.api.conditions.reasons import ModelReplicaCondition as Type
-from modelplane.api.conditions.reasons import ModelReplicaReason as Reason
+from modelplane.api.conditions.reasons import (
+    InferenceClusterCondition,
+    InferenceClusterReason,
+    ModelReplicaCondition as Type,
+    ModelReplicaReason as Reason,
+)
 from modelplane.api.fields.cluster.devices import Device, DeviceAttribute
 from modelplane.api.fields.cluster.drain_settings import Cordon
 from modelplane.api.fields.deployment.placement_settings import PlacementSettings

@@ -10,8 +10,10 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from modelplane.api.conditions.reasons import InferenceGatewayCondition as Type
-from modelplane.api.conditions.reasons import InferenceGatewayReason as Reason
+from modelplane.api.conditions.reasons import (
+    InferenceGatewayCondition as Type,
+    InferenceGatewayReason as Reason,
+)
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.inference_gateway import DEFAULT_NAME, Backend, InferenceGateway
 from modelplane.api.listing import in_order, listing

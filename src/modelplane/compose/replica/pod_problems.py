@@ -15,10 +15,9 @@ from typing import Any, Final
 
 import msgspec
 
-from modelplane.api.conditions.reasons import ModelReplicaCondition as Type
-from modelplane.api.conditions.reasons import ModelReplicaReason as Reason
+from modelplane.api.conditions.reasons import ModelReplicaCondition as Type, ModelReplicaReason as Reason
 from modelplane.api.fields.cluster.devices import MAX_UNHEALTHY, Health, UnhealthyDevice
-from modelplane.api.listing import in_order, number_of
+from modelplane.api.listing import count_noun, in_order
 from modelplane.api.meta import Object
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.schema.untyped import get_list, get_map
@@ -208,7 +207,7 @@ def _message(unhealthy: Sequence[UnhealthyDevice]) -> str:
     named = in_order([f'"{device.device}" of pod "{device.pod}"' for device in unhealthy], _SHOWN)
     devices, them = ("device", "it") if count == 1 else ("devices", "them")
     remedy = _REMEDY.format(devices=devices, them=them, pods="pod" if pods == 1 else "pods")
-    return f"{number_of(count, 'device')} reported as unhealthy: {named}. {remedy}"
+    return f"{count_noun(count, 'device')} reported as unhealthy: {named}. {remedy}"
 
 
 def _reported(pods: Iterable[Object]) -> Iterator[tuple[UnhealthyDevice, Health]]:

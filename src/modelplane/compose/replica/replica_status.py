@@ -16,8 +16,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from modelplane.api import labels
-from modelplane.api.conditions.reasons import ModelReplicaCondition as Type
-from modelplane.api.conditions.reasons import ModelReplicaReason as Reason
+from modelplane.api.conditions.reasons import ModelReplicaCondition as Type, ModelReplicaReason as Reason
 from modelplane.api.fields.cluster.node_pools import ReplicaEviction
 from modelplane.api.fields.pods.engines import Phase
 from modelplane.api.inference_cluster import InferenceCluster
@@ -32,11 +31,10 @@ from modelplane.compose.facts import ReplicaRequest
 from modelplane.compose.memo import per_version
 from modelplane.compose.readiness import is_ready, refusal
 from modelplane.compose.replica import pod_problems
-from modelplane.compose.replica.backends.backend import is_gang
 from modelplane.compose.replica.backends.picker_workload import PICKER_KEY
 from modelplane.compose.replica.backends.replica_routes import POOL_KEY, ROUTE_KEY
 from modelplane.compose.replica.backends.table import workload_key
-from modelplane.compose.replica.backends.workload import picks
+from modelplane.compose.replica.backends.workload import is_gang, picks
 from modelplane.compose.replica.pod_problems import has_ended
 from modelplane.compose.workload_kinds import row_of
 from modelplane.compose.workload_readiness import Reported

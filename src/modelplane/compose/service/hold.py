@@ -10,8 +10,7 @@ from typing import Final
 import msgspec
 
 from modelplane.api import labels
-from modelplane.api.conditions.reasons import ModelServiceCondition as Type
-from modelplane.api.conditions.reasons import ModelServiceReason as Reason
+from modelplane.api.conditions.reasons import ModelServiceCondition as Type, ModelServiceReason as Reason
 from modelplane.api.inference_gateway import Backend
 from modelplane.api.meta import Object
 from modelplane.api.model_deployment import ModelDeployment

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 
 from modelplane.api import labels
-from modelplane.api.conditions.reasons import ModelServiceCondition as Type
-from modelplane.api.conditions.reasons import ModelServiceReason as Reason
+from modelplane.api.conditions.reasons import ModelServiceCondition as Type, ModelServiceReason as Reason
 from modelplane.api.fields.deployment.standby_settings import MOST_PREFERRED
 from modelplane.api.inference_gateway import DEFAULT_NAME
-from modelplane.api.listing import in_order, listing, number_of
+from modelplane.api.listing import count_noun, in_order, listing
 from modelplane.api.meta import Object
 from modelplane.api.model_service import ModelService
 from modelplane.compose.conditions import Condition, false, state_unless_new, true
@@ -69,7 +68,7 @@ def _preferred(deployment: Object) -> str:
 def _condition(order: list[str], serving: Mapping[str, int]) -> Condition:
     first, *others = order
     counts = [
-        f'"{name}" {number_of(serving[name], "endpoint") if serving[name] else "none"}' for name in order
+        f'"{name}" {count_noun(serving[name], "endpoint") if serving[name] else "none"}' for name in order
     ]
     told = f"in order of preference: {in_order(counts, MOST_PREFERRED)}"
     standby = next((name for name in others if serving[name]), "")

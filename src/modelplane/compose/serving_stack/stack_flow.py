@@ -11,8 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from modelplane.api.clouds.serving_stack import ServingStack
-from modelplane.api.conditions.reasons import ServingStackCondition as Type
-from modelplane.api.conditions.reasons import ServingStackReason as Reason
+from modelplane.api.conditions.reasons import ServingStackCondition as Type, ServingStackReason as Reason
 from modelplane.api.fields.cluster.stack_components import ComponentName, ComponentState, ServingProfile
 from modelplane.api.listing import in_order, listing
 from modelplane.api.meta import SYSTEM_NAMESPACE, kind_name

@@ -22,15 +22,9 @@ from modelplane.compose.conditions import READY, Condition
 from modelplane.compose.kinds import COMPOSERS, Lane
 from modelplane.compose.readiness import exists
 from modelplane.compose.workload_kinds import is_release
-from modelplane.crossplane.function import applied_fields, pace, remote
+from modelplane.crossplane.function import applied_fields, pace, remote_objects
 from modelplane.crossplane.function.applied_fields import owned
-from modelplane.crossplane.function.companions import (
-    IN_USE,
-    NAMESPACE,
-    PREFIX,
-    PROVIDER_CONFIG,
-    connection,
-)
+from modelplane.crossplane.function.companions import IN_USE, NAMESPACE, PREFIX, PROVIDER_CONFIG, connection
 from modelplane.crossplane.function.observation import Observation
 from modelplane.crossplane.function.requirements import RequiredResources
 
@@ -139,9 +133,11 @@ def _composed(
         if isinstance(child, Desired):
             manifest, used = child.manifest, connection(owner["kind"], child.cluster)
             if is_release(manifest):
-                manifest = remote.write(child, used)
+                manifest = remote_objects.write(child, used)
             elif child.cluster:
-                manifest = remote.write(msgspec.structs.replace(child, manifest=mark(owner, child)), used)
+                manifest = remote_objects.write(
+                    msgspec.structs.replace(child, manifest=mark(owner, child)), used
+                )
             yield child.key, Child(manifest, _is_ready(child, observation))
 
 
@@ -168,7 +164,7 @@ def _kept_keys(composition: Composition, observation: Observation) -> Iterator[s
     named = {child.key for child in composition.children}
     is_decided = any(isinstance(child, Desired) for child in composition.children)
     for key in sorted(observation.unobserved - named):
-        refused = observation.problems.get(key, "").startswith(remote.NOT_CREATED)
+        refused = observation.problems.get(key, "").startswith(remote_objects.NOT_CREATED)
         if not (is_decided and refused):
             yield key
 

@@ -36,7 +36,7 @@ from modelplane.compose.gateway import fleet_gateway
 from modelplane.compose.gateway.inference_gateway import DEFINED, FRONT
 from modelplane.compose.guards import matters_only_on_deletion
 from modelplane.compose.readiness import is_true
-from modelplane.compose.replica.model_replica import ENDPOINT_KEY
+from modelplane.compose.replica.replica_endpoint import ENDPOINT_KEY
 from modelplane.compose.replica.replica_status import CLUSTER_KEY
 from modelplane.crossplane.function import gateway_facts
 from modelplane.crossplane.function.companions import cluster_of_cloud, looks

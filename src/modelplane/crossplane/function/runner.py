@@ -38,8 +38,12 @@ from modelplane.crossplane.function.answer import Answer, decided, kept
 from modelplane.crossplane.function.companions import companions
 from modelplane.crossplane.function.function_facts import FACTS, Told
 from modelplane.crossplane.function.observation import Observation, observe
-from modelplane.crossplane.function.requirements import RequiredResources, selectors, served
-from modelplane.crossplane.function.requirements import own as own_requirements
+from modelplane.crossplane.function.requirements import (
+    RequiredResources,
+    own as own_requirements,
+    selectors,
+    served,
+)
 from modelplane.crossplane.function.structs import Decoder, kind_in
 from modelplane.install import crossplane_gateway
 from modelplane.install.installation_options import Options

@@ -10,7 +10,6 @@ CONFIG = f"{ENVOY}config."
 HTTP_FILTERS = f"{ENVOY}extensions.filters.http."
 RESOURCE_MONITORS = f"{ENVOY}extensions.resource_monitors."
 
-
 LISTENERS = "lds.json"
 """The listeners of an Envoy without the module, but for those that only the module can guard."""
 

@@ -54,6 +54,9 @@ request could reach another service than the one that was allowed."""
 
 _GUARDS = ("-keys", "-tls")
 
+_NO_TIMEOUT = "0s"
+"""Envoy ends no request for its duration: a stream of tokens lasts as long as the client reads it."""
+
 
 def name_routes_file(name: str) -> str:
     """Return the file of the routes with a name."""
@@ -202,7 +205,7 @@ def _route(listener: Listener, route: Route) -> dict[str, Any]:
         return _with_tiers(matched, listener, route, groups)
     action = {
         **_clusters(listener, route),
-        "timeout": "0s",
+        "timeout": _NO_TIMEOUT,
         "retry_policy": retries.build_policy(listener, route),
     }
     picker = route.backends[0].picker
@@ -237,7 +240,7 @@ def _with_tiers(
     specifier = priority_groups.build_specifier(listener, groups)
     if route.settings.balancing is not None:
         specifier = priority_groups.build_ordered(specifier, listener, route.backends)
-    action = {**specifier, "timeout": "0s", "retry_policy": policy}
+    action = {**specifier, "timeout": _NO_TIMEOUT, "retry_policy": policy}
     return {**matched, **priority_groups.answer(), "route": action}
 
 

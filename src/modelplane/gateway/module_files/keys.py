@@ -17,7 +17,7 @@ import msgspec
 from modelplane.api.fields.requests.key_limits import RateLimitType
 from modelplane.api.fields.requests.pricing import Budget
 from modelplane.api.inference_gateway import KeyGrant
-from modelplane.api.listing import number_of
+from modelplane.api.listing import count_noun
 from modelplane.api.meta import Object
 from modelplane.api.model_key import ModelKey
 from modelplane.api.schema.decode import InvalidObject, decode_as
@@ -92,7 +92,6 @@ class KeyFile(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 
 _PIECE = 1000
-
 
 Problems: TypeAlias = Mapping[str, str]
 """The ModelKeys that are not, or not wholly, in force, as NAMESPACE/NAME, and why."""
@@ -195,7 +194,7 @@ def _part(found: KeyPart, namespace: str, former: KeyTable) -> KeyPart:
             continue
         number += 1
         if number > grant.max_keys:
-            problems[id_] = f'namespace "{namespace}" has more than {number_of(grant.max_keys, "key")}'
+            problems[id_] = f'namespace "{namespace}" has more than {count_noun(grant.max_keys, "key")}'
             continue
         try:
             key = decode_as(ModelKey, item)

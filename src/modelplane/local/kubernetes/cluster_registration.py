@@ -38,7 +38,7 @@ from modelplane.local.kubernetes.cluster_objects import (
     wait_until_established,
 )
 from modelplane.local.kubernetes.control_plane import ControlPlane, list_clusters, list_control_planes
-from modelplane.local.settings import Settings
+from modelplane.local.settings import LocalSettings
 from modelplane.local.supervision.processes import POOL
 
 _READY_S = 60.0
@@ -56,7 +56,7 @@ GATEWAY: Object = {
 }
 
 
-async def install(client: Client, home: Home, settings: Settings, report: Report) -> None:
+async def install(client: Client, home: Home, settings: LocalSettings, report: Report) -> None:
     """Make the control planes of a home a fleet, and return when it is ready for a model.
 
     ``client`` is of the fleet's own control plane; the API servers of the others must answer too.
