@@ -97,7 +97,7 @@ async def _install(client: Client, kinds: Sequence[Object]) -> None:
 
 
 async def _prepare(plane: ControlPlane, devices: Iterable[DiscoveredDevice]) -> None:
-    async with Client.from_kubeconfig(str(plane.home.kubeconfig), known=fleet_resources.known) as client:
+    async with Client.from_kubeconfig(str(plane.home.kubeconfig), known=fleet_resources.find_known) as client:
         await cluster_objects.install_cluster(client, plane.ports.workload_gateway, devices)
 
 
