@@ -115,9 +115,9 @@ async def client(plane: Scripted) -> AsyncIterator[Client]:
 @pytest.fixture
 async def clusters() -> AsyncIterator[Clusters]:
     """Connections, each begun when the test calls ``connected``."""
-    find_known = Clusters(lambda _cluster, _item: None, lambda _cluster: None)
-    yield find_known
-    await find_known.close()
+    clusters = Clusters(lambda _cluster, _item: None, lambda _cluster: None)
+    yield clusters
+    await clusters.close()
 
 
 async def begin(clusters: Clusters, name: str, server: Scripted, read: bool = True) -> Connection:

@@ -50,9 +50,9 @@ async def told() -> list[str]:
 
 @pytest.fixture
 async def clusters(told: list[str]) -> AsyncIterator[Clusters]:
-    find_known = Clusters(lambda _cluster, _item: None, told.append)
-    yield find_known
-    await find_known.close()
+    clusters = Clusters(lambda _cluster, _item: None, told.append)
+    yield clusters
+    await clusters.close()
 
 
 GOOD = _secret(_kubeconfig(token="one"))
@@ -389,8 +389,8 @@ async def test_what_is_written_at_the_same_time_is_known_whatever_is_answered_fi
     await connection.apply(second, force=False)
     late.set()
     await writing
-    find_known = {child["metadata"]["name"] for child in connection.children.of("u")}
-    assert find_known == {"first", "second"}
+    known = {child["metadata"]["name"] for child in connection.children.of("u")}
+    assert known == {"first", "second"}
     assert connection.informer(resources.JOBS).synced
 
 

@@ -15,7 +15,6 @@ READ = ("get", "list", "watch")
 WRITE = (*READ, "create", "update", "patch", "delete")
 
 AGGREGATE = "rbac.crossplane.io/aggregate-to-crossplane"
-"""Label of a ClusterRole whose rules Crossplane gets too."""
 
 _NOT_GRANTED = [resource for resource in (*COMPOSED, *REQUIRED) if resource.grant is Grant.PREREQUISITES]
 """Resources for which Crossplane has no permission of its own."""

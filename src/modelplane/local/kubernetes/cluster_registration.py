@@ -1,4 +1,4 @@
-"""Bootstrap of fresh control planes as a fleet.
+"""Registration of this machine's clusters with a fresh local fleet: everything that ``up`` applies.
 
 The kinds, the identities' permissions, and each cluster of this machine published as hardware: an
 InferenceClass of the devices found here and an InferenceCluster that offers them, with the
