@@ -310,7 +310,7 @@ def _legal(model: Model) -> str:
             refused.append(f"not {size}, because {reasons[0]}")
         else:
             (whole if split.expert else divided).append(str(size))
-    with_experts = (f"with whole experts on each GPU (EP) {', '.join(whole)}",) if whole else ()
+    with_experts = (f"with complete experts on each GPU (EP) {', '.join(whole)}",) if whole else ()
     return "; ".join((", ".join(divided), *with_experts, *refused[:1]))
 
 
