@@ -69,7 +69,7 @@ def kubeconfig(control_plane) -> Iterator[str]:
 
     async def install() -> None:
         async with Client.from_kubeconfig(
-            str(control_plane.kubeconfig), known=fleet_resources.known, timeout_s=PATIENCE_S
+            str(control_plane.kubeconfig), known=fleet_resources.find_known, timeout_s=PATIENCE_S
         ) as client:
             for each in found:
                 await client.apply(each)
@@ -77,7 +77,7 @@ def kubeconfig(control_plane) -> Iterator[str]:
 
     async def remove() -> None:
         async with Client.from_kubeconfig(
-            str(control_plane.kubeconfig), known=fleet_resources.known, timeout_s=PATIENCE_S
+            str(control_plane.kubeconfig), known=fleet_resources.find_known, timeout_s=PATIENCE_S
         ) as client:
             for name in names:
                 await client.delete(CUSTOM_RESOURCE_DEFINITIONS, name)
@@ -105,7 +105,7 @@ def _served(definition: Object) -> Iterator[Resource]:
 
 async def _accepted(kubeconfig: str, document: Object) -> Object:
     async with Client.from_kubeconfig(
-        kubeconfig, known=fleet_resources.known, timeout_s=PATIENCE_S
+        kubeconfig, known=fleet_resources.find_known, timeout_s=PATIENCE_S
     ) as client:
         return await client.apply(document, dry_run=True)
 

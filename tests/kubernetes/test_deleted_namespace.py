@@ -54,7 +54,7 @@ async def provided(own_control_plane) -> AsyncIterator[Client]:
     """A client of a control plane with the provider's kinds."""
     crds = [each for each in definitions("provider-kubernetes") if each["spec"]["group"] == GROUP]
     async with Client.from_kubeconfig(
-        str(own_control_plane.kubeconfig), known=fleet_resources.known
+        str(own_control_plane.kubeconfig), known=fleet_resources.find_known
     ) as client:
         for each in crds:
             await client.apply(each)

@@ -226,7 +226,7 @@ ESCAPES: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.fixture
 async def administrator(own_control_plane: ControlPlane) -> AsyncIterator[Client]:
     async with Client.from_kubeconfig(
-        str(own_control_plane.kubeconfig), known=fleet_resources.known
+        str(own_control_plane.kubeconfig), known=fleet_resources.find_known
     ) as client:
         for manifest in cluster_requirements.build_manifests():
             await client.apply(manifest)
@@ -251,7 +251,7 @@ async def stolen(
 ) -> AsyncIterator[Client]:
     """A client with the identity's credential, once the policies act."""
     path = kubeconfig(own_control_plane, INFERENCE_CLUSTER, tmp_path / "kubeconfig")
-    async with Client.from_kubeconfig(str(path), known=fleet_resources.known) as client:
+    async with Client.from_kubeconfig(str(path), known=fleet_resources.find_known) as client:
         # One of each policy: an API server takes a moment to act by a new one.
         probes = [ESCAPES[name][0] for name in ("the node's files", "an account in the system's namespace")]
 

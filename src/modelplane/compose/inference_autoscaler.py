@@ -13,7 +13,7 @@ from modelplane.api.listing import count_noun
 from modelplane.api.meta import API_VERSION, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.compose.composition import Blocked, Composition, Requirement
-from modelplane.compose.conditions import Condition, false, last_said, true
+from modelplane.compose.conditions import Condition, false, list_written, true
 from modelplane.compose.facts import AutoscalerRequest
 from modelplane.compose.readiness import condition_of
 from modelplane.deciders.autoscaling.decision import Inert, State
@@ -52,7 +52,7 @@ def _is_ready(active: Condition) -> bool:
 
 def _unchanged(request: AutoscalerRequest, state: State) -> Composition:
     """Say nothing new before the counts were looked at: they may be there."""
-    said = last_said(request.owner.status, (Type.SCALING_ACTIVE, Type.SCALING_LIMITED))
+    said = list_written(request.owner.status, (Type.SCALING_ACTIVE, Type.SCALING_LIMITED))
     ready = any(condition.type == Type.SCALING_ACTIVE and _is_ready(condition) for condition in said)
     return Composition(status=_status(state), conditions=said, ready=ready)
 

@@ -127,7 +127,7 @@ class ChildWriter:
 
     async def _hold_needed(self, owner: Object) -> None:
         """Add the finalizer to each object that the owner needs, before it is used."""
-        for kind, namespace, name in guards.needed(owner):
+        for kind, namespace, name in guards.list_needed(owner):
             item = self._informers[kind].get(name, namespace)
             if item is not None:
                 await self._add_finalizer(item, ownership.IN_USE)
@@ -306,7 +306,7 @@ def _leave_to_its_owner(owner: Object, child: Identity, children: ChildIndex) ->
     kind, namespace, name = ownership.owner_of(children.get(child))
     if (kind, Key(namespace, name)) != (owner["kind"], build_key(owner)):
         message = f'it belongs to {kind} "{namespace}/{name}": rename one of the two, or delete the other'
-    elif children.taken_from(child) == uid:
+    elif children.find_former_owner(child) == uid:
         message = (
             f'another control plane has taken it over for its own {kind} "{namespace}/{name}": '
             "let only one of the two have the cluster"

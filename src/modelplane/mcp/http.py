@@ -184,7 +184,7 @@ def build_application(made: MCPServer, port: int, hosts: Iterable[str], token: s
 
 
 @contextmanager
-def bound(host: str, port: int) -> Iterator[socket.socket]:
+def bind(host: str, port: int) -> Iterator[socket.socket]:
     """Listen on an address inside the block; port 0 stands for any free one. Raises ``OSError``."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.create_server((host, port), family=family) as listening:

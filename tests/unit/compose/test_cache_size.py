@@ -21,7 +21,7 @@ def pod(message: str, code: int = 66, job: str = "measure") -> dict[str, Any]:
 def reported(*pods: dict[str, Any]) -> CacheEstimate | str | None:
     source = find_source(CACHE.spec)
     assert source is not None
-    return cache_size.reported(source, JOB, pods)
+    return cache_size.read_estimate(source, JOB, pods)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 Every field is described, so that ``kubectl explain`` is the manual; every
 schema is structural (Kubernetes API reference, "Specifying a structural
-schema"). Nothing is written here that a type could say.
+schema"). Nothing is written here that a type could say. No field is immutable.
 """
 
 from collections.abc import Iterable

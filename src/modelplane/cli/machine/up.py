@@ -15,7 +15,7 @@ from rich.console import Console
 from modelplane.cli.machine.build_progress import MODULE_ANNOUNCEMENT, WITHOUT_MODULE, BuildProgress
 from modelplane.cli.machine.running import describe_addresses
 from modelplane.cli.options import add_home_option, add_timeout_option, format_example
-from modelplane.controllers.fleet_resources import INFERENCE_CLUSTERS, MODEL_DEPLOYMENTS, known
+from modelplane.controllers.fleet_resources import INFERENCE_CLUSTERS, MODEL_DEPLOYMENTS, find_known
 from modelplane.host.errors import LocalError
 from modelplane.kube.client import Client
 from modelplane.kube.errors import KubernetesError, Unreachable
@@ -170,7 +170,7 @@ async def _until_ready(place: Home, console: Console, timeout_s: float) -> Conte
         step(record.name)
 
     await lifecycle.wait_until_running(place, first, timeout_s, report_start)
-    async with Client.from_kubeconfig(str(place.kubeconfig), known=known) as client:
+    async with Client.from_kubeconfig(str(place.kubeconfig), known=find_known) as client:
         others = asyncio.create_task(lifecycle.wait_until_running(place, later, timeout_s, report_start))
         fleet = asyncio.create_task(_install(client, place, chosen, step, timeout_s))
         # A process that keeps dying explains a fleet that never becomes ready, so its error comes first.

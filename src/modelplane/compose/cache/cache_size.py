@@ -24,7 +24,7 @@ def recorded(cache: ModelCache, source: Source) -> CacheEstimate | None:
     return estimate if known and not source.size_gib else None
 
 
-def reported(source: Source, job: Object, pods: Iterable[Object]) -> CacheEstimate | str | None:
+def read_estimate(source: Source, job: Object, pods: Iterable[Object]) -> CacheEstimate | str | None:
     """Return the estimate that a Job's pod ended with; why there is none; None if none has ended so."""
     for pod in pods:
         if pod["metadata"].get("labels", {}).get(_JOB_NAME) != job["metadata"]["name"]:

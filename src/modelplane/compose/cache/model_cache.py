@@ -179,20 +179,20 @@ def _sites(request: CacheRequest, source: Source, auth: _Auth, regions: RegionRu
             cluster = decode_as(InferenceCluster, found)
         except InvalidObject as error:
             if name in recorded:
-                yield replace(_last_known(recorded[name]), message=str(error))
+                yield replace(_keep_last_state(recorded[name]), message=str(error))
             continue
         uncovered = cache_coverage.uncovered(request.owner, cluster, regions)
         if name in recorded:
             yield from _site(request, source, auth, recorded[name], cluster, uncovered)
         elif any(f"{child}-{name}" in request.observed for child in _CHILDREN):
             # Objects outlive a lost status.
-            yield replace(_last_known(CacheCluster(name=name)), message=_UNOBSERVED)
+            yield replace(_keep_last_state(CacheCluster(name=name)), message=_UNOBSERVED)
         elif not uncovered:
             # Recorded first, because objects on an unrecorded cluster would be orphaned.
             yield _Site(name, message=_UNOBSERVED)
 
 
-def _last_known(entry: CacheCluster) -> _Site:
+def _keep_last_state(entry: CacheCluster) -> _Site:
     """Return a cluster in its last known state, with every child kept."""
     return _Site(
         entry.name,
@@ -211,7 +211,7 @@ def _site(
     uncovered: Rejected | None,
 ) -> Iterator[_Site]:
     """Yield a cluster that the status lists; nothing if nothing is left there."""
-    last = replace(_last_known(entry), matched=not uncovered)
+    last = replace(_keep_last_state(entry), matched=not uncovered)
     unknowns = (request.unknown(f"{key}-{entry.name}") for key in _SEEN)
     if unknown := next(filter(None, unknowns), None):
         yield replace(last, message=f"cannot observe the cluster: {unknown.cause}")
@@ -267,7 +267,7 @@ def _twin(request: CacheRequest, name: str) -> _Site | None:
         for entry in request.owner.status.clusters:
             if entry.name == cluster != name:
                 message = f'the same cluster as InferenceCluster "{cluster}"'
-                return replace(_last_known(entry), name=name, message=message, children=())
+                return replace(_keep_last_state(entry), name=name, message=message, children=())
     return None
 
 
@@ -283,7 +283,7 @@ def _on_cluster(
     claim = request.observed.get(f"pvc-{name}")
     if claim is None and entry.artifact:
         if f"pvc-{name}" in request.facts.unobserved:
-            return replace(_last_known(entry), message=_UNOBSERVED)
+            return replace(_keep_last_state(entry), message=_UNOBSERVED)
         # Cleared first: a new volume would be empty, and be taken for the staged one.
         return _Site(name, message="its volume is gone with the weights. Staging them again")
     children, larger = _volume(cache, source, name, cluster, claim)
@@ -310,7 +310,7 @@ def _on_cluster(
         children.append(Desired(f"hydrate-{name}", manifest, is_ready, name))
     remembered = "" if entry.artifact == wanted else entry.artifact or ""
     if not source.size_gib and current is not None:
-        found = cache_size.reported(source, current, request.found(f"pods-{name}"))
+        found = cache_size.read_estimate(source, current, request.found(f"pods-{name}"))
         if isinstance(found, str):
             return _Site(name, CachePhase.FAILED, remembered, f"{found}: set sizeGiB", tuple(children))
         if found is not None:

@@ -100,7 +100,7 @@ def _composition(
         status=status,
         conditions=(condition,),
         ready=condition.holds,
-        guards=guards.found(recipe.kind, site.request),
+        guards=guards.find_guards(recipe.kind, site.request),
     )
 
 

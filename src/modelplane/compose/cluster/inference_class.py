@@ -24,4 +24,4 @@ def compose(request: Request[InferenceClass, NoFacts]) -> Composition:
         accepted = true(Type.ACCEPTED, Reason.MEMORY_OVERSTATED, in_order(overstated, separator="; "))
     else:
         accepted = true(Type.ACCEPTED, Reason.AVAILABLE, "available to node pools")
-    return Composition(conditions=(accepted,), ready=True, guards=guards.found(_KIND, request))
+    return Composition(conditions=(accepted,), ready=True, guards=guards.find_guards(_KIND, request))

@@ -83,7 +83,7 @@ def progress(
     waits = next(_waits_for(request, placement, staying, blocked), "")
     # A step of a canary takes its time.
     is_timed = trial is None or not trial.has_begun
-    left_s = _left_s(settings, since, request.now, complete=complete) if is_timed else None
+    left_s = _measure_left_s(settings, since, request.now, complete=complete) if is_timed else None
     said = f"{counts.updated_replicas} of {owner.spec.replicas} replicas updated"
     if trial is not None and trial.is_running and not trial.has_begun:
         said = f"{said} for {_canary_step(owner, trial.status)}"
@@ -191,7 +191,7 @@ def _step(counts: RolloutStatus) -> tuple[object, ...]:
     return (state.phase, state.step, state.step_start_time is None) if state else ()
 
 
-def _left_s(
+def _measure_left_s(
     settings: RolloutSettings, since: dt.datetime | None, now: dt.datetime | None, *, complete: bool
 ) -> float | None:
     """Return the seconds until the deadline, zero if it has passed; None if there is none."""

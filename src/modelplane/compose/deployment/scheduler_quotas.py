@@ -178,7 +178,7 @@ def _read(item: Mapping[str, Any]) -> tuple[tuple[ModelDeployment, scheduler.Dep
     return tuple(
         (
             owner,
-            replace(scheduler_input.read_deployment(owner, None), replicas=preferred.wanted_now(owner)),
+            replace(scheduler_input.read_deployment(owner, None), replicas=preferred.count_wanted(owner)),
         )
         for owner in readable(ModelDeployment)(item)
     )

@@ -136,13 +136,13 @@ def find_script(words: Sequence[str]) -> int:
     return next(options, -2) + 1
 
 
-def _split_script(find_script: str) -> list[str]:
+def _split_script(script: str) -> list[str]:
     # A line's end ends a command, as a semicolon does.
-    words = shlex.shlex(find_script.replace("\\\n", " "), posix=True, punctuation_chars="();<>|&\n")
+    words = shlex.shlex(script.replace("\\\n", " "), posix=True, punctuation_chars="();<>|&\n")
     words.whitespace = " \t\r"
     words.whitespace_split = True
     words.commenters = ""
     try:
         return list(words)
     except ValueError:
-        return find_script.split()  # an unmatched quote: split at spaces instead
+        return script.split()  # an unmatched quote: split at spaces instead

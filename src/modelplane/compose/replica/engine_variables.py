@@ -61,7 +61,7 @@ class Undefined(NamedTuple):
         )
 
 
-def own(replica: ModelReplica, container: CommonContainer, role: Role) -> list[dict[str, Any]]:
+def list_own_variables(replica: ModelReplica, container: CommonContainer, role: Role) -> list[dict[str, Any]]:
     """Return the variables that Modelplane sets in a container of a replica, before the author's.
 
     The served name is set where the container names it: other pods are as earlier versions wrote them.

@@ -21,7 +21,7 @@ from modelplane.api.rejected import Rejected
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.cluster import cluster_namespace, reachability
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Requirement, keep_all
-from modelplane.compose.conditions import READY, Condition, false, last_said, true
+from modelplane.compose.conditions import READY, Condition, false, list_written, true
 from modelplane.compose.facts import ReplicaRequest
 from modelplane.compose.gateway.fleet_gateway import KEYS, link
 from modelplane.compose.readiness import exists, is_behind, is_ready, when_condition
@@ -51,14 +51,14 @@ from modelplane.compose.replica.replica_endpoint import ENDPOINT_KEY
 from modelplane.compose.replica.replica_status import (
     CLUSTER_KEY,
     PICKER_PODS,
-    announced,
     decoded_cluster,
     eviction_conditions,
     pods_of,
     readiness,
+    report_routing,
     status,
 )
-from modelplane.compose.replica.superseded import superseded
+from modelplane.compose.replica.superseded import keep_superseded
 
 
 def requirements(replica: ModelReplica) -> tuple[Requirement, ...]:
@@ -121,7 +121,7 @@ def compose(request: ReplicaRequest) -> Composition | Blocked:
     return Composition(
         children=(
             *children,
-            *superseded(request.observed, (child.key for child in children), seen),
+            *keep_superseded(request.observed, (child.key for child in children), seen),
             *endpoint,
         ),
         placeholders=() if endpoint else replica_endpoint.announce_not_serving(request),
@@ -133,7 +133,7 @@ def compose(request: ReplicaRequest) -> Composition | Blocked:
         conditions=(
             accepted,
             ready,
-            announced(replica, ready.holds, endpoint),
+            report_routing(replica, ready.holds, endpoint),
             *eviction_conditions(request, serves=ready.holds),
             *pod_problems.device_conditions(seen),
         ),
@@ -146,7 +146,7 @@ def _withdraw_endpoint(request: ReplicaRequest) -> Composition:
 
     While a route still leads to the endpoint, it is only marked as draining.
     """
-    said = last_said(request.owner.status, (Type.MODEL_ACCEPTED, Type.MODEL_READY, Type.DEVICES_HEALTHY))
+    said = list_written(request.owner.status, (Type.MODEL_ACCEPTED, Type.MODEL_READY, Type.DEVICES_HEALTHY))
     endpoint: tuple[Desired, ...] = ()
     withdrawn = false(Type.ROUTING_READY, Reason.DRAINING, "draining: services send it no new requests")
     if request.facts.routed_by and ENDPOINT_KEY in request.observed:
@@ -199,8 +199,8 @@ def _keep_all_and_report(
         conditions=(
             accepted,
             ready,
-            announced(owner, ready.holds, endpoint),
-            *pod_problems.known_devices(owner),
+            report_routing(owner, ready.holds, endpoint),
+            *pod_problems.keep_device_condition(owner),
         ),
         ready=ready.holds,
     )
@@ -209,7 +209,11 @@ def _keep_all_and_report(
 def _keep_status(request: ReplicaRequest) -> Object:
     """Return the status of a replica whose pods are not looked at."""
     owner = request.owner
-    return {**status(request), **replica_status.kept_failures(owner), **pod_problems.kept_devices(owner)}
+    return {
+        **status(request),
+        **replica_status.keep_failure_status(owner),
+        **pod_problems.keep_device_status(owner),
+    }
 
 
 def _is_absent(request: ReplicaRequest) -> bool:

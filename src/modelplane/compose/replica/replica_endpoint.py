@@ -123,7 +123,7 @@ def set_region(endpoint: Object, region: str) -> Object:
     return _rebuild(endpoint, {}, {**spec, **({"region": region} if region else {})})
 
 
-def _rebuild(endpoint: Object, build_annotations: Mapping[str, str], spec: Mapping[str, Any]) -> Object:
+def _rebuild(endpoint: Object, annotations: Mapping[str, str], spec: Mapping[str, Any]) -> Object:
     metadata = endpoint["metadata"]
     known = metadata.get("annotations", {})
     kept = {key: known[key] for key in (labels.SERVED_MODEL, labels.CANARY_WEIGHT) if key in known}
@@ -134,7 +134,7 @@ def _rebuild(endpoint: Object, build_annotations: Mapping[str, str], spec: Mappi
             "name": metadata["name"],
             "namespace": metadata["namespace"],
             "labels": dict(list_shared_labels(metadata.get("labels", {}))),
-            "annotations": {**kept, **build_annotations},
+            "annotations": {**kept, **annotations},
         },
         "spec": spec,
     }

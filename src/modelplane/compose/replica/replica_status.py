@@ -75,7 +75,7 @@ def status(request: ReplicaRequest, *, serves: bool = False) -> Object:
     return found
 
 
-def announced(replica: ModelReplica, serves: bool, endpoint: tuple[Desired | Keep, ...]) -> Condition:
+def report_routing(replica: ModelReplica, serves: bool, endpoint: tuple[Desired | Keep, ...]) -> Condition:
     """Return the condition that tells whether services can send the replica requests."""
     if endpoint:
         message = f'ModelEndpoint "{replica.metadata.name}" announces it to services'
@@ -104,7 +104,7 @@ def failure_status(request: ReplicaRequest) -> dict[str, Any]:
     return {"engineFailures": [msgspec.to_builtins(failure) for failure in found]} if found else {}
 
 
-def kept_failures(replica: ModelReplica) -> dict[str, Any]:
+def keep_failure_status(replica: ModelReplica) -> dict[str, Any]:
     """Return the same part as it was last written, while pods are not looked at."""
     known = replica.status.engine_failures
     return {"engineFailures": [msgspec.to_builtins(failure) for failure in known]} if known else {}

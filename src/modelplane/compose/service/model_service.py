@@ -72,7 +72,7 @@ def compose(request: ServiceRequest) -> Composition | Blocked:
     admitted = region_rules.admitted(request, endpoints)
     if isinstance(admitted, Blocked):
         return admitted
-    closed = service_conditions.closed(service, request.facts.tier_budgets)
+    closed = service_conditions.list_closed_entries(service, request.facts.tier_budgets)
     left_out = hold.LeftOut(admitted, closed)
     matched = select(service, admitted.endpoints, destinations, closed)
     has_unusable = len(matched) != len(select_endpoints(service, admitted.endpoints))

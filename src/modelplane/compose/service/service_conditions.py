@@ -81,7 +81,7 @@ def _condition(order: list[str], serving: Mapping[str, int]) -> Condition:
     return false(Type.STANDBY_ACTIVE, Reason.NO_VARIANT_SERVES, f"none serves; {told}")
 
 
-def closed(service: ModelService, found: TierBudgets | None) -> frozenset[int]:
+def list_closed_entries(service: ModelService, found: TierBudgets | None) -> frozenset[int]:
     """Return the entries of a service whose endpoints get no requests.
 
     Until it is known what they have used, all entries with a budget stay closed if one was.
@@ -110,7 +110,7 @@ def within_budget(service: ModelService, found: TierBudgets | None, *, are_count
         without = "budgets have no effect: nothing counts the requests"
         return false(Type.WITHIN_BUDGET, Reason.NOT_MEASURED, unknown if are_counted else without)
     if found.problem:
-        kept = Reason.SPENT if closed(service, found) else Reason.NOT_MEASURED
+        kept = Reason.SPENT if list_closed_entries(service, found) else Reason.NOT_MEASURED
         return false(Type.WITHIN_BUDGET, kept, f"tiers remain open or closed as before: {found.problem}")
     if spent := found.spent:
         named = listing(

@@ -10,7 +10,7 @@ from modelplane.api.rejected import Rejected
 from modelplane.api.schema.untyped import get_map
 from modelplane.compose import releases
 from modelplane.compose.releases import Chart
-from modelplane.compose.serving_stack.component import Component, Plan, Values, composed_before
+from modelplane.compose.serving_stack.component import Component, Plan, Values, list_composed
 
 _KSERVE_CHARTS: Final = "oci://ghcr.io/kserve/charts"
 
@@ -45,7 +45,7 @@ def _has_definitions(plan: Plan) -> bool:
     """Return True if the definitions of InferencePools belong to the release of KServe, or may do."""
     release = plan.request.observed.get(str(Name.KSERVE))
     if release is None:
-        return Name.KSERVE in composed_before(plan.stack)
+        return Name.KSERVE in list_composed(plan.stack)
     if _REFUSED in (releases.problem(release) or ""):
         return False
     given = get_map(release, "spec", "forProvider", "values")

@@ -31,8 +31,8 @@ def merge_values(
         if isinstance(read, Rejected):
             return read
         texts.update(_list_texts(read))
-        values = releases.merged(values, read)
-    return releases.merged(values, instruction.values), frozenset(texts)
+        values = releases.merge_values(values, read)
+    return releases.merge_values(values, instruction.values), frozenset(texts)
 
 
 def _read_values(source: ValuesSource, secret: Object | None) -> Mapping[str, Any] | Rejected:

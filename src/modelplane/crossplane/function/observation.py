@@ -49,7 +49,7 @@ class Observation:
         """Return the objects that an observing child found on its cluster, by the child's key."""
         if key in self.unreadable:
             return Unknown(self.unreadable[key])
-        look = remote_objects.seen_namespace if key.startswith(NAMESPACE) else remote_objects.seen
+        look = remote_objects.find_seen_namespace if key.startswith(NAMESPACE) else remote_objects.list_seen
         return look(self.composed.get(key))
 
     @cached_property

@@ -124,7 +124,7 @@ def has_created(item: Object) -> bool:
     return _CREATED in item["metadata"].get("annotations", {})
 
 
-def seen_namespace(item: Object | None) -> tuple[Object, ...]:
+def find_seen_namespace(item: Object | None) -> tuple[Object, ...]:
     """Return the namespace as last observed, if it was; one that its Object has created counts as labeled.
 
     Children are composed together with the Object, because to wait for it would cost every replica an update
@@ -151,7 +151,7 @@ def look(requirement: Requirement, connection: Connection) -> Object:
     return {**looking, "spec": spec}
 
 
-def seen(item: Object | None) -> tuple[Object, ...] | Unknown:
+def list_seen(item: Object | None) -> tuple[Object, ...] | Unknown:
     """Return the objects that an observing Object found."""
     if item is None:
         return Unknown("it has not been observed yet")

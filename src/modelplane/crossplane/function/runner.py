@@ -40,7 +40,7 @@ from modelplane.crossplane.function.function_facts import FACTS, Told
 from modelplane.crossplane.function.observation import Observation, observe
 from modelplane.crossplane.function.requirements import (
     RequiredResources,
-    own as own_requirements,
+    list_own,
     selectors,
     served,
 )
@@ -310,7 +310,7 @@ def _question(
     if composer is None or kind_of(composer.type).api_version != api_version:
         return Blocked(f'"{name}" of "{api_version}" is not a kind that Modelplane composes')
     decoded: Any = decode_as(composer.type, owner)
-    own = own_requirements(kind_of(composer.type), decoded, observation.composed)
+    own = list_own(kind_of(composer.type), decoded, observation.composed)
     # The function does not look whether a cluster is the control plane: label its namespaces. Its charts are
     # provider-helm's matter. All replicas of a namespace would be too much for each request.
     left_out = (cluster_namespace.HOME_KEY, INSTALLER_KEY, fleet_gateway.OWNERS)

@@ -52,7 +52,7 @@ class Folder:
 Entry = File | Folder
 
 
-def arranged(entries: Iterable[Entry]) -> Iterator[Entry]:
+def arrange(entries: Iterable[Entry]) -> Iterator[Entry]:
     """Return entries by name, each after the folders that contain it, which are added if missing."""
     known = {entry.path: entry for entry in entries}
     for path in list(known):
@@ -240,7 +240,7 @@ class Blobs:
 
     def add_entries(self, entries: Iterable[Entry]) -> Layer:
         """Add a layer with these files."""
-        return self._add_layer(lambda out: write_tar(out, arranged(entries)))
+        return self._add_layer(lambda out: write_tar(out, arrange(entries)))
 
     def _add_layer(self, write: Callable[[Any], object]) -> Layer:
         diff_id = ""
@@ -310,7 +310,7 @@ def write(path: Path, image: Image, blobs: Blobs, address: str, tag: str) -> str
         for descriptor in (config, manifest, *layers)
     ]
     # The indexes come first, so that even a truncated file can be identified.
-    _replace(path, [*first, *arranged(rest)])
+    _replace(path, [*first, *arrange(rest)])
     return manifest.digest
 
 

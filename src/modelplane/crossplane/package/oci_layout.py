@@ -110,7 +110,7 @@ def read(files: Files, name: str) -> bytes:
     return content
 
 
-def parsed(files: Files, name: str, content: bytes) -> Any:
+def parse_document(files: Files, name: str, content: bytes) -> Any:
     """Return a document's JSON."""
     try:
         return json.loads(content)
@@ -216,7 +216,7 @@ def open_image(path: Path) -> Iterator[StoredImage]:
 
 
 def _read_image(files: Files) -> Image:
-    descriptor = _choose(files, parsed(files, INDEX, read(files, INDEX)))
+    descriptor = _choose(files, parse_document(files, INDEX, read(files, INDEX)))
     manifest = _document(files, descriptor)
     with well_formed(files, f"manifest {descriptor.digest}"):
         config_descriptor = _descriptor(manifest["config"])
@@ -278,7 +278,7 @@ def _descriptor(plain: Json) -> Descriptor:
 def _document(files: Files, descriptor: Descriptor) -> Any:
     content = read(files, name_blob(descriptor))
     _check(files, name_blob(descriptor), descriptor, io.BytesIO(content))
-    return parsed(files, name_blob(descriptor), content)
+    return parse_document(files, name_blob(descriptor), content)
 
 
 def _check(files: Files, name: str, expected: Descriptor, file: IO[bytes]) -> None:

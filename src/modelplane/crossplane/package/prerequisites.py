@@ -15,10 +15,9 @@ READ = ("get", "list", "watch")
 WRITE = (*READ, "create", "update", "patch", "delete")
 
 AGGREGATE = "rbac.crossplane.io/aggregate-to-crossplane"
-"""Label of a ClusterRole whose rules Crossplane gets too."""
 
+# Resources for which Crossplane has no permission of its own.
 _NOT_GRANTED = [resource for resource in (*COMPOSED, *REQUIRED) if resource.grant is Grant.PREREQUISITES]
-"""Resources for which Crossplane has no permission of its own."""
 _POLICY = "modelplane-namespaces"
 _ADMISSION = "admissionregistration.k8s.io/v1"
 _NOT_AT_ONCE = (

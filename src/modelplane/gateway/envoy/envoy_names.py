@@ -21,6 +21,8 @@ WITH_NEW_MODULE = "lds-with-module-2.json"
 
 CLUSTERS = "cds.json"
 
+HELD = "held/"  # prefix of the name of a service, for the requests that it has held
+
 ROUTES = "routes/"
 """Directory of the routes, one file for each listener."""
 

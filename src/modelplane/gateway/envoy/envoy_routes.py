@@ -33,7 +33,7 @@ from modelplane.gateway.envoy import (
     upstream_addresses,
 )
 from modelplane.gateway.envoy.clusters import name_cluster
-from modelplane.gateway.envoy.envoy_names import ROUTES
+from modelplane.gateway.envoy.envoy_names import HELD, ROUTES
 from modelplane.gateway.envoy.priority_groups import Shares, plan_attempts
 from modelplane.gateway.route_table import Backend, Listener, Route
 
@@ -167,7 +167,7 @@ def _routes(listener: Listener, route: Route) -> Iterator[dict[str, Any]]:
     """Yield the Envoy routes of a route: before its own, that of the requests that it holds."""
     if listener.front is not None and route.settings.hold is not None and not route.backends:
         # To the cluster of held requests, for those that the module holds; it refuses all others.
-        stand_in = Backend(f"held/{route.name}", hosts=(("", 0),))
+        stand_in = Backend(f"{HELD}{route.name}", hosts=(("", 0),))
         held = _route(listener, replace(route, backends=(stand_in,)))
         state = {"key": _HELD, "string_match": {"exact": "1"}}
         yield {**held, "match": {**held["match"], "filter_state": [state]}}
@@ -263,7 +263,7 @@ def list_held_clusters(listener: Listener) -> Iterator[tuple[str, Backend]]:
     for route in listener.routes:
         if route.settings.hold is not None and route.backends:
             backend = min(route.backends, key=lambda one: (one.priority, -one.weight, one.name))
-            yield f"{listener.name}/held/{route.name}", backend
+            yield f"{listener.name}/{HELD}{route.name}", backend
 
 
 def is_direct(listener: Listener, route: Route) -> bool:

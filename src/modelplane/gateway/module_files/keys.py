@@ -171,7 +171,7 @@ def build_key_table(objects: Iterable[Object], grants: Iterable[KeyGrant], forme
         parts[namespace] = known
     if parts and [*map(id, parts.values())] == [*map(id, former.parts.values())]:
         return former
-    return _joined(parts, former.holders)
+    return _join(parts, former.holders)
 
 
 def _part(found: KeyPart, namespace: str, former: KeyTable) -> KeyPart:
@@ -221,7 +221,7 @@ def _part(found: KeyPart, namespace: str, former: KeyTable) -> KeyPart:
     )
 
 
-def _joined(parts: Mapping[str, KeyPart], former: Holders) -> KeyTable:
+def _join(parts: Mapping[str, KeyPart], former: Holders) -> KeyTable:
     """Return the table of all namespaces, where one of several keys with one hash has it."""
     holders = find_holders((claim for part in parts.values() for claim in part.claims), former)
     problems = {id_: problem for part in parts.values() for id_, problem in part.problems.items()}
@@ -231,7 +231,7 @@ def _joined(parts: Mapping[str, KeyPart], former: Holders) -> KeyTable:
         entries = [entry for entry in part.entries if holders.ids.get(entry.sha256) == entry.id]
         if len(entries) < len(part.entries):
             others = (entry for entry in part.entries if holders.ids.get(entry.sha256) != entry.id)
-            problems |= {entry.id: _taken(entry, holders) for entry in others}
+            problems |= {entry.id: _find_conflict(entry, holders) for entry in others}
         keys += entries
         if entries and part.grant:
             grant = part.grant
@@ -245,7 +245,7 @@ def _joined(parts: Mapping[str, KeyPart], former: Holders) -> KeyTable:
     return KeyTable(KeyFile(keys=tuple(keys), namespaces=used), problems, parts, holders)
 
 
-def _taken(entry: KeyEntry, found: Holders) -> str:
+def _find_conflict(entry: KeyEntry, found: Holders) -> str:
     """Return why a ModelKey does not have a hash; it names no object of another namespace."""
     named = f"hash {entry.sha256[:8]}"
     if (entry.id, entry.sha256) in found.refused:

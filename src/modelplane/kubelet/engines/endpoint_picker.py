@@ -190,7 +190,7 @@ class RoundRobin:
 
 def _address(pods: Sequence[Object], turn: int, port: int) -> str:
     # The gateway of this machine knows pods by the addresses that they bind.
-    return f"{addresses.bound(pods[turn % len(pods)]['status']['podIP'])}:{port}"
+    return f"{addresses.find_bound(pods[turn % len(pods)]['status']['podIP'])}:{port}"
 
 
 def build_answer(choose: Callable[[], Choice | None]) -> Callable[[Any], Any]:

@@ -34,7 +34,7 @@ _NOT_FORWARDED = frozenset(
     {"connection", "content-length", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"}
 )
 """Headers that are not passed on (RFC 9110, "Connection"), and those that the client sets anew."""
-_MOST_BYTES = 64 << 20
+_MOST_BODY_BYTES = 64 << 20
 
 
 def build_prefill_request(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -129,7 +129,7 @@ class Sidecar:
 
 def build_application(engine: str, session: aiohttp.ClientSession) -> web.Application:
     """Return the server of a decode pod whose engine is at a URL."""
-    app = web.Application(client_max_size=_MOST_BYTES)
+    app = web.Application(client_max_size=_MOST_BODY_BYTES)
     app.router.add_route("*", "/{path:.*}", Sidecar(engine, session).handle)
     return app
 

@@ -329,7 +329,7 @@ def choose_address(uid: str, taken: Collection[str], within: IPv4Network) -> str
     start, count = zlib.crc32(uid.encode()), within.num_addresses
     for step in range(count):
         reported = within[(start + step) % count]
-        address = addresses.bound(str(reported))
+        address = addresses.find_bound(str(reported))
         # Some programs take an address that ends in 0 or 255 for a network's.
         if reported.packed[-1] not in {0, 255} and address not in taken:
             return address

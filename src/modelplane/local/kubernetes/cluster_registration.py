@@ -1,4 +1,4 @@
-"""Bootstrap of fresh control planes as a fleet.
+"""Registration of this machine's clusters with a fresh local fleet: everything that ``up`` applies.
 
 The kinds, the identities' permissions, and each cluster of this machine published as hardware: an
 InferenceClass of the devices found here and an InferenceCluster that offers them, with the
@@ -97,7 +97,7 @@ async def _install(client: Client, kinds: Sequence[Object]) -> None:
 
 
 async def _prepare(plane: ControlPlane, devices: Iterable[DiscoveredDevice]) -> None:
-    async with Client.from_kubeconfig(str(plane.home.kubeconfig), known=fleet_resources.known) as client:
+    async with Client.from_kubeconfig(str(plane.home.kubeconfig), known=fleet_resources.find_known) as client:
         await cluster_objects.install_cluster(client, plane.ports.workload_gateway, devices)
 
 

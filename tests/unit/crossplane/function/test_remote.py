@@ -75,7 +75,7 @@ def _namespace(*, created: bool, **labels: str) -> dict[str, Any]:
 
 
 def _labels(namespace: dict[str, Any]) -> Any:
-    [seen] = remote_objects.seen_namespace(namespace)
+    [seen] = remote_objects.find_seen_namespace(namespace)
     return seen["metadata"]["labels"]
 
 
@@ -184,4 +184,4 @@ DENIED = (
     ],
 )
 def test_what_a_look_found(item: dict[str, Any] | None, expected: Any) -> None:
-    assert remote_objects.seen(item) == expected
+    assert remote_objects.list_seen(item) == expected

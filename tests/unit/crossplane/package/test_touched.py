@@ -31,7 +31,7 @@ def _required():
         composer = COMPOSERS[owner["kind"]]
         decoded = decode_as(composer.type, owner)
         yield from composer.requirements(decoded)
-        yield from requirements.own(by_name[owner["kind"]], decoded, {})
+        yield from requirements.list_own(by_name[owner["kind"]], decoded, {})
 
 
 def test_what_is_composed_on_the_control_plane_is_in_the_table():

@@ -20,7 +20,7 @@ _LEADER: Final = {labels.LWS_ROLE: "leader"}
 _NO_LEADER: Final = {"key": labels.LWS_ROLE, "operator": "DoesNotExist"}
 
 
-def own_marks(replica: ModelReplica, _engine: PlacedEngine, name: str) -> Marks:
+def build_own_marks(replica: ModelReplica, _engine: PlacedEngine, name: str) -> Marks:
     """Return the labels that Modelplane itself sets on the pods of a workload of a name."""
     return Marks({labels.WORKLOAD: name}, _LEADER, _NO_LEADER, {labels.SERVING: replica.metadata.name})
 
@@ -49,7 +49,7 @@ class Backend:
     """The choice of a replica that it belongs to."""
     heads: Callable[[ModelReplica, PlacedEngine], bool] = lambda _replica, _engine: True
     """Returns False for an engine that runs in the workload of another one."""
-    marks: Callable[[ModelReplica, PlacedEngine, str], Marks] = own_marks
+    marks: Callable[[ModelReplica, PlacedEngine, str], Marks] = build_own_marks
     """Returns the labels by which the pods of an engine are found."""
     rejected: Callable[[ModelReplica], Rejected | None] = lambda _replica: None
     """Returns why it cannot run the engines of a replica; None if it can."""

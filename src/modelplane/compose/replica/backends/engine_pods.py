@@ -210,8 +210,8 @@ def _shares_memory(spec: PodSpec) -> bool:
 def _beside(workload: Workload, container: CommonContainer) -> dict[str, Any]:
     """Return a container beside the engine. It claims no devices."""
     written: dict[str, Any] = msgspec.to_builtins(container)
-    ours = engine_variables.own(workload.replica, container, Role.STANDALONE)
-    if env := _last_of_each([*ours, *(_variable(workload, variable) for variable in container.env)]):
+    ours = engine_variables.list_own_variables(workload.replica, container, Role.STANDALONE)
+    if env := _keep_last_of_each([*ours, *(_variable(workload, variable) for variable in container.env)]):
         written["env"] = env
     return {**written, "terminationMessagePolicy": "FallbackToLogsOnError", "securityContext": _CONTAINER}
 
@@ -285,12 +285,12 @@ def _args(workload: Workload, member: PlacedMember) -> list[str]:
 def _env(workload: Workload, member: PlacedMember) -> list[dict[str, Any]]:
     """Return the author's variables after ours, so that they can refer to ours; each name once."""
     engine = member.template.spec.engine
-    ours = engine_variables.own(workload.replica, engine, member.role)
+    ours = engine_variables.list_own_variables(workload.replica, engine, member.role)
     ours += prefill_decode.build_environment(workload)
-    return _last_of_each([*ours, *(_variable(workload, variable) for variable in engine.env)])
+    return _keep_last_of_each([*ours, *(_variable(workload, variable) for variable in engine.env)])
 
 
-def _last_of_each(variables: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def _keep_last_of_each(variables: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the last variable of each name: it is the one in force, and server-side apply rejects two."""
     numbered = list(enumerate(variables))
     last = {variable["name"]: number for number, variable in numbered}

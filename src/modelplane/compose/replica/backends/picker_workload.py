@@ -103,8 +103,8 @@ def picker(replica: ModelReplica) -> Iterator[Desired]:
     yield Desired(f"epp-config-{digest}", config, exists, cluster)
     yield Desired(PICKER_KEY, _deployment(replica, config), is_ready, cluster)
     yield Desired("epp-service", _service(replica), exists, cluster)
-    budget = build_budget(_metadata(replica), {labels.WORKLOAD: picker_name(replica)})
-    yield Desired("epp-disruption", budget, exists, cluster)
+    pods = {labels.WORKLOAD: picker_name(replica)}
+    yield Desired("epp-disruption", build_budget(_metadata(replica), pods), exists, cluster)
 
 
 def configuration(replica: ModelReplica) -> dict[str, Any]:

@@ -130,7 +130,7 @@ _PORT_FLAG = "--model-server-port"
 """The port of the engine behind a sidecar. Source: llm-d's router 0.10, pull request 2142."""
 _UNTIL_0_8 = ("ghcr.io/llm-d/llm-d-router-disagg-sidecar:v0.9.0", "--vllm-port")
 """Image and flag that versions up to 0.8 wrote."""
-_MOST = 65535
+_LARGEST_PORT = 65535
 
 
 def choose_engine_port(engine: PlacedEngine) -> int | Rejected:
@@ -141,8 +141,8 @@ def choose_engine_port(engine: PlacedEngine) -> int | Rejected:
     if given is None:
         return _DECODE_PORT
     # int() of thousands of digits raises.
-    is_number = given.isascii() and given.isdigit() and len(given) <= len(str(_MOST))
-    if not (is_number and 0 < int(given) <= _MOST):
+    is_number = given.isascii() and given.isdigit() and len(given) <= len(str(_LARGEST_PORT))
+    if not (is_number and 0 < int(given) <= _LARGEST_PORT):
         return Rejected(
             Reason.UNSUPPORTED_TOPOLOGY,
             f'engine "{engine.name}": --port "{given}"',
