@@ -75,7 +75,7 @@ def test_a_fleet_is_saved_and_restored(server: StoringServer, kubeconfig: Path, 
     assert done.output.splitlines()[:3] == [
         "  objects: 1 restored",
         'missing: Secret "modelplane-system/east-kubeconfig": create it',
-        'was being deleted: InferenceCluster "east": delete it again',
+        'was being deleted when the backup was made: InferenceCluster "east": delete it again',
     ]
 
 
@@ -83,7 +83,7 @@ def test_no_file_is_replaced(server: StoringServer, kubeconfig: Path, tmp_path: 
     done = run("backup", kubeconfig, "--kubeconfig", kubeconfig)
     assert (done.exit_code, done.output) == (
         1,
-        f"Error: {kubeconfig} exists, and a backup replaces no file: name another one\n",
+        f"Error: {kubeconfig} already exists: choose another file\n",
     )
     done = run("backup", tmp_path / "no" / "fleet", "--kubeconfig", kubeconfig)
     assert (done.exit_code, done.output) == (
@@ -98,7 +98,8 @@ def test_a_file_that_is_no_backup_is_refused(server: StoringServer, kubeconfig: 
     done = run("restore", tmp_path / "fleet", "--kubeconfig", kubeconfig)
     assert done.exit_code == 1
     assert (
-        f"{tmp_path}/fleet is not a whole backup: the line at byte 0 is not a line of a backup" in done.output
+        f"{tmp_path}/fleet is not a complete backup: the line at byte 0 is not a line of a backup"
+        in done.output
     )
     assert server.writes == []
 

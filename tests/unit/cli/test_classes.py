@@ -55,7 +55,7 @@ def test_rows_are_chosen_by_cloud_card_and_text(arguments: tuple[str, ...], foun
 
 def test_no_row_is_said_beside_the_output() -> None:
     done = run("list", "no-such")
-    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "No class of the catalogue matches\n")
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "No class in the catalogue matches\n")
 
 
 def test_an_unknown_cloud_is_wrong_usage() -> None:

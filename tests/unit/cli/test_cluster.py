@@ -21,7 +21,7 @@ def register(folder: Path, *arguments: str, text: bytes = b"") -> Result:
     [
         pytest.param(["GPU"], '"GPU" is not the name of a cluster', id="capitals"),
         pytest.param(["a" * 64], "at most 63 lower-case letters", id="a long name"),
-        pytest.param(["gpu-1", "--label", "a"], '"a" is not of the form KEY=VALUE of a label', id="no value"),
+        pytest.param(["gpu-1", "--label", "a"], '"a" is not a label of the form KEY=VALUE', id="no value"),
         pytest.param(["gpu-1", "--label", "a=b\n"], "is not of the form KEY=VALUE of a label", id="a line"),
     ],
 )

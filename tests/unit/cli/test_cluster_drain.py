@@ -85,7 +85,7 @@ def run(*arguments: str) -> Result:
 
 
 def test_a_cordon_and_an_uncordon_of_a_pool_leave_that_of_the_cluster(server: Server) -> None:
-    assert run("cordon", "west").output == 'cluster "west" is cordoned: it gets no new replicas\n'
+Cordoned     assert run("cordon", "west").output == 'cluster "west": no new replicas are placed there\n'
     assert run("cordon", "west", "--pool", "pool").exit_code == 0
     taint = {"key": CORDON, "effect": "NoSchedule"}
     assert server.own == {"taints": [taint], "poolTaints": [{"pool": "pool", "key": CORDON}]}
@@ -104,7 +104,7 @@ def test_a_taint_that_another_manager_declares_is_no_silent_success(server: Serv
     done = run("uncordon", "west")
     assert (done.exit_code, done.output) == (
         1,
-        f'Error: cluster "west" still has the taint {DRAIN}: argocd declares it, so remove it there\n',
+        f'Error: cluster "west" still has the taint {DRAIN}, which argocd applies: remove the taint there\n',
     )
 
 
@@ -113,7 +113,7 @@ def test_a_taint_that_another_manager_declares_is_no_silent_success(server: Serv
     [
         pytest.param(["north"], 'there is no cluster "north"', id="no such cluster"),
         pytest.param(
-            ["west", "--pool", "x"], 'cluster "west" has no pool "x"; there are: pool', id="no pool"
+            ["west", "--pool", "x"], 'cluster "west" has no pool "x": the pools are pool', id="no pool"
         ),
     ],
 )
@@ -160,7 +160,7 @@ def test_what_is_not_there_is_not_made(command: str, arguments: list[str], said:
         pytest.param(
             {"status": "False", "reason": "NotRequested", "message": "the drain was ended"},
             1,
-            ['the drain of cluster "west" was ended by others'],
+            ['someone else ended the drain of cluster "west"'],
             id="another operator has ended it",
         ),
     ],
@@ -199,7 +199,7 @@ def test_a_dry_run_says_what_would_move_where_and_writes_nothing(server: Server)
         ("leaves", "west"),
     ]
     assert (done.exit_code, server.generation) == (0, 1)
-    assert "No replica would move" in run("drain", "east", "--dry-run").output
+    assert "No replicas would move" in run("drain", "east", "--dry-run").output
 
 
 def _replica(ready: dict[str, str]) -> dict[str, Any]:

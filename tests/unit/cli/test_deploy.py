@@ -178,15 +178,15 @@ def test_objects_are_applied_after_a_yes(
     done = run(folder, "-n", "ml-team", answer="y\n")
     assert done.exit_code == 0, done.output
     assert server.kinds() == {"ModelCache", "ModelDeployment", "ModelService"}
-    assert 'ModelDeployment "qwen3-8b" of namespace "ml-team" created' in done.output
+    assert 'ModelDeployment "qwen3-8b" in namespace "ml-team" created' in done.output
 
 
 def test_a_later_run_changes_its_own_objects(folder: Path, server: Server) -> None:
     assert run(folder, "--yes").exit_code == 0
     done = run(folder, "--yes", "--replicas", 2)
     assert done.exit_code == 0, done.output
-    assert 'ModelDeployment "qwen3-8b" of namespace "default" configured' in done.output
-    assert 'ModelService "qwen3-8b" of namespace "default" unchanged' in done.output
+    assert 'ModelDeployment "qwen3-8b" in namespace "default" configured' in done.output
+    assert 'ModelService "qwen3-8b" in namespace "default" unchanged' in done.output
     assert server.items["ModelDeployment", "default", "qwen3-8b"]["spec"]["replicas"] == 2
 
 
@@ -205,7 +205,7 @@ def test_objects_of_others_stay_as_they_are(folder: Path, server: Server) -> Non
     done = run(folder, "--yes")
     assert done.exit_code == 1
     assert (
-        'ModelService "qwen3-8b" of namespace "default" exists already, and `modelplane deploy` has not '
+        'ModelService "qwen3-8b" in namespace "default" exists already, and `modelplane deploy` has not '
         "written it: choose another --name"
     ) in done.stderr
     assert server.kinds() == {"ModelService"}

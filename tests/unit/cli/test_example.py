@@ -103,7 +103,7 @@ def test_asked_to_it_overwrites_and_says_how_many(tmp_path: Path) -> None:
 
 def test_overwriting_needs_a_directory() -> None:
     done = run("overview", "--overwrite")
-    assert (done.exit_code, "--overwrite needs --dir" in done.output) == (2, True)
+    assert (done.exit_code, "--overwrite requires --dir" in done.output) == (2, True)
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:

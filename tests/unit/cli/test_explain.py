@@ -72,7 +72,7 @@ def test_the_json_document_is_as_its_schema_says(fleet):
         ),
         pytest.param(
             ("md/qwen", "-n", "other"),
-            'the fleet has no ModelDeployment "qwen" in namespace "other"; there are: qwen -n ml-team',
+            'ModelDeployment "qwen" does not exist in namespace "other": there are: qwen -n ml-team',
             id="another namespace",
         ),
     ],
@@ -87,7 +87,7 @@ def test_a_name_in_two_namespaces_needs_the_namespace(fleet):
     result = explain(fleet, "md/qwen")
     assert (result.exit_code, result.output) == (
         1,
-        'Error: there is a ModelDeployment "qwen" in several namespaces: name one with -n: ml-team, other\n',
+        'Error: ModelDeployment "qwen" exists in several namespaces: select one with -n: ml-team, other\n',
     )
     assert explain(fleet, "md/qwen", "-n", "other").exit_code == 0
 
@@ -95,7 +95,7 @@ def test_a_name_in_two_namespaces_needs_the_namespace(fleet):
 @pytest.mark.parametrize("name", ["md/", "pod/qwen"])
 def test_what_names_no_kind_of_ours_is_wrong_usage(fleet, name):
     result = explain(fleet, name)
-    told = f'"{name}" names none of md/NAME, ms/NAME, mr/NAME'
+    told = f'"{name}" doesn't begin with md/NAME, ms/NAME, mr/NAME'
     assert (result.exit_code, told in result.output) == (2, True)
 
 

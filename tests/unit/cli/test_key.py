@@ -114,8 +114,8 @@ def test_a_taken_name_prints_no_key(server: Server) -> None:
     run("create", "ci")
     before = copy.deepcopy(server.items)
     done = run("create", "ci")
-    hint = "`modelplane key rotate ci -n ml-team` replaces its key"
-    message = f'Error: there is a ModelKey "ci" in namespace "ml-team" already: {hint}\n'
+    hint = "to replace the key, run `modelplane key rotate ci -n ml-team`"
+    message = f'Error: ModelKey "ci" in namespace "ml-team" already exists: {hint}\n'
     assert (done.exit_code, done.stdout, done.stderr) == (1, "", message)
     assert server.items == before
 
@@ -140,7 +140,9 @@ def test_a_rotation_that_meets_another_change_prints_no_key(server: Server) -> N
     run("create", "ci")
     server.is_racing = True
     done = run("rotate", "ci")
-    message = 'Error: ModelKey "ci" in namespace "ml-team" has just been changed: run the command again\n'
+    message = (
+        'Error: ModelKey "ci" in namespace "ml-team" was changed in the meantime: run the command again\n'
+    )
     assert (done.exit_code, done.stdout, done.stderr) == (1, "", message)
 
 
@@ -221,7 +223,7 @@ def test_what_is_no_amount_is_wrong_usage(server: Server, amount: str) -> None:
 
 def test_no_key_is_said_beside_the_output(server: Server) -> None:
     done = run("list")
-    assert (server.items, done.stdout, done.stderr) == ({}, "", 'No ModelKey in namespace "ml-team"\n')
+    assert (server.items, done.stdout, done.stderr) == ({}, "", 'No ModelKeys in namespace "ml-team"\n')
 
 
 def _rotated(*hashes: KeyHash, overlap: dt.timedelta = DAY, expires: dt.datetime | None = None) -> Any:

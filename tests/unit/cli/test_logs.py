@@ -62,11 +62,14 @@ def test_the_log_of_a_process_is_shown_or_its_end(home):
 
 def test_an_earlier_log_is_shown_where_there_is_one(home):
     log = home / "logs" / "controller.log"
-    said = f"Error: controller has no earlier log: all that it has logged is in {log}\n"
+    said = f"Error: controller has no previous log: the complete log is {log}\n"
     result = logs(home, "controller", "--previous")
     assert (result.exit_code, result.output) == (1, said)
     result = logs(home, "etcd", "--previous")
-    assert (result.exit_code, result.output) == (1, "Error: etcd has no log: it was never started\n")
+    assert (result.exit_code, result.output) == (
+        1,
+        "Error: etcd has no log because the process was never started\n",
+    )
     log.with_name("controller.log.1").write_text("zero\n")
     assert logs(home, "controller", "--previous").output == "zero\n"
 
@@ -93,7 +96,7 @@ def test_another_kind_is_wrong_usage(home, name):
     [
         pytest.param(
             ["controller", "--follow", "--previous"],
-            "--follow and --previous exclude each other: a previous log does not grow",
+            "--follow and --previous can't be combined: a previous log doesn't grow",
             id="a previous log that is followed",
         ),
         pytest.param(
@@ -110,7 +113,7 @@ def test_another_kind_is_wrong_usage(home, name):
         ),
         pytest.param(
             ["controller", "-n", "ml-team"],
-            '--namespace is for objects, and "controller" is a process: leave it out',
+            '--namespace applies only to objects, and "controller" is a process: omit --namespace',
             id="a namespace of a process",
         ),
     ],
@@ -162,7 +165,7 @@ class Objects:
             [
                 "Objects:",
                 *(f"  md/m{number} -n ml" for number in range(20)),
-                "  and 2 more: modelplane kubectl get md,ms,mr,mc -A",
+                "  and 2 more: run `modelplane kubectl get md,ms,mr,mc -A`",
             ],
             id="more than fit",
         ),
@@ -180,7 +183,7 @@ def test_the_processes_of_a_fleet_that_does_not_run_are_listed(home):
     result = logs(home)
     first, _, *rest = result.output.splitlines()
     assert (result.exit_code, first) == (0, f"Processes of the fleet in {home}:")
-    assert rest == [f"Objects: not listed, because there is no fleet in {home}: run `modelplane up`"]
+    assert rest == [f"Objects: cannot be listed: there is no fleet in {home}: run `modelplane up`"]
 
 
 def test_the_objects_of_a_fleet_that_does_not_run_cannot_be_asked_for(home):

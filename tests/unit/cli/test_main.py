@@ -172,7 +172,7 @@ def test_kubectl_on_a_fleet_that_does_not_run_says_how_to_start_it(monkeypatch, 
     result = run("kubectl", "get", "pods")
     assert (result.exit_code, result.output) == (
         1,
-        f"Error: the fleet in {tmp_path} does not run: run `modelplane up`\n",
+        f"Error: the fleet in {tmp_path} is not running: run `modelplane up`\n",
     )
 
 

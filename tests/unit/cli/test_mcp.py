@@ -28,7 +28,7 @@ USAGE = {
     ),
     "no port": (("--http", "127.0.0.1"), '--http "127.0.0.1" is not HOST:PORT'),
     "a port that is too large": (("--http", "127.0.0.1:65536"), "is not HOST:PORT"),
-    "a name without HTTP": (("--allow-host", "a.example"), "--allow-host and --token-file need --http"),
+    "a name without HTTP": (("--allow-host", "a.example"), "--allow-host and --token-file require --http"),
 }
 
 

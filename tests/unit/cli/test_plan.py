@@ -22,7 +22,7 @@ def plan(files, *options):
 
 
 def test_a_plan_without_a_fleet_names_the_options_for_one(files):
-    hint = "These files contain no InferenceCluster: give --fleet PATH, or --live\n"
+    hint = "These files contain no InferenceCluster: add --fleet PATH or --live\n"
     alone = CliRunner().invoke(main, ["plan", str(files / "md.yaml")])
     assert (alone.exit_code, alone.stderr) == (2, hint)
     (files / "fleet.yaml").write_text(joined(CLASS, cluster(LONG, nodes=0)))
@@ -93,7 +93,7 @@ def section(output, title):
 def test_of_a_large_fleet_the_pools_that_are_used_are_told_and_the_others_counted(large):
     assert section(plan(large).output, "Remaining capacity:") == [
         "c00 pool nodes 2 1 1",
-        "and 24 other pools, in which none of these replicas is: --all shows them",
+        "and 24 more pools without these replicas: --all shows them",
     ]
     assert section(plan(large, "--all").output, "Remaining capacity:") == [
         "c00 pool nodes 2 1 1",
@@ -111,7 +111,7 @@ def test_of_many_refusals_those_are_told_that_came_closest(large):
     assert told[20:23] == [
         "and 5 more: --all shows them",
         "",
-        "Remaining capacity: 25 pools, in which none of these replicas is: --all shows them",
+        "Remaining capacity: 25 pools without these replicas: --all shows them",
     ]
     assert plan(large, "--all").output.count("outside the clusterSelector  ") == 24
 
@@ -148,7 +148,7 @@ def test_nothing_to_place_is_told(files):
     result = plan(files)
     assert (result.exit_code, result.output) == (
         1,
-        "Error: PATH has no ModelDeployment to place: name a file that has one\n",
+        "Error: PATH contains no ModelDeployment: name a file that contains one\n",
     )
 
 
@@ -178,7 +178,7 @@ def test_a_plan_says_what_replicas_cost(priced):
         "ml-team/qwen 1 new old qwen pool 1 1 gpu",
         "ml-team/qwen 2 new west qwen pool 1 1 gpu",
     ]
-    cost = 'ModelDeployment "ml-team/qwen": 4.50 USD an hour, and 1 without a known price'
+    cost = 'ModelDeployment "ml-team/qwen": 4.50 USD per hour, and 1 without a known price'
     assert f"\nCost:\n{cost}\n" in output
     replicas = parsed("plan", plan(priced, "-o", "json").output)["deployments"][0]["replicas"]
     assert [each["costPerHour"] for each in replicas] == ["2.50", "", "1.00", "1.00"]

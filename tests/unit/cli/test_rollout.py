@@ -83,7 +83,7 @@ def test_the_status_is_the_condition_and_2_until_it_is_complete(server: Server) 
     assert (done.exit_code, done.stdout.partition(" on cluster")[2]) == (2, ' "east": ErrImagePull\n')
     assert done.stdout.startswith("1 of 3 replicas updated, waits for replica ")
     server.item["metadata"]["generation"] = 2
-    assert run("status", "qwen").stdout == "the last change has not been observed yet\n"
+    assert run("status", "qwen").stdout == "The controllers have not observed the last change yet\n"
 
 
 def test_the_answers_of_a_canary_are_printed_with_the_time_that_they_are_of(server: Server) -> None:
@@ -120,7 +120,7 @@ def test_under_crossplane_its_own_condition_has_the_generation(server: Server) -
     server.item["metadata"]["generation"] = 4
     _under_crossplane(server, 3)
     done = run("status", "md/qwen")
-    assert (done.exit_code, done.stdout) == (2, "the last change has not been observed yet\n")
+    assert (done.exit_code, done.stdout) == (2, "The controllers have not observed the last change yet\n")
     _under_crossplane(server, 4)
     assert run("status", "md/qwen").exit_code == 0
 
@@ -200,7 +200,7 @@ def test_pause_and_resume_write_one_field(server: Server, command: str, paused: 
 def test_a_race_and_a_deployment_without_the_setting_are_errors(server: Server) -> None:
     server.is_racing = True
     called = 'Error: ModelDeployment "qwen" in namespace "ml-team"'
-    assert run("pause", "md/qwen").stderr == f"{called} has just been changed: run the command again\n"
+    assert run("pause", "md/qwen").stderr == f"{called} was changed in the meantime: run the command again\n"
     del server.item["spec"]["rollout"]
     hint = "has no spec.rollout: set it, with {} for the defaults"
     for command in ("status", "history", "pause", "undo"):
@@ -214,7 +214,7 @@ def test_promote_names_the_revision_whose_canary_is_skipped(server: Server) -> N
     server.item["spec"]["rollout"] = {"canary": {"steps": [{"weight": 5, "durationSeconds": 60}]}}
     done = run("promote", "md/qwen")
     current = server.item["status"]["rollout"]["revision"]
-    assert done.stdout == f"md/qwen goes on with revision {current}, without further steps\n"
+Promoted revision {current} of     assert done.stdout == f"md/qwen: the remaining steps are skipped\n"
     assert (server.annotations, server.patch_body) == ({labels.PROMOTED: current}, {})
 
 

@@ -273,4 +273,4 @@ def test_without_permission_to_read_prices_the_rest_is_summed(server: Server) ->
     server.logs = {("a", False): [answered()]}
     result = usage()
     assert (result.exit_code, result.stdout.splitlines()[1].split()[:2]) == (0, ["ml/qwen", "1"])
-    assert "costs are not known: cannot read the prices from the control plane" in result.stderr
+    assert "costs are unknown: cannot read the prices from the control plane" in result.stderr

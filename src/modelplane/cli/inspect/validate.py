@@ -56,7 +56,7 @@ def validate(
     if not (paths or on_live):
         raise click.UsageError("Missing argument 'PATH...'.")
     if target.is_chosen and not on_live:
-        raise click.UsageError("--kubeconfig, --context and --home choose a live fleet: give --live too")
+        raise click.UsageError("--kubeconfig, --context, and --home select a live fleet: add --live")
     given = read(paths)
 
     def read_config(repo: str, revision: str) -> bytes | None:
