@@ -1,5 +1,5 @@
 # ruff: noqa: INP001  a module beside what it helps to write, not a package
-"""The reference page of the components of serving stack, from their table."""
+"""The reference page of the components of the serving stack, from their table."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path

@@ -272,7 +272,7 @@ def _columns(kind: Kind) -> Columns[Object]:
         ("NAME", lambda item: str(item["metadata"]["name"])),
         *((column.name, partial(_value, path=column.path)) for column in kind.own_columns),
         ("READY", lambda item: "False" if explain_not_ready(item) else "True"),
-        ("WHY NOT", lambda item: explain_not_ready(item) or "-"),
+        ("MESSAGE", lambda item: explain_not_ready(item) or "-"),
     )
 
 

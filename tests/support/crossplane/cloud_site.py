@@ -23,7 +23,7 @@ class Site:
     """A fleet whose one cluster a cloud makes."""
 
     def __init__(self, run: Run | None, cloud: Cloud, **stack: str) -> None:
-        """``stack`` has settings of serving stack. Without ``run``, the clock is the fleet's."""
+        """``stack`` has settings of the serving stack. Without ``run``, the clock is the fleet's."""
         self.cloud = cloud
         self.has_lost_the_class = False
         self.fleet = prepared(Fleet(self._run))

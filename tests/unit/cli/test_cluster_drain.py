@@ -85,7 +85,7 @@ def run(*arguments: str) -> Result:
 
 
 def test_a_cordon_and_an_uncordon_of_a_pool_leave_that_of_the_cluster(server: Server) -> None:
-Cordoned     assert run("cordon", "west").output == 'cluster "west": no new replicas are placed there\n'
+    assert run("cordon", "west").output == 'Cordoned cluster "west": no new replicas are placed there\n'
     assert run("cordon", "west", "--pool", "pool").exit_code == 0
     taint = {"key": CORDON, "effect": "NoSchedule"}
     assert server.own == {"taints": [taint], "poolTaints": [{"pool": "pool", "key": CORDON}]}

@@ -35,7 +35,12 @@ def test_a_deployment_is_named_as_for_kubectl(fleet, name):
     result = explain(fleet, name, "-n", "ml-team")
     assert result.exit_code == 2
     assert result.output.startswith('ModelDeployment "ml-team/qwen": 2 of 3 replicas placed; 1 cluster: ')
-    for heading in ("Replicas:", "Refused by:", "To place one more, one of:", "Remaining capacity:"):
+    for heading in (
+        "Replicas:",
+        "Clusters that don't fit:",
+        "Changes that place one more replica:",
+        "Remaining capacity:",
+    ):
         assert f"\n{heading}\n" in result.output
 
 
@@ -95,7 +100,7 @@ def test_a_name_in_two_namespaces_needs_the_namespace(fleet):
 @pytest.mark.parametrize("name", ["md/", "pod/qwen"])
 def test_what_names_no_kind_of_ours_is_wrong_usage(fleet, name):
     result = explain(fleet, name)
-    told = f'"{name}" doesn't begin with md/NAME, ms/NAME, mr/NAME'
+    told = f'"{name}" doesn\'t begin with md/NAME, ms/NAME, mr/NAME'
     assert (result.exit_code, told in result.output) == (2, True)
 
 

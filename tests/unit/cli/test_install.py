@@ -137,7 +137,8 @@ def test_a_digest_pins_the_image_of_every_container(tmp_path):
         *(
             pytest.param(
                 text,
-                ": the file is not a mapping of images to digests: write lines of the form IMAGE: sha256:DIGEST",
+                ": the file is not a mapping of images to digests: write lines of the form IMAGE: sha256:"
+                "DIGEST",
                 id=name,
             )
             for name, text in {

@@ -36,7 +36,7 @@ def test_a_plan_that_works_out_is_status_0(files):
         "1 of 1 replicas placed",
         "",
         "Replicas:",
-        "DEPLOYMENT REPLICA CLUSTER ENGINE POOL PODS PER POD",
+        "DEPLOYMENT REPLICA CLUSTER ENGINE POOL PODS DEVICES/POD",
         f"ml-team/qwen 1 new {LONG} qwen pool 1 1 gpu",
         "",
         "Remaining capacity:",
@@ -66,7 +66,7 @@ def test_a_plan_says_which_pools_a_cloud_has_yet_to_create(files):
         "{source: AKS, aks: {location: westeurope}}",
     )
     (files / "fleet.yaml").write_text(joined(CLASS, in_a_cloud))
-    assert "\nYet to be provisioned: west/pool\n" in plan(files).output
+    assert "\nNot provisioned yet: west/pool\n" in plan(files).output
 
 
 def test_a_plan_that_does_not_is_status_2_and_says_what_refused(files):

@@ -214,7 +214,7 @@ def test_promote_names_the_revision_whose_canary_is_skipped(server: Server) -> N
     server.item["spec"]["rollout"] = {"canary": {"steps": [{"weight": 5, "durationSeconds": 60}]}}
     done = run("promote", "md/qwen")
     current = server.item["status"]["rollout"]["revision"]
-Promoted revision {current} of     assert done.stdout == f"md/qwen: the remaining steps are skipped\n"
+    assert done.stdout == f"Promoted revision {current} of md/qwen: the remaining steps are skipped\n"
     assert (server.annotations, server.patch_body) == ({labels.PROMOTED: current}, {})
 
 

@@ -60,7 +60,7 @@ def test_pools_of_a_fleet_have_their_own_prices(folder: Path) -> None:
 def test_the_status_is_2_if_no_hardware_can_serve_it(folder: Path) -> None:
     done = run(folder, "--concurrency", 10_000)
     assert done.exit_code == 2
-    assert "Hardware that cannot:" in done.output
+    assert "Hardware that can't serve the model:" in done.output
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_the_status_is_2_if_no_hardware_can_serve_it(folder: Path) -> None:
     [
         pytest.param(("--quantization", "fp8"), "8,190,735,360 parameters, fp8", id="quantization"),
         pytest.param(("--kv-cache-dtype", "fp8"), "2 x 8 KV heads x 128 x 1 bytes = 2,048", id="KV cache"),
-        pytest.param(("--all",), "Hardware that cannot:", id="all"),
+        pytest.param(("--all",), "Hardware that can't serve the model:", id="all"),
     ],
 )
 def test_an_option_changes_the_figures(folder: Path, option: tuple[str, ...], line: str) -> None:

@@ -20,7 +20,7 @@ from modelplane.proxy.envoy_directory import USAGE_LOG
 
 NOW = dt.datetime.now(dt.UTC)
 HOUR = dt.timedelta(hours=1)
-TIMES = ("FIRST TOKEN P50", "P95", "DURATION P50", "P95")
+TIMES = ("TTFT P50", "TTFT P95", "DURATION P50", "DURATION P95")
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +71,7 @@ def test_records_of_this_machine_are_summed(home: Home) -> None:
     result = usage("--home", str(home.root))
     assert result.exit_code == 0
     assert [re.split(r"\s{2,}", line) for line in result.stdout.splitlines()] == [
-        ["SERVICE", "REQUESTS", "ERRORS", "TOKENS IN", "TOKENS OUT", "ESTIMATED", *TIMES],
+        ["SERVICE", "REQUESTS", "ERRORS", "INPUT TOKENS", "OUTPUT TOKENS", "ESTIMATED", *TIMES],
         ["ml/qwen", "3", "1", "2,400", "60", "1,230", "20 ms", "20 ms", "404 ms", "404 ms"],
         ["ml/embed", "1", "0", "1,200", "30", "0", "20 ms", "20 ms", "404 ms", "404 ms"],
         ["not-found", "1", "1", "0", "0", "0"],
@@ -134,7 +134,7 @@ def test_a_fleet_without_records_is_told(home: Home) -> None:
         True,
     )
     written(home)
-    assert usage("--home", str(home.root)).output == "No request\n"
+    assert usage("--home", str(home.root)).output == "No requests\n"
 
 
 @pytest.mark.parametrize("text", ["10", "99999999d"])

@@ -169,7 +169,7 @@ async def _until_ready(place: Home, console: Console, timeout_s: float) -> Conte
         console.print(f"  {text:<40}{time.monotonic() - begun:5.1f} s")
 
     def report_start(record: Record) -> None:
-        step(record.name)
+        step(f"Started {record.name}")
 
     await lifecycle.wait_until_running(place, first, timeout_s, report_start)
     async with Client.from_kubeconfig(str(place.kubeconfig), known=known) as client:
