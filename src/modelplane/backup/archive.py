@@ -255,7 +255,7 @@ class Seal:
             from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415  it is optional
             from cryptography.hazmat.primitives.kdf.scrypt import Scrypt  # noqa: PLC0415  it is optional
         except ImportError:
-            message = "cryptography is not installed: run `pip install 'modelplane[mutual-tls]'`"
+            message = "cryptography is not installed: install Modelplane with the extra [mutual-tls]"
             raise UserError(message) from None
         try:
             raw = base64.b64decode(salt, validate=True)

@@ -66,7 +66,7 @@ def find_one(objects: "Iterable[Object]", kind: str, name: str, namespace: str) 
     where = f' in namespace "{namespace}"' if namespace else ""
     names = [f"{item['metadata']['name']} -n {item['metadata']['namespace']}" for item in everything]
     nothing = "select another namespace with -n" if namespace else "there are none"
-    choice = f"found: {listing(names, _MAX_LISTED)}" if names else nothing
+    choice = f"found {listing(names, _MAX_LISTED)}" if names else nothing
     raise UserError(f'{kind} "{name}" does not exist{where}: {choice}')
 
 

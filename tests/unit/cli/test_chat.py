@@ -109,9 +109,9 @@ def test_a_conversation_sends_what_was_said_before(monkeypatch):
         pytest.param(
             503,
             "no endpoint is there",
-            'ModelService "s" in namespace "n" is not ready: no endpoint is there\n'
-            "Wait for it: modelplane kubectl wait --for=condition=Ready ms/s -n n --timeout=2m\n"
-            "Or see why it is not: modelplane kubectl describe md -n n",
+            'ModelService "s" in namespace "n" is not ready: no endpoint is there\nTo wait: modelplane '
+            "kubectl wait --for=condition=Ready ms/s -n n --timeout=2m\nTo see why: modelplane kubectl "
+            "describe md -n n",
             id="a service that is not ready yet says why and how to wait",
         ),
         pytest.param(

@@ -19,10 +19,10 @@ def register(folder: Path, *arguments: str, text: bytes = b"") -> Result:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        pytest.param(["GPU"], '"GPU" is not the name of a cluster', id="capitals"),
+        pytest.param(["GPU"], '"GPU" is not a valid cluster name', id="capitals"),
         pytest.param(["a" * 64], "at most 63 lower-case letters", id="a long name"),
         pytest.param(["gpu-1", "--label", "a"], '"a" is not a label of the form KEY=VALUE', id="no value"),
-        pytest.param(["gpu-1", "--label", "a=b\n"], "is not of the form KEY=VALUE of a label", id="a line"),
+        pytest.param(["gpu-1", "--label", "a=b\n"], "is not a label of the form KEY=VALUE", id="a line"),
     ],
 )
 def test_what_is_no_name_or_label_is_refused(tmp_path: Path, arguments: list[str], said: str) -> None:

@@ -89,7 +89,7 @@ def test_a_cordon_and_an_uncordon_of_a_pool_leave_that_of_the_cluster(server: Se
     assert run("cordon", "west", "--pool", "pool").exit_code == 0
     taint = {"key": CORDON, "effect": "NoSchedule"}
     assert server.own == {"taints": [taint], "poolTaints": [{"pool": "pool", "key": CORDON}]}
-    assert run("uncordon", "west", "--pool", "pool").output == 'pool "pool" of cluster "west" is open\n'
+    assert run("uncordon", "west", "--pool", "pool").output == 'Uncordoned pool "pool" of cluster "west"\n'
     assert server.own == {"taints": [taint], "poolTaints": []}
 
 
@@ -111,7 +111,7 @@ def test_a_taint_that_another_manager_declares_is_no_silent_success(server: Serv
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        pytest.param(["north"], 'there is no cluster "north"', id="no such cluster"),
+        pytest.param(["north"], 'cluster "north" does not exist', id="no such cluster"),
         pytest.param(
             ["west", "--pool", "x"], 'cluster "west" has no pool "x": the pools are pool', id="no pool"
         ),
@@ -130,7 +130,7 @@ def test_what_is_not_there_is_not_made(command: str, arguments: list[str], said:
         pytest.param(
             {"status": "True", "reason": "Drained", "message": "no replica is left"},
             0,
-            ["  no replica is left", 'cluster "west" is drained'],
+            ["  no replica is left", 'Drained cluster "west"'],
             id="it has ended",
         ),
         pytest.param(
@@ -142,7 +142,7 @@ def test_what_is_not_there_is_not_made(command: str, arguments: list[str], said:
         pytest.param(
             {"status": "False", "reason": "DrainBlocked", "message": "1 replica is left: no place"},
             2,
-            ["not done after 0 s: 1 replica is left: no place", "`modelplane cluster uncordon` ends it"],
+            ["not done after 0 s: 1 replica is left: no place", "To stop it, run `modelplane cluster uncordon`"],
             id="a replica has no other place",
         ),
         pytest.param(
@@ -154,7 +154,7 @@ def test_what_is_not_there_is_not_made(command: str, arguments: list[str], said:
         pytest.param(
             {"status": "True", "reason": "Drained", "message": "before", "observedGeneration": 1},
             1,
-            ["the controllers have not reported on it yet"],
+            ["the controllers have not reported the drain yet"],
             id="the condition is that of an earlier drain",
         ),
         pytest.param(

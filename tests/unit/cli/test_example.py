@@ -78,8 +78,8 @@ def test_a_file_that_differs_is_named_and_nothing_is_written(tmp_path: Path) -> 
     mine.write_text("mine")
     done = run("overview", "--dir", str(tmp_path))
     said = (
-        f"Error: nothing written: {mine} differs from the example: choose another directory, or replace it "
-        "with --overwrite\n"
+        f"Error: nothing was written, because {mine} differs from the example: choose another directory, "
+        "or replace it with --overwrite\n"
     )
     assert (done.exit_code, done.output) == (1, said)
     assert _files(tmp_path) == {"overview/model-service.yaml": b"mine"}

@@ -72,12 +72,12 @@ def test_the_json_document_is_as_its_schema_says(fleet):
     [
         pytest.param(
             ("md/gemma",),
-            'the fleet has no ModelDeployment "gemma"; there are: qwen -n ml-team',
+            'ModelDeployment "gemma" does not exist: found qwen -n ml-team',
             id="another name",
         ),
         pytest.param(
             ("md/qwen", "-n", "other"),
-            'ModelDeployment "qwen" does not exist in namespace "other": there are: qwen -n ml-team',
+            'ModelDeployment "qwen" does not exist in namespace "other": found qwen -n ml-team',
             id="another namespace",
         ),
     ],
@@ -116,8 +116,8 @@ def test_a_kind_that_is_not_explained_is_told_with_what_to_use_instead(fleet, na
     assert (result.exit_code, result.output) == (
         1,
         (
-            f'Error: explain takes md/NAME, ms/NAME, mr/NAME, and "{name}" is of kind {kind}: its conditions '
-            f"say why it is not ready, so run `kubectl describe {described}`\n"
+            f"Error: explain supports md/NAME, ms/NAME, mr/NAME, not kind {kind}: to see the conditions of "
+            f'"{name}", run `kubectl describe {described}`\n'
         ),
     )
 
@@ -202,7 +202,7 @@ def test_a_replica_is_explained_by_its_place_and_its_services(fleet):
     assert told[0] == 'ModelReplica "ml-team/qwen-1": on west, not ready: it has no status yet'
     assert "qwen-1 stays west" in result.output.replace("  ", " ")
     assert told[-5:] == [
-        "Services that select it:",
+        "Services:",
         "SERVICE SHARE WHY",
         "qwen 100 % it has modelplane.ai/deployment=qwen",
         "",

@@ -33,7 +33,7 @@ def test_without_a_published_image_one_is_asked_for_and_how_to_build_and_push_it
     assert result.exit_code == 1
     assert result.stdout == ""
     assert result.stderr.startswith(
-        "Error: no image of Modelplane is published yet, so name yours with --image"
+        "Error: no Modelplane image is published yet, so set --image to your own image"
     )
     image = f"REGISTRY/modelplane:{__version__}"
     for command in (

@@ -159,7 +159,7 @@ def test_a_missing_key_is_told_with_how_to_list_the_others(command: str) -> None
     done = run(command, "ci", "-n", "ml")
     assert (done.exit_code, done.output) == (
         1,
-        f'Error: there is no ModelKey "ci" in namespace "ml": {hint}\n',
+        f'Error: ModelKey "ci" in namespace "ml" does not exist: {hint}\n',
     )
 
 

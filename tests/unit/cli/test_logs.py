@@ -45,14 +45,14 @@ def test_a_duration_is_written_as_for_kubectl(text, seconds):
 @pytest.mark.parametrize("text", ["", "m", ".s", "1m 1s", "-1m"])
 def test_what_is_no_duration_is_wrong_usage(home, text):
     result = logs(home, "controller", "--since", text)
-    said = "is not a duration: write it like 30s, 10m, 1h30m, 1.5h or 7d"
+    said = "is not a duration: use a value such as 30s, 10m, 1h30m, 1.5h, or 7d"
     assert (result.exit_code, said in result.output) == (2, True)
 
 
 @pytest.mark.parametrize("text", ["36501d", "999999d", "99999999999d", "9" * 400 + "h"])
 def test_a_duration_beyond_every_log_is_wrong_usage(home, text):
     result = logs(home, "controller", "--since", text)
-    assert (result.exit_code, "is longer than 36500d: leave --since out" in result.output) == (2, True)
+    assert (result.exit_code, "is longer than 36500d: omit --since" in result.output) == (2, True)
 
 
 def test_the_log_of_a_process_is_shown_or_its_end(home):
@@ -77,7 +77,7 @@ def test_an_earlier_log_is_shown_where_there_is_one(home):
 def test_an_unknown_process_is_told_with_those_that_there_are(home):
     result = logs(home, "gemma")
     assert result.exit_code == 1
-    assert result.output.startswith('Error: there is no process "gemma" among supervisor, etcd, ')
+    assert result.output.startswith('Error: no process "gemma": the processes are supervisor, etcd, ')
     assert result.output.endswith(". An object is named like md/NAME.\n")
 
 
@@ -87,7 +87,7 @@ def test_another_kind_is_wrong_usage(home, name):
     assert result.exit_code == 2
     assert result.output.splitlines()[-1] == (
         "Error: Invalid value for '[PROCESS | md/NAME | ms/NAME | mr/NAME | mc/NAME]': "
-        f'"{name}" is none of PROCESS, md/NAME, ms/NAME, mr/NAME, mc/NAME'
+        f'"{name}" is not one of PROCESS, md/NAME, ms/NAME, mr/NAME, mc/NAME'
     )
 
 
@@ -101,14 +101,13 @@ def test_another_kind_is_wrong_usage(home, name):
         ),
         pytest.param(
             ["-f", "--tail", "0", "--since", "1m"],
-            "no log to apply --follow, --tail, --since to: "
-            "name one of PROCESS, md/NAME, ms/NAME, mr/NAME, mc/NAME",
+            "to use --follow, --tail, --since, name one of PROCESS, md/NAME, ms/NAME, mr/NAME, "
+            "mc/NAME",
             id="part of no log",
         ),
         pytest.param(
             ["-n", "ml-team", "--previous"],
-            "no log to apply --namespace, --previous to: "
-            "name one of PROCESS, md/NAME, ms/NAME, mr/NAME, mc/NAME",
+            "to use --namespace, --previous, name one of PROCESS, md/NAME, ms/NAME, mr/NAME, mc/NAME",
             id="a namespace of no object",
         ),
         pytest.param(

@@ -50,8 +50,8 @@ def test_a_plan_that_works_out_is_status_0(files):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--live",), "leave out --live or --fleet"),
-        (("--context", "east"), "give --live too"),
+        (("--live",), "omit --live or --fleet"),
+        (("--context", "east"), "add --live"),
     ],
 )
 def test_a_fleet_of_files_and_a_live_one_are_not_mixed(files, options, said):
@@ -74,7 +74,7 @@ def test_a_plan_that_does_not_is_status_2_and_says_what_refused(files):
     result = plan(files)
     assert result.exit_code == 2
     assert 'ModelDeployment "ml-team/qwen": 2 of 3 replicas placed; 1 cluster: ' in result.output
-    assert "REFUSED" in result.output
+    assert "REASON" in result.output
 
 
 @pytest.fixture

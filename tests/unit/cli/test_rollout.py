@@ -179,8 +179,8 @@ def test_undo_warns_of_a_tool_that_applies_the_object(server: Server) -> None:
         {"manager": "kubectl-client-side-apply", "fieldsV1": {"f:spec": {}}},
     ]
     assert run("undo", "md/qwen").stderr == (
-        'warning: "argocd-controller" applies this object too, and may overwrite the change: revert its '
-        "source\n"
+        'warning: "argocd-controller" also applies this object and can overwrite the change: revert the '
+        "change at its source\n"
     )
 
 

@@ -83,7 +83,7 @@ def test_what_is_no_fleet_is_not_purged(home):
     log = home.log("app")
     log.write_text("somebody else's")
     result = down(home, "--purge")
-    assert (result.exit_code, result.output) == (0, f"Nothing runs in {home.root}\n")
+    assert (result.exit_code, result.output) == (0, f"No processes are running in {home.root}\n")
     assert log.read_text() == "somebody else's"
 
 

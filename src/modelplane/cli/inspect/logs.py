@@ -102,7 +102,7 @@ def logs(
             "--previous": previous,
         }
         if given := [option for option, value in options.items() if value]:
-            raise click.UsageError(f"{', '.join(given)} requires a log: name one of {', '.join(_sources())}")
+            raise click.UsageError(f"to use {', '.join(given)}, name one of {', '.join(_sources())}")
         _list_targets(target)
     elif isinstance(source, str):
         if namespace:
@@ -270,5 +270,8 @@ async def _look(clusters: "InferenceClusters", client: "Client", item: "Object")
     pods = await pod_logs.find(clusters, behind.pods)
     if pods.containers or pods.problems:
         return pods
-    why = behind.nothing or f"it has no pod: {condition_of(item, READY).get('message') or 'it is new'}"
+    ready = condition_of(item, READY)
+    why = behind.nothing or f"there are no pods yet: {ready.get('message') or 'it has no conditions yet'}"
+    if not behind.nothing and ready.get("status") == "True":
+        why = f"ready since {ready.get('lastTransitionTime')}, and its pods are gone with their logs"
     return pod_logs.Found((), (f'{item["kind"]} "{item["metadata"]["name"]}": {why}',))

@@ -73,7 +73,7 @@ def validate(
     else:
         for problem in report.problems:
             click.echo("\n".join((str(problem), *(f"    {line}" for line in problem.excerpt))))
-        click.echo(validation.describe(report))
+        click.echo(validation.describe(report, live=on_live))
     if not report.valid or (strict and report.summary.warnings):
         raise click.exceptions.Exit(FAILED)
 

@@ -50,7 +50,7 @@ class Launcher:
     """Returns the image's own entry point for some arguments; empty if the image only executes them."""
     allowed: AllowList
     """The variables and arguments that its process gets from a pod."""
-    remedy: str = "install it with: pip install 'modelplane[local]'"
+    remedy: str = "run `pip install '.[local]'` in a checkout, or `pip install 'WHEEL[local]'`"
     own_arguments: Callable[[Sequence[str], str], tuple[str, ...]] = lambda _arguments, _address: ()
     """Returns the arguments to append, given the user's arguments and the pod's address."""
     reads_api: bool = False

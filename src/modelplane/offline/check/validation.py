@@ -51,8 +51,8 @@ class Validation(Report, frozen=True, kw_only=True):
     problems: tuple[Problem, ...]
 
 
-def describe(report: Validation) -> str:
-    """Return the result as one line."""
+def describe(report: Validation, *, live: bool = False) -> str:
+    """Return the result as one line; ``live`` for a report with the selectors of a control plane."""
     counts = report.summary
     if report.valid:
         sentence = f"{_number(counts.objects, 'object')} valid"
@@ -68,7 +68,11 @@ def describe(report: Validation) -> str:
         (counts.ignored, "document", "without a Kubernetes object"),
     )
     skipped = ", ".join(f"{_number(count, noun)} {which}" for count, noun, which in others if count)
-    return f"{sentence}, {_number(counts.files, 'file')}" + (f"; {skipped} skipped" if skipped else "")
+    if counts.files or not live:
+        sentence += f", {_number(counts.files, 'file')}"
+    if live:
+        sentence += "; checked the device selectors on the control plane"
+    return f"{sentence}; {skipped} skipped" if skipped else sentence
 
 
 def _number(count: int, noun: str) -> str:
