@@ -113,7 +113,9 @@ class SizeTool:
         except (UserError, InvalidObject) as error:
             raise UserError(clean(str(error))) from error
         except ModuleNotFoundError as error:
-            raise UserError(f"{error.name} is not installed: install Modelplane with the extra [mcp]") from error
+            raise UserError(
+                f"{error.name} is not installed: install Modelplane with the extra [mcp]"
+            ) from error
 
 
 def _list_sizes(size: Size) -> Iterator[str]:

@@ -34,15 +34,15 @@ class Departure(msgspec.Struct, frozen=True):
 class Cause(Enum):
     """Reasons to leave. If several apply to a replica, the first one counts."""
 
-    DELETED = Departure("Deleted", "A replica that someone deletes", "All", replacement_first=False)
+    DELETED = Departure("Deleted", "A replica that a user deletes", "All", replacement_first=False)
     PREEMPTED = Departure(
         "Preempted",
-        "A replica of lower priority, for a replica of higher priority that has no place",
-        "Those that one missing replica needs, for four deployments at a time",
+        "A replica of lower priority, to make room for a replica of higher priority",
+        "As many as one missing replica requires, for four deployments at a time",
         replacement_first=False,
     )
     NO_CLUSTER = Departure(
-        "Cluster removed", "A replica whose InferenceCluster does not exist", "All", replacement_first=False
+        "Cluster removed", "A replica whose InferenceCluster no longer exists", "All", replacement_first=False
     )
     TAINTED = Departure(
         "Evicted by a taint",
@@ -52,33 +52,36 @@ class Cause(Enum):
     )
     REGION = Departure(
         "Outside the regions",
-        "A replica on a cluster outside the deployment's `regions`, which gets no requests",
+        "A replica on a cluster outside the deployment's `regions`, which receives no requests",
         "All",
         replacement_first=True,
     )
     LOST = Departure(
         "Cluster lost",
-        "A replica on a lost cluster, if the deployment has `failover`",
-        "The waves of failover",
+        "A replica on a lost cluster, if the deployment sets `failover`",
+        "In waves of failover",
         replacement_first=True,
     )
     NO_POOL = Departure(
         "Pool removed",
-        "A replica in a node pool that its cluster no longer publishes",
+        "A replica in a node pool that the cluster no longer publishes",
         "All",
         replacement_first=True,
     )
     MISFIT = Departure(
-        "Does not fit", "A replica whose template no longer fits where it is", "All", replacement_first=True
+        "Does not fit",
+        "A replica whose template no longer fits the current pool",
+        "All",
+        replacement_first=True,
     )
     YIELDS = Departure(
-        "Gives way",
-        "A replica that does not serve yet, in a pool that was given to two deployments at once",
-        "As many as are too many",
+        "Double booking",
+        "A replica that isn't serving yet, in a pool that was allocated to two deployments at once",
+        "The excess replicas",
         replacement_first=True,
     )
     NODE_GOES = Departure(
-        "Node taken back", "A replica on a node with a notice", "All", replacement_first=True
+        "Node reclaimed", "A replica on a node with an eviction notice", "All", replacement_first=True
     )
     DRAINED = Departure(
         "Drained",
@@ -88,13 +91,13 @@ class Cause(Enum):
     )
     REPLACED = Departure(
         "Replaced by a canary",
-        "A replica of another revision, if the new one has no other place",
-        "As many as the step lacks",
+        "A replica of another revision, if the new replica fits nowhere else",
+        "As many as the canary step is missing",
         replacement_first=True,
     )
     SURPLUS = Departure(
         "Scaled down",
-        "A replica beyond those that the deployment asks for, or a surge replica of a completed rollout",
-        "As many as are too many",
+        "A replica above `spec.replicas`, or a surge replica of a completed rollout",
+        "The excess replicas",
         replacement_first=False,
     )

@@ -126,7 +126,7 @@ def test_a_file_with_a_changed_byte_is_refused(whole: bytes, tmp_path: Path, dat
     ("change", "why"),
     [
         pytest.param(lambda _whole: b"", "it is empty", id="empty"),
-        pytest.param(lambda whole: whole + b"{}\n", "something follows its end", id="appended"),
+        pytest.param(lambda whole: whole + b"{}\n", "there is data after the end", id="appended"),
         pytest.param(
             lambda whole: whole.replace(b'"kind":"InferenceCluster","metadata":{"name":"west"', b"", 1),
             "is not a line of a backup",
@@ -157,7 +157,7 @@ def test_a_damaged_file_is_refused_with_the_reason(
 
 
 def test_what_is_no_regular_file_is_refused() -> None:
-    with pytest.raises(Damaged, match="it is not a regular file"), open_file(Path(os.devnull)):
+    with pytest.raises(Damaged, match="not a regular file"), open_file(Path(os.devnull)):
         pass
 
 
@@ -206,7 +206,7 @@ CIRCLE = [{"kind": "InferenceCluster", "uid": "u"}]
         ),
         pytest.param([{"kind": "InferenceCluster"}], "not an object of a backup", id="nothing"),
         pytest.param([cluster(), cluster(uid="v")], 'it has InferenceCluster "east" twice', id="twice"),
-        pytest.param([cluster(), cluster("west")], "two of its objects have one uid", id="one uid"),
+        pytest.param([cluster(), cluster("west")], "two objects have the same uid", id="one uid"),
         pytest.param([cluster(ownerReferences=CIRCLE)], "too many owners above it", id="its own owner"),
     ],
 )

@@ -273,7 +273,7 @@ async def test_the_lease_is_taken_from_controllers_that_run(
     slept = Slept()
     await restore(target, tmp_path / "fleet", said=said, sleep=slept)
     assert slept.total == 15, "until its last renewal has expired"
-    assert "controllers stand by: the Lease was taken from pod-1" in said
+    assert "Paused the controllers: took the Lease from pod-1" in said
     assert lease(target)["holderIdentity"] == ""
 
 
@@ -375,9 +375,9 @@ async def test_many_objects_of_one_claim_cost_a_restore_few_turns(
 
 
 HELD = (
-    'interrupted: controllers stand by, because Lease "modelplane-system/modelplane-controller" stays with '
-    '"modelplane-restore-{short}". Restore the file with sha256 {digest} again to continue, or give it up '
-    "with `kubectl delete lease modelplane-controller -n modelplane-system`"
+    'interrupted: the controllers are on standby, because Lease "modelplane-system/modelplane-controller" '
+    'is still held by "modelplane-restore-{short}". To continue, restore the file with sha256 {digest} '
+    "again. To give up, run `kubectl delete lease modelplane-controller -n modelplane-system`"
 )
 
 
@@ -395,7 +395,7 @@ async def test_a_file_that_changes_before_the_first_write_leaves_the_lease_to_th
     target.put(copy.deepcopy(source.get("InferenceCluster", "east")))
 
     def changed(_reader: Reader, _entry: Entry) -> Any:
-        raise Damaged("it was changed while it was read")
+        raise Damaged("the file was changed while it was being read")
 
     class Changing(Slept):
         async def __call__(self, seconds: float) -> None:
@@ -406,7 +406,7 @@ async def test_a_file_that_changes_before_the_first_write_leaves_the_lease_to_th
     with pytest.raises(Damaged, match="changed while it was read"):
         await restore(target, file, said=said, sleep=Changing())
     assert lease(target)["holderIdentity"] == "", "no object was written: they act again"
-    assert said == ["controllers stand by: the Lease was taken from pod-1"]
+    assert said == ["Paused the controllers: took the Lease from pod-1"]
 
 
 async def test_a_restore_that_is_canceled_while_it_waits_gives_the_lease_back(

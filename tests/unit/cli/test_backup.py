@@ -73,7 +73,7 @@ def test_a_fleet_is_saved_and_restored(server: StoringServer, kubeconfig: Path, 
     done = run("restore", file, "--kubeconfig", kubeconfig)
     assert done.exit_code == 0
     assert done.output.splitlines()[:3] == [
-        "  objects: 1 restored",
+        "  Restored 1 objects",
         'missing: Secret "modelplane-system/east-kubeconfig": create it',
         'was being deleted when the backup was made: InferenceCluster "east": delete it again',
     ]

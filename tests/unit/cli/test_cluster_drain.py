@@ -136,19 +136,22 @@ def test_what_is_not_there_is_not_made(command: str, arguments: list[str], said:
         pytest.param(
             {"status": "False", "reason": "Draining", "message": "1 replica is left: 1 moving, 0 blocked"},
             1,
-            ["  1 replica is left: 1 moving, 0 blocked", "not done after 0 s: 1 replica is left"],
+            ["  1 replica is left: 1 moving, 0 blocked", "timed out after 0 s: 1 replica is left"],
             id="it takes longer",
         ),
         pytest.param(
             {"status": "False", "reason": "DrainBlocked", "message": "1 replica is left: no place"},
             2,
-            ["not done after 0 s: 1 replica is left: no place", "To stop it, run `modelplane cluster uncordon`"],
+            [
+                "timed out after 0 s: 1 replica is left: no place",
+                "To stop it, run `modelplane cluster uncordon`",
+            ],
             id="a replica has no other place",
         ),
         pytest.param(
             {"status": "False", "reason": "Draining", "message": "1 replica is left: \x1b[2Jgone"},
             1,
-            ["  1 replica is left:  [2Jgone", "not done after 0 s: 1 replica is left:  [2Jgone"],
+            ["  1 replica is left:  [2Jgone", "timed out after 0 s: 1 replica is left:  [2Jgone"],
             id="a tenant writes to the terminal",
         ),
         pytest.param(

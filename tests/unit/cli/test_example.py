@@ -43,7 +43,7 @@ def test_several_are_printed_in_the_order_given() -> None:
 
 def test_a_name_that_is_not_known_is_one_sentence() -> None:
     done = run("../overview")
-    said = 'there is no example "../overview": did you mean "overview"? `modelplane example` lists them'
+    said = 'unknown example "../overview": did you mean "overview"? `modelplane example` lists the examples'
     assert (done.exit_code, done.output) == (1, f"Error: {said}\n")
 
 

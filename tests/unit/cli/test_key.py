@@ -243,12 +243,12 @@ def test_a_key_that_has_expired_is_dropped_and_not_renewed_without_a_time() -> N
     expired = hash_key("a", NOW)
     assert not is_valid(expired, NOW)
     assert _rotated(expired, expires=NOW + DAY) == (hash_key("new", NOW + DAY),)
-    said = "the key has expired: say with --expires how long the new one is valid"
+    said = "the key has expired: set the new key's lifetime with --expires"
     assert message_of(_rotated(expired)) == said
 
 
 def test_five_keys_are_not_valid_at_a_time() -> None:
-    remedy = "rotate it again later, or end them at once with --overlap 0s"
-    message = f"4 keys that it replaced are still valid: {remedy}"
+    remedy = "rotate again later, or revoke the previous keys now with --overlap 0s"
+    message = f"4 previous keys are still valid: {remedy}"
     assert message_of(_rotated(*(hash_key(each, None) for each in "abcd"))) == message
     assert len(_rotated(*(hash_key(each, None) for each in "abc"))) == 4

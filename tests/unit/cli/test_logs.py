@@ -101,8 +101,7 @@ def test_another_kind_is_wrong_usage(home, name):
         ),
         pytest.param(
             ["-f", "--tail", "0", "--since", "1m"],
-            "to use --follow, --tail, --since, name one of PROCESS, md/NAME, ms/NAME, mr/NAME, "
-            "mc/NAME",
+            "to use --follow, --tail, --since, name one of PROCESS, md/NAME, ms/NAME, mr/NAME, mc/NAME",
             id="part of no log",
         ),
         pytest.param(

@@ -207,8 +207,10 @@ def test_a_package_of_the_extra_that_is_missing_is_named_with_the_remedy(monkeyp
     result = run("up")
     assert (result.exit_code, result.output) == (
         1,
-        "Error: aiohttp is not installed: run `pip install '.[local]'` in a checkout, or `pip install "
-        "'WHEEL[local]'` with the path of your wheel\n",
+        (
+            "Error: aiohttp is not installed: run `pip install '.[local]'` in a checkout, or `pip install "
+            "'WHEEL[local]'` with the path of your wheel\n"
+        ),
     )
 
 

@@ -188,7 +188,7 @@ def test_a_plan_says_which_limit_of_cost_keeps_replicas_away(priced):
     deployed(priced, 3, "{policy: Cheapest, maxCostPerHour: '3', currency: USD}")
     result = plan(priced)
     assert result.exit_code == 2
-    assert "1 above maxCostPerHour (east: 2.50 USD an hour, of which 1.00 are left)" in result.output
+    assert "1 above maxCostPerHour (east: 2.50 USD per hour, but only 1.00 remain)" in result.output
     assert "raise maxCostPerHour to 4.50" in result.output
 
 

@@ -187,7 +187,10 @@ def test_undo_warns_of_a_tool_that_applies_the_object(server: Server) -> None:
 @pytest.mark.usefixtures("server")
 def test_a_revision_that_is_not_kept_is_an_error_with_those_that_are() -> None:
     done = run("undo", "md/qwen", "--to-revision", "9")
-    whole = 'ModelDeployment "qwen" in namespace "ml-team" has not kept revision 9; there are: 3, 2, 1'
+    whole = (
+        'ModelDeployment "qwen" in namespace "ml-team" no longer stores revision 9: the stored revisions '
+        "are 3, 2, 1"
+    )
     assert (done.exit_code, done.stderr) == (1, f"Error: {whole}\n")
 
 
@@ -202,7 +205,7 @@ def test_a_race_and_a_deployment_without_the_setting_are_errors(server: Server) 
     called = 'Error: ModelDeployment "qwen" in namespace "ml-team"'
     assert run("pause", "md/qwen").stderr == f"{called} was changed in the meantime: run the command again\n"
     del server.item["spec"]["rollout"]
-    hint = "has no spec.rollout: set it, with {} for the defaults"
+    hint = "doesn't set spec.rollout: set it, to {} for the defaults"
     for command in ("status", "history", "pause", "undo"):
         assert run(command, "md/qwen").stderr == f"{called} {hint}\n"
 
@@ -210,7 +213,7 @@ def test_a_race_and_a_deployment_without_the_setting_are_errors(server: Server) 
 def test_promote_names_the_revision_whose_canary_is_skipped(server: Server) -> None:
     called = 'Error: ModelDeployment "qwen" in namespace "ml-team"'
     refused = run("promote", "md/qwen").stderr
-    assert refused == f"{called} has no spec.rollout.canary, so there are no steps to skip\n"
+    assert refused == f"{called} doesn't set spec.rollout.canary, so there are no steps to skip\n"
     server.item["spec"]["rollout"] = {"canary": {"steps": [{"weight": 5, "durationSeconds": 60}]}}
     done = run("promote", "md/qwen")
     current = server.item["status"]["rollout"]["revision"]

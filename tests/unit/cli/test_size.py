@@ -80,7 +80,9 @@ def test_an_option_changes_the_figures(folder: Path, option: tuple[str, ...], li
     [
         pytest.param(("FOLDER", "--context-length", "40961"), 1, "at most 40,960 positions", id="context"),
         pytest.param(("FOLDER", "--concurrency", "1000000"), 1, "more than a pebibyte", id="concurrency"),
-        pytest.param(("FOLDER", "--revision", "main"), 2, "--revision applies only to models on the hub", id="revision"),
+        pytest.param(
+            ("FOLDER", "--revision", "main"), 2, "--revision applies only to models on the hub", id="revision"
+        ),
         pytest.param(("./model.gguf",), 1, "the size of a GGUF file cannot be computed", id="GGUF"),
         pytest.param(("/no/such",), 1, "is not a folder", id="no folder"),
         pytest.param(("model",), 2, '"model" is not OWNER/NAME', id="no owner"),

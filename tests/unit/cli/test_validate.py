@@ -203,7 +203,10 @@ def test_stored_selectors_that_are_refused_are_errors():
         "`[1].map(x, x).size() == 1` does not compile: "
         "selectors have no function map: write the condition in exists or all"
     )
-    assert (result.exit_code, total) == (1, "2 errors in 4 objects; checked the device selectors on the control plane")
+    assert (result.exit_code, total) == (
+        1,
+        "2 errors in 4 objects; checked the device selectors on the control plane",
+    )
     assert validate("--live", "-", "-o", "json", stdin=CLASS).output.count('"error"') == 2
 
 

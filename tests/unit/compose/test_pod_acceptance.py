@@ -51,7 +51,7 @@ def test_no_cluster_gets_a_replica_whose_pods_it_refuses() -> None:
     assert replicas(said) == {}
     _, reason, message = stated(said, "ReplicasScheduled") or (True, "", "")
     assert reason == "PodNotAccepted"
-    assert f"1 refusing its pods (east: {NAMED})" in message
+    assert f"1 rejecting the pods (east: {NAMED})" in message
     assert f"to place one more, remove {NAMED} from the template" in message
 
 

@@ -61,7 +61,7 @@ def test_a_context_that_is_not_there_is_said(kubeconfig):
 
 def test_several_files_in_the_variable_are_not_guessed_from(kubeconfig, monkeypatch):
     monkeypatch.setenv("KUBECONFIG", f"{kubeconfig}:/elsewhere")
-    with pytest.raises(NoCluster, match="KUBECONFIG names several files: name one of them with --kubeconfig"):
+    with pytest.raises(NoCluster, match="KUBECONFIG contains several files: select one with --kubeconfig"):
         connect(None, "")
 
 

@@ -251,8 +251,8 @@ def test_an_old_kubernetes_is_refused_with_the_remedy() -> None:
     old = seen([node("a", {"nvidia.com/gpu": "8"}, found)], version="v1.31.4", dra_versions=("v1alpha3",))
     [problem] = proposed(old).problems
     assert problem == (
-        "Kubernetes v1.31.4 serves v1alpha3 of resource.k8s.io, and models claim devices by "
-        "resource.k8s.io/v1: upgrade the cluster to Kubernetes 1.34 or later"
+        "Kubernetes v1.31.4 serves v1alpha3 of resource.k8s.io, and models require resource.k8s.io/v1: "
+        "upgrade the cluster to Kubernetes 1.34 or later"
     )
 
 
@@ -446,8 +446,8 @@ def test_what_a_registered_cluster_keeps_is_said() -> None:
         *find_kept(mine, proposal.build_cluster(), Choices("gpu-1", {"team": "a"}, ServingProfile.STANDARD))
     ]
     assert said == [
-        'pool "h100-8x" keeps InferenceClass "mine", and its nodes are like "h100-8x"',
-        "profile and labels are not changed: edit the InferenceCluster to change them",
+        'pool "h100-8x" keeps InferenceClass "mine", although the nodes match "h100-8x"',
+        "profile and labels were not changed: to change them, edit the InferenceCluster",
     ]
     mine["metadata"]["labels"] = {"team": "a", "region": "x"}
     mine["spec"]["nodePools"][0]["className"] = "h100-8x"

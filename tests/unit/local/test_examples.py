@@ -52,5 +52,5 @@ def test_a_misspelled_name_is_answered_with_the_nearest() -> None:
     with pytest.raises(LocalError) as refused:
         examples.find("kimi2")
     assert str(refused.value) == (
-        'there is no example "kimi2": did you mean "kimi-k2"? `modelplane example` lists them'
+        'unknown example "kimi2": did you mean "kimi-k2"? `modelplane example` lists the examples'
     )

@@ -94,7 +94,10 @@ def test_a_directory_of_somebody_else_does_not_become_a_fleet(home, monkeypatch)
     result = CliRunner().invoke(main, ["up", "--home", str(home.root)])
     assert (result.exit_code, result.output) == (
         1,
-        f"Error: {home.root} holds other things than a fleet: choose another with --home\n",
+        (
+            f"Error: {home.root} contains files that don't belong to a fleet: choose another directory "
+            "with --home\n"
+        ),
     )
     assert home.root.stat().st_mode & 0o777 == 0o755
     assert locks.find_holder(home.lock("supervisor")) is None

@@ -50,7 +50,7 @@ async def test_a_model_is_compared_with_the_pools_of_the_fleet(served: MCPServer
 REFUSALS = {
     "a context that it does not have": (
         {"context": 100_000},
-        "the model has at most 40,960 positions: give a smaller context",
+        "the model supports at most 40,960 positions: lower context",
     ),
     "a folder": ({"model": "/etc/ssl"}, '"/etc/ssl" is not OWNER/NAME of the hub: correct it'),
     "a parent folder": ({"model": "../x"}, '"../x" is not OWNER/NAME of the hub: correct it'),

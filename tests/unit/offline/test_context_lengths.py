@@ -99,7 +99,7 @@ BY_VLLM = f"{REFUSED} vLLM does not start: lower it, or extend the context with 
         ),
         pytest.param(
             deployment(LLAMA, "-hf", "Qwen/Tiny:Q4_K_M", "-c", "8192", "--port=8000"),
-            [f"args[2]: -c 8192 {REFUSED} answers get worse beyond it: lower it"],
+            [f"args[2]: -c 8192 {REFUSED} answers get worse beyond that length: lower it"],
             id="llama.cpp, whose repository has a quantization",
         ),
     ],

@@ -260,7 +260,7 @@ def test_a_cluster_whose_class_no_file_has_is_not_taken_to_be_ready():
     [refusal] = plan.deployments[0].refusals
     assert (refusal.rule, refusal.remedy, plan.assumed_ready) == (
         "NotReady",
-        "give the files of its classes too",
+        "also pass the files of the InferenceClasses",
         (),
     )
 

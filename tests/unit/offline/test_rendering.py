@@ -121,9 +121,8 @@ def test_what_was_printed_is_what_observed_takes():
 def test_the_documents_are_the_children_and_the_owner_with_its_status():
     documents = list(format_documents(*render(objects(DEPLOYMENT), (), objects(FLEET))))
     assert documents[0] == (
-        '# ModelDeployment "ml-team/qwen": 1 child\n'
-        "# taken to be ready, because their files have no status: west\n"
-        "# looked at: InferenceCluster (1 found), ModelReplica (0 found), DeviceQuota (0 found)\n"
+        '# ModelDeployment "ml-team/qwen": 1 child\n# assumed ready (no status in the manifest): west\n# '
+        "looked at: InferenceCluster (1 found), ModelReplica (0 found), DeviceQuota (0 found)\n"
     )
     assert documents[1].startswith("---\n# replica-west-0, on the control plane\napiVersion:")
     owner = yaml.safe_load(documents[2])
@@ -336,21 +335,21 @@ def test_what_a_cache_has_made_is_taken_as_it_is_observed():
         pytest.param(
             FLEET,
             "",
-            'OWNER holds 2 objects that something is composed for, InferenceClass "l4" and InferenceCluster '
-            '"west": give one in a file of its own, and the others by --required',
+            'OWNER contains 2 objects that Modelplane composes, InferenceClass "l4" and InferenceCluster '
+            '"west": put one in its own file, and pass the others with --required',
             id="two that are composed",
         ),
         pytest.param(
             DEPLOYMENT,
             REPLICA.replace("{modelplane.ai/child: replica-west-0}", "{}"),
-            'ModelReplica "qwen-3f2a1" among the observed objects has no annotation modelplane.ai/child: '
-            "add it with the child's key, or give the object by --required",
+            'observed object ModelReplica "qwen-3f2a1" has no annotation modelplane.ai/child: add the '
+            "annotation with the child's key, or pass the object with --required",
             id="a child without its key",
         ),
         pytest.param(
             DEPLOYMENT,
             joined(REPLICA, REPLICA.replace("3f2a1", "3f2a2")),
-            'ModelReplica "qwen-3f2a2" has the key replica-west-0 of another observed object: '
+            'ModelReplica "qwen-3f2a2" and another observed object have the same key replica-west-0: '
             "remove one of them",
             id="two children of one key",
         ),

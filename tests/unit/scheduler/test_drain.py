@@ -61,7 +61,7 @@ def test_a_draining_cluster_is_left_once_a_replacement_serves() -> None:
     assert [each.replica for each in starting.assignments] == ["r1", "r2"]
     served = schedule(Fleet((DRAINING, cluster("b")), (here, there)), deployment())
     assert [(each.replica, each.reason) for each in served.dropped] == [
-        ("r1", "it no longer fits, and is no longer needed")
+        ("r1", "no longer fits, and no longer needed")
     ]
 
 
@@ -116,7 +116,7 @@ def test_a_drain_moves_as_many_as_it_may_and_the_others_say_what_they_wait_for()
         ("", False, False),
     ]
     assert placement.assignments[1].reason == (
-        'InferenceCluster "a" is draining; it waits for its turn: 1 of at most 1 replicas of the '
+        'InferenceCluster "a" is draining; the replica waits to move: 1 of at most 1 replicas of the '
         "cluster are moving (spec.drain.maxMoving)"
     )
 
@@ -160,7 +160,7 @@ def test_no_toleration_covers_a_cordon() -> None:
     [exclusion] = placement.diagnosis.excluded
     assert (exclusion.why.reason, exclusion.why.remedy) == (
         Reason.CORDONED,
-        "open it: modelplane cluster uncordon a",
+        "uncordon the cluster: modelplane cluster uncordon a",
     )
 
 

@@ -146,13 +146,13 @@ def test_the_newest_replica_of_lower_priority_leaves_and_both_sides_say_so() -> 
     mine = view(HIGH, LOW, there=FULL)
     assert new(mine) == []
     assert [each.name for each in mine.displaces] == ["b-1"]
-    assert "1 replica of lower priority leaves for the next one: b/b-1" in mine.diagnosis.describe()
+    assert "1 replica of lower priority leaves for the next replica: b/b-1" in mine.diagnosis.describe()
     theirs = view(LOW, HIGH, there=FULL)
     assert dropped(theirs) == ["b-1"]
     assert [each.replica for each in theirs.assignments] == ["b-0"]
     assert theirs.diagnosis.preempted
     assert (
-        'replica "b-1" is withdrawn: ModelDeployment "a/a" of priority 1000 (PriorityClass "serving") takes '
+        'replica "b-1" is being withdrawn: ModelDeployment "a/a" of priority 1000 (PriorityClass "serving") takes '
         "its devices"
     ) in theirs.diagnosis.describe()
 

@@ -72,7 +72,7 @@ def test_a_replica_above_the_quota_is_refused_with_the_numbers_and_the_remedy() 
     assert new(placement) == 0
     assert placement.diagnosis.describe() == (
         '1 of 2 replicas placed; 1 cluster: 1 above DeviceQuota "of-ml-team" (west: namespace ml-team uses 4 '
-        "of 6 gpu devices of class h100 and may borrow 0; this replica needs 4); to place one more, raise "
+        "of 6 gpu devices of class h100 and can borrow 0; this replica needs 4); to place one more, raise "
         'nominalQuota of class h100 in DeviceQuota "of-ml-team" to 8'
     )
 

@@ -381,7 +381,7 @@ def test_replicas_that_exist(say: Any, clusters: str, existing: str, want: str, 
     assert say.shown(schedule(say.fleet(clusters, existing), say.deployment(want))) == expected
 
 
-NOT_NEEDED = "it no longer fits, and is no longer needed"
+NOT_NEEDED = "no longer fits, and no longer needed"
 
 
 @pytest.mark.parametrize(
@@ -466,7 +466,7 @@ NOT_NEEDED = "it no longer fits, and is no longer needed"
             ["b/0 l4"],
             (
                 Dropped(
-                    "q1", "a", 0, 'taint drain:NoExecute of InferenceCluster "a" evicts it', Cause.TAINTED
+                    "q1", "a", 0, 'taint drain:NoExecute of InferenceCluster "a" evicts the replica', Cause.TAINTED
                 ),
             ),
             id="a NoExecute taint does not wait for a replacement",

@@ -168,7 +168,7 @@ def report_refused(problems: tuple[Problem, ...], *, files: int, accepted: int) 
 
 
 def _too_many(last: Problem) -> Problem:
-    message = f"there are more than {MOST_PROBLEMS:,} problems, and what follows was not checked"
+    message = f"there are more than {MOST_PROBLEMS:,} problems, so the remaining objects were not checked"
     return replace(last, object=None, field="", message=f"{message}: correct these first", excerpt=())
 
 
