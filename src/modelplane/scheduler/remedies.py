@@ -235,7 +235,7 @@ def _relaxed_to(
         if text != read.text:
             edited = _edited(deployment, request, text, read)
             asked_for = rejection_reasons.describe_request(text, read.text)
-            what = f'lower {read.name} from {asked_for} to {read.text} in request "{request}"'
+            what = f'relax {read.name} from {asked_for} to {read.text} in request "{request}"'
             yield _Edit(what, edited, clusters)
 
 

@@ -205,7 +205,8 @@ def test_objects_of_others_stay_as_they_are(folder: Path, server: Server) -> Non
     done = run(folder, "--yes")
     assert done.exit_code == 1
     assert (
-        'ModelService "qwen3-8b" in namespace "default" already exists and wasn\'t created by `modelplane deploy`'
+        'ModelService "qwen3-8b" in namespace "default" already exists and wasn\'t created by '
+        "`modelplane deploy`"
         ": choose another --name"
     ) in done.stderr
     assert server.kinds() == {"ModelService"}

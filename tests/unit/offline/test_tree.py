@@ -142,7 +142,9 @@ def test_a_text_is_read_as_kubectl_reads_it(text, expected):
             )
         ),
         pytest.param(
-            "[" * 101, "values are nested more than 100 levels levels deep: no manifest needs that", id="depth"
+            "[" * 101,
+            ("values are nested more than 100 levels levels deep: no manifest needs that"),
+            id="depth",
         ),
     ],
 )

@@ -440,8 +440,8 @@ def test_a_field_without_a_value_is_a_warning():
             severity=Severity.WARNING,
             object=ObjectName(api_version=API, kind="ModelDeployment", namespace="ml-team", name="qwen"),
             field="spec.serving",
-            message="is empty, and is treated as absent: remove the field, or indent the lines that belong to "
-            "it",
+            message="is empty, and is treated as absent: remove the field, or indent the lines that belong "
+            "to it",
         ),
     )
     assert validation.describe(found) == "1 object valid with 1 warning, 1 file"

@@ -69,7 +69,9 @@ BIG, SMALL = entry("big", 141, 2), entry("small", 24, 2)
         pytest.param(
             (request("x", 100, 2), request("y", 100)),
             (BIG, SMALL),
-            Rejected(Reason.DEVICES_COMPETE, "x, y", "each request fits a node, but no node fits all requests"),
+            Rejected(
+                Reason.DEVICES_COMPETE, "x, y", ("each request fits a node, but no node fits all requests")
+            ),
             id="requests that compete",
         ),
         pytest.param(

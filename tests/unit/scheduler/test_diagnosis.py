@@ -20,7 +20,7 @@ from modelplane.scheduler.diagnosis import PHRASES
             "1: 100Gi",
             "0 of 1 replicas placed; 1 cluster: "
             '1 with no device for "gpu" (a: largest memory offered is 24Gi); '
-            'to place one more, lower memory from 100Gi to 24Gi in request "gpu"',
+            'to place one more, relax memory from 100Gi to 24Gi in request "gpu"',
             id="the largest amount on offer",
         ),
         pytest.param(
@@ -29,7 +29,7 @@ from modelplane.scheduler.diagnosis import PHRASES
             "1: 40960Mi",
             "0 of 1 replicas placed; 1 cluster: "
             '1 with no device for "gpu" (a: largest memory offered is 24Gi); '
-            'to place one more, lower memory from 40960Mi (40Gi) to 24Gi in request "gpu"',
+            'to place one more, relax memory from 40960Mi (40Gi) to 24Gi in request "gpu"',
             id="two units",
         ),
         pytest.param(
@@ -38,7 +38,7 @@ from modelplane.scheduler.diagnosis import PHRASES
             "1: 100Gi",
             "0 of 1 replicas placed; 2 clusters: "
             '2 with no device for "gpu" (largest memory offered is 80Gi); '
-            'to place one more, lower memory from 100Gi to 80Gi in request "gpu"',
+            'to place one more, relax memory from 100Gi to 80Gi in request "gpu"',
             id="the largest amount over several clusters",
         ),
         pytest.param(
@@ -80,7 +80,7 @@ from modelplane.scheduler.diagnosis import PHRASES
             "1: 100Gi",
             "0 of 1 replicas placed; 5 clusters: 1 with untolerated taint drain:NoSchedule, "
             "1 not ready (a: its API cannot be reached), 1 without a gateway address and 2 more; "
-            'to place one more, lower memory from 100Gi to 24Gi in request "gpu" '
+            'to place one more, relax memory from 100Gi to 24Gi in request "gpu" '
             "or tolerate taint drain:NoSchedule",
             id="three items, in the order of the rules, and the rest as a number",
         ),
@@ -165,7 +165,7 @@ from modelplane.scheduler.diagnosis import PHRASES
             "1: 100Gi",
             "0 of 1 replicas placed; 1 cluster: "
             '1 with no device for "gpu" (a: largest memory offered is 24Gi); '
-            'to place one more, lower memory from 100Gi to 24Gi in request "gpu"; '
+            'to place one more, relax memory from 100Gi to 24Gi in request "gpu"; '
             'replica "q1" is kept until a replacement is ready: engine main no longer fits pool l4 of '
             'InferenceCluster "a": "gpu": memory is 24Gi',
             id="a replica that would have to move and cannot",
@@ -215,7 +215,7 @@ def test_a_cluster_is_counted_under_the_pool_that_came_closest(say: Any) -> None
         "0 of 1 replicas placed; 1 cluster: 1 without enough free nodes "
         "(b: pool h200 has 0 of 0 nodes free, 1 needed); "
         'to place one more, add 1 node to pool h200 of InferenceCluster "b" '
-        'or lower memory from 100Gi to 24Gi in request "gpu"'
+        'or relax memory from 100Gi to 24Gi in request "gpu"'
     )
 
 
@@ -226,7 +226,7 @@ def test_what_helps_any_of_the_replicas_that_leave_a_cluster_is_proposed(
     first, second = pools
     fleet = say.fleet("a: a100 x1 l4 x1", f"o1@a/0 {first} ready | o2@a/1 {second} ready")
     [remedy] = schedule(fleet, say.deployment("2: 100Gi")).diagnosis.remedies
-    assert remedy.change == 'lower memory from 100Gi to 80Gi in request "gpu"'
+    assert remedy.change == 'relax memory from 100Gi to 80Gi in request "gpu"'
 
 
 _CAPACITY = 'device.capacity["gpu.nvidia.com"]'
@@ -239,17 +239,17 @@ _CAPACITY = 'device.capacity["gpu.nvidia.com"]'
             f'{_CAPACITY}.memory.compareTo(quantity("20Gi")) >= 0 && '
             f'({_CAPACITY}.memory.compareTo(quantity("100Gi")) >= 0 || '
             'quantity("1").isGreaterThan(quantity("2")))',
-            ['lower memory from 100Gi to 24Gi in request "gpu"'],
+            ['relax memory from 100Gi to 24Gi in request "gpu"'],
             id="a quantity beside it",
         ),
         pytest.param(
             f'quantity("100Gi").compareTo({_CAPACITY}.memory) <= 0',
-            ['lower memory from 100Gi to 24Gi in request "gpu"'],
+            ['relax memory from 100Gi to 24Gi in request "gpu"'],
             id="the other way round",
         ),
         pytest.param(
             f'{_CAPACITY}["memory"].compareTo(quantity("100Gi")) >= 0',
-            ['lower memory from 100Gi to 24Gi in request "gpu"'],
+            ['relax memory from 100Gi to 24Gi in request "gpu"'],
             id="by its key",
         ),
         pytest.param(

@@ -83,7 +83,8 @@ def test_the_diagnosis_names_the_region_and_the_rule(say: Any) -> None:
     diagnosis = schedule(fleet, say.deployment("1: 20Gi; regions eu ap")).diagnosis
     assert diagnosis.describe() == (
         "0 of 1 replicas placed; 2 clusters: 2 outside the allowed regions; "
-        'replica "a" is kept until a replacement is ready: InferenceCluster "us" is not allowed to serve the replica: '
+        'replica "a" is kept until a replacement is ready: InferenceCluster "us" is not allowed '
+        "to serve the replica: "
         'it is in region "us", not in "ap", "eu"'
     )
     assert {each.cluster: (each.why.detail, each.why.remedy) for each in diagnosis.excluded} == {

@@ -466,7 +466,11 @@ NOT_NEEDED = "no longer fits, and no longer needed"
             ["b/0 l4"],
             (
                 Dropped(
-                    "q1", "a", 0, 'taint drain:NoExecute of InferenceCluster "a" evicts the replica', Cause.TAINTED
+                    "q1",
+                    "a",
+                    0,
+                    ('taint drain:NoExecute of InferenceCluster "a" evicts the replica'),
+                    Cause.TAINTED,
                 ),
             ),
             id="a NoExecute taint does not wait for a replacement",
