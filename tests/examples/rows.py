@@ -123,8 +123,8 @@ ROWS = (
             "qwen3-8b": Planned(
                 (),
                 ("west-gke NotReady",),
-                "0 of 2 replicas placed; 1 cluster: 1 not ready (west-gke: there is no InferenceClass "
-                "h100-8x-byo: publish it, or correct className)",
+                "0 of 2 replicas placed; 1 cluster: 1 not ready (west-gke: InferenceClass h100-8x-byo does "
+                "not exist: create it, or correct className)",
             )
         },
     ),

@@ -128,9 +128,9 @@ def test_what_is_not_there_is_not_made(command: str, arguments: list[str], said:
     ("condition", "status", "said"),
     [
         pytest.param(
-            {"status": "True", "reason": "Drained", "message": "no replica is left"},
+            {"status": "True", "reason": "Drained", "message": "no replicas remain"},
             0,
-            ["  no replica is left", 'Drained cluster "west"'],
+            ["  no replicas remain", 'Drained cluster "west"'],
             id="it has ended",
         ),
         pytest.param(

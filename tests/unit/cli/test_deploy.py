@@ -141,7 +141,7 @@ def test_the_next_pool_is_taken_if_the_best_has_no_room(folder: Path, tmp_path: 
 def test_pools_that_cannot_serve_it_are_told_with_reasons(folder: Path, tmp_path: Path) -> None:
     done = run(folder, "--fleet", fleet_file(tmp_path, pool("t4", "t4-1x")))
     assert done.exit_code == 2
-    assert "BF16 needs compute capability 8.0, and the device has 7.5" in done.output
+    assert "BF16 requires compute capability 8.0, and the device has 7.5" in done.output
 
 
 @pytest.mark.parametrize("option", [("--no-cache",), ()])

@@ -199,7 +199,7 @@ def test_a_replica_is_explained_by_its_place_and_its_services(fleet):
     result = explain(fleet, "mr/qwen-1", "-n", "ml-team")
     assert result.exit_code == 2
     told = lines(result.output)
-    assert told[0] == 'ModelReplica "ml-team/qwen-1": on west, not ready: it has no status yet'
+    assert told[0] == 'ModelReplica "ml-team/qwen-1": on west, not ready: no status yet'
     assert "qwen-1 stays west" in result.output.replace("  ", " ")
     assert told[-5:] == [
         "Services:",

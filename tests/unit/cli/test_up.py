@@ -113,7 +113,7 @@ def installs(monkeypatch):
     async def install(*_arguments):
         tries.append(1)
         if len(tries) != 3:
-            raise Unreachable("no answer within 10 s")
+            raise Unreachable("no response within 10 s")
 
     async def services(_client):
         return {}
@@ -131,5 +131,5 @@ async def test_what_an_api_server_does_not_answer_is_tried_again(installs, tmp_p
 
 async def test_what_it_never_answers_ends_with_the_cause(installs, tmp_path):
     installs += [1] * 3
-    with pytest.raises(UserError, match=r"not done after 0.05 s \(no answer within 10 s\)"):
+    with pytest.raises(UserError, match=r"not done after 0.05 s \(no response within 10 s\)"):
         await up._install(None, Home(tmp_path), None, None, 0.05)

@@ -252,7 +252,7 @@ def test_a_log_that_cannot_be_read_is_told_and_the_rest_is_summed(server: Server
 def test_a_control_plane_without_a_gateway_says_what_to_do() -> None:
     result = usage()
     assert result.exit_code == 1
-    assert 'there is no pod of the gateway in namespace "modelplane-system": install one' in result.stderr
+    assert 'pod of the gateway does not exist in namespace "modelplane-system": install one' in result.stderr
 
 
 def test_costs_are_those_of_the_platforms_prices(server: Server) -> None:

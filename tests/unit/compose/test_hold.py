@@ -94,7 +94,7 @@ def test_a_service_with_endpoints_has_its_limits_already() -> None:
     assert hold.settings(request((), without_module="no module"), has_endpoints=True) == ServiceEntry()
 
 
-NONE = false("RoutingReady", "Configuring", "no endpoint to route to")
+NONE = false("RoutingReady", "Configuring", "no endpoints to route to")
 WAITING = false("RoutingReady", "WaitingForGateway", "no address yet")
 ROUTED = true("RoutingReady", "RouteConfigured", "the gateway routes to the endpoints")
 
@@ -105,26 +105,27 @@ ROUTED = true("RoutingReady", "RouteConfigured", "the gateway routes to the endp
         pytest.param(
             request((deployment(),)),
             NONE,
-            "no endpoint to route to; requests wait up to 60 s for a replica, at most 100 at once",
+            "no endpoints to route to; requests wait up to 60 s for a replica, at most 100 at the same time",
             id="requests wait",
         ),
         pytest.param(
             request(()),
             NONE,
-            "no endpoint to route to; requests get 503 at once, because no ModelDeployment of the namespace "
-            "has the labels that it selects: create one, or correct spec.endpoints",
+            "no endpoints to route to; requests receive 503 immediately, because no ModelDeployment in the "
+            "namespace has the selected labels: create one, or correct spec.endpoints",
             id="no deployment",
         ),
         pytest.param(
             request((deployment(),), without_module="the gateway has no module"),
             NONE,
-            "no endpoint to route to; requests get 503 at once: the gateway has no module",
+            "no endpoints to route to; requests receive 503 immediately: the gateway has no module",
             id="no module",
         ),
         pytest.param(
             request((deployment(),), backend="Traefik"),
             ROUTED,
-            "routes to its endpoints; without any, requests would get 503 at once: Gateway API, which the "
+            "routes to the service's endpoints; without endpoints, requests would receive 503 "
+            "immediately: Gateway API, which the "
             "gateway's backend Traefik reads, cannot express spec.hold: use backend Envoy of the "
             "controllers, or remove spec.hold",
             id="another gateway",

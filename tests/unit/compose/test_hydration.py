@@ -110,6 +110,6 @@ def test_the_newest_attempt_has_the_last_word() -> None:
     assert (hydration.last_word(attempts) or "").endswith("second")
     assert hydration.last_word([]) is None
     assert hydration.earlier(attempts).endswith(
-        '; the attempt before: pod "b": container "hydrate" exited with status 1: first'
+        '; previous attempt: pod "b": container "hydrate" exited with status 1: first'
     )
     assert hydration.earlier(attempts[:1]) == hydration.earlier([]) == ""

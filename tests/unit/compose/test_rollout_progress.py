@@ -80,9 +80,8 @@ def test_a_bad_image_stops_at_the_limit_and_says_so() -> None:
         "False",
         "ProgressDeadlineExceeded",
         (
-            f"{waits}. No progress since 2026-06-01T00:00:00Z. Replicas that are not updated do not "
-            "change. Correct the template, or roll back with "
-            "`modelplane rollout undo md/qwen -n ml-team`"
+            f"{waits}. No progress since 2026-06-01T00:00:00Z. Replicas that are not updated yet don't "
+            "change. Correct the template, or roll back with `modelplane rollout undo md/qwen -n ml-team`"
         ),
     )
     assert run.composition.again_in_s is None
@@ -117,8 +116,8 @@ def test_a_paused_rollout_edits_nothing_and_has_no_deadline() -> None:
         "False",
         "Paused",
         (
-            "0 of 3 replicas updated. The rollout is paused: continue with "
-            "`modelplane rollout resume md/qwen -n ml-team`"
+            "0 of 3 replicas updated. The rollout is paused: to continue, run `modelplane rollout resume "
+            "md/qwen -n ml-team`"
         ),
     )
     assert "lastProgressTime" not in run.owner["status"]["rollout"]

@@ -158,8 +158,8 @@ async def test_a_token_that_the_cluster_does_not_accept_is_said_at_once(
     _connect(clusters, _secret(_kubeconfig(token="three")))
     await asyncio.sleep(1)
     assert clusters.problem("east") == (
-        "the API server does not accept the credential, which may have expired: put a new kubeconfig into "
-        f"{WHERE}, `modelplane install --inference-cluster` prints the commands"
+        "the API server does not accept the credential, which may have expired: store a new kubeconfig in "
+        f"{WHERE}, with the commands that `modelplane install --inference-cluster` prints"
     )
     taken.add("four")
     _connect(clusters, _secret(_kubeconfig(token="four")))

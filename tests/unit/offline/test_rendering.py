@@ -250,8 +250,8 @@ def test_what_envoy_is_told_is_shown():
         pytest.param(
             "",
             "# told to the gateway (Envoy): /ml-team/qwen/ answers 503: cannot serve ModelService "
-            '"ml-team/qwen": no ready ModelEndpoint of namespace "ml-team" has the labels that it selects: '
-            "see kubectl get modeldeployments,modelendpoints -n ml-team\n",
+            '"ml-team/qwen": no ready ModelEndpoint in namespace "ml-team" has the selected labels: '
+            "run kubectl get modeldeployments,modelendpoints -n ml-team\n",
             id="no endpoint",
         ),
     ],

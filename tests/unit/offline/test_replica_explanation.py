@@ -88,7 +88,7 @@ def test_one_that_is_to_go_says_so():
 
 def test_a_file_without_a_status_has_none():
     found = explained(FLEET, DEPLOYMENT, REPLICA)
-    assert (found.ready, found.reason, found.conditions) == (False, "it has no status yet", ())
+    assert (found.ready, found.reason, found.conditions) == (False, "no status yet", ())
 
 
 @pytest.mark.parametrize(

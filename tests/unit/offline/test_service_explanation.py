@@ -176,7 +176,7 @@ def test_gateway_api_routes_to_more_endpoints_than_a_rule_takes_and_to_no_unveri
         ("e00", 0.0),
     ]
     assert found[-1][-1] == (
-        "the url is not usable: with https its host must be a name, for which the certificate is checked"
+        "the url is not usable: with https, the host must be a name, so that the certificate can be verified"
     )
 
 

@@ -163,7 +163,7 @@ def test_the_newest_replica_of_lower_priority_leaves_and_both_sides_say_so() -> 
     [
         pytest.param({"draining": True}, id="it was told to withdraw"),
         pytest.param({"draining": True, "ready": False}, id="it serves no longer"),
-        pytest.param({"deleting": True, "deleted": "t9"}, id="it is being deleted"),
+        pytest.param({"deleting": True, "deleted": "t9"}, id="being deleted"),
     ],
 )
 def test_the_same_replica_leaves_until_it_is_gone_and_no_other(stage: dict[str, Any]) -> None:

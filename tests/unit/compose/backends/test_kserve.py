@@ -63,7 +63,7 @@ GANG = ("--model=m", "--tensor-parallel-size=8", "--pipeline-parallel-size=2")
         ),
         pytest.param(
             [_with(engine("a"), _container("--model=m"), beside=[{"name": "main", "image": "m:1"}])],
-            'container "main" has a name that KServe uses itself',
+            'container "main" is reserved by KServe',
             id="a container with the name of a preset's",
         ),
         pytest.param(
