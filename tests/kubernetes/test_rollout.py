@@ -186,7 +186,7 @@ async def test_an_edit_is_paused_stopped_and_undone(bench: Bench) -> None:
     async def told() -> bool:
         nonlocal code, printed
         code, printed = await bench.rollout("status", "md/model")
-        return printed.startswith("2 of 6 replicas updated, waits for replica ")
+        return printed.startswith("2 of 6 replicas updated, waiting for replica ")
 
     await bench.until(told)
     assert (code, 'on cluster "rollout"' in printed) == (2, True)

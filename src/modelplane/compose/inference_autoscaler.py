@@ -81,11 +81,7 @@ def _limited(request: AutoscalerRequest, state: State) -> tuple[Condition, ...]:
     type_ = Type.SCALING_LIMITED
     if state.limited:
         most = number_of(request.owner.spec.max_replicas, "replica")
-        return (
-            true(
-                type_, Reason.TOO_MANY_REPLICAS, f"the load requires more replicas than maxReplicas, {most}"
-            ),
-        )
+        return (true(type_, Reason.TOO_MANY_REPLICAS, f"the load requires more than maxReplicas, {most}"),)
     for deployment in request.found(_DEPLOYMENT):
         scheduled = condition_of(deployment, ModelDeploymentCondition.REPLICAS_SCHEDULED)
         if scheduled.get("reason") in _WITHOUT_PLACE:

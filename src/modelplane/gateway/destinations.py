@@ -151,7 +151,7 @@ class Destinations:
         if not of_replica and self._is_gateway_of_cluster(host, port):
             return _reject(
                 "this is the gateway of an InferenceCluster, which serves all teams' models",
-                "select the ModelEndpoints that ModelReplicas create, or use another address address address",
+                "select the ModelEndpoints that ModelReplicas create, or use another address",
             )
         refuses_internal = self.refuses_internal and not of_replica
         address = _address(host)

@@ -25,7 +25,7 @@ def _size_of(url: str, token: dict[str, str]) -> int:
     with ask(url, {}, token) as answer:
         length = answer.headers.get("Content-Length", "")
     if not length.isdecimal():
-        raise Hopeless(f"{shown(url)} does not report its size: set sizeGiB")
+        raise Hopeless(f"{shown(url)} does not say how large it is: set sizeGiB")
     return int(length)
 
 

@@ -95,15 +95,15 @@ class Program:
         if isinstance(error, Hopeless):
             return self._hopeless, why
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            room = "new weights require space in addition to the old weights"
+            room = "new weights need room beside the old ones"
             return self._hopeless, f"the volume is full: raise sizeGiB; {room}"
         if isinstance(error, PermissionError):
             user = f"user {os.getuid()} cannot write to the volume"
             return self._hopeless, f"{user}: its StorageClass must apply fsGroup"
         if isinstance(error, ValueError | LookupError | TypeError | AttributeError):
-            return self._hopeless, f"the source returned invalid metadata: {type(error).__name__}: {why}"
+            return self._hopeless, f"the source describes itself wrongly: {type(error).__name__}: {why}"
         staged = self._stage.staged() // MIB if self._stage else 0
-        kept = f"; the next attempt continues after {staged} MiB" if staged else ""
+        kept = f"; the next attempt goes on after {staged} MiB" if staged else ""
         return 1, f"cannot stage the weights: {why}{kept}"
 
 
@@ -111,7 +111,7 @@ def main(arguments: list[str], environment: dict[str, str]) -> None:
     """Run, and exit at once: downloads that still run are left where they are."""
 
     def stop(_signal: int, _frame: FrameType | None) -> None:
-        leave(1, "stopped")
+        leave(1, "told to stop")
 
     signal.signal(signal.SIGTERM, stop)
     program = Program(arguments, environment)

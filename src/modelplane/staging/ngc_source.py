@@ -63,7 +63,7 @@ class Version:
             cause = error.__cause__
             if isinstance(cause, urllib.error.HTTPError) and cause.code == 412:
                 raise Hopeless(
-                    "NGC requires you to accept the model's terms first: open the model in the catalog"
+                    "NGC asks to accept the terms of the model first: open it in the catalog"
                 ) from error
             raise
 
@@ -103,16 +103,13 @@ class Version:
             wanted = ""
         if len(wanted) != 64:
             raise Hopeless(
-                f"NGC does not provide a SHA-256 for {path[:255]!a}, so it cannot be verified: use "
-                "another source"
+                f"NGC has no SHA-256 of {path[:255]!a}, which cannot be verified: use another source"
             )
 
         def from_offset(offset: int) -> http.client.HTTPResponse:
             [url] = self._ask(self._download, {"path": path})["urls"]
             if urlsplit(url).scheme != urlsplit(NGC).scheme:
-                raise Hopeless(
-                    f"NGC returned an address without HTTPS for {path[:255]!a}, which is not followed"
-                )
+                raise Hopeless(f"NGC names an address of {path[:255]!a} without HTTPS, which is not followed")
             return ask(url, {"Range": f"bytes={offset}-"} if offset else {})
 
         return File(
@@ -126,5 +123,5 @@ def _ngc_object(body: bytes) -> dict[str, Any]:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise Interrupted("NGC's response is not a JSON object")
+        raise Interrupted("NGC's answer is no JSON object")
     return found

@@ -74,10 +74,12 @@ class Registry:
             body = described(answer)
         found = f"sha256:{hashlib.sha256(body).hexdigest()}"
         if self._digest and found != self._digest:
-            raise Damaged(f"the manifest's digest is {found}, but must be {self._digest}")
+            raise Damaged(f"the manifest has the digest {found}, and must have {self._digest}")
         manifest = _object(body, "manifest")
         if not isinstance(manifest.get("layers"), list):
-            raise Hopeless("the reference is ambiguous: select one manifest, for example by its digest")
+            raise Hopeless(
+                "the reference names no single artifact: name one manifest, by its digest if need be"
+            )
         return manifest, found
 
     def blob(self, path: Path, layer: dict[str, Any], *, packed: bool = False) -> File:
@@ -85,7 +87,7 @@ class Registry:
         digest = str(layer.get("digest"))
         algorithm, _, wanted = digest.partition(":")
         if algorithm != "sha256" or not re.fullmatch("[0-9a-f]{64}", wanted):
-            raise Hopeless(f"digest {digest[:80]!a} is not a SHA-256 digest")
+            raise Hopeless(f"the digest {digest[:80]!a} is no SHA-256")
         return File(
             path=path,
             size=int(layer.get("size", -1)),
@@ -168,5 +170,5 @@ def _object(body: bytes, what: str) -> dict[str, Any]:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise Interrupted(f"the {what} is not a JSON object")
+        raise Interrupted(f"the {what} is no JSON object")
     return found

@@ -81,7 +81,7 @@ class Bucket:
         """Return the objects below the prefix, and what pins them."""
         found = sorted(self._objects())
         if not found:
-            raise Hopeless(f"the bucket contains no objects below {self._prefix!a}")
+            raise Hopeless(f"there is no object below {self._prefix!a} in the bucket")
         pin = hashlib.sha256(repr(found).encode()).hexdigest()
         return [self._file(*each) for each in found], pin
 
@@ -108,11 +108,11 @@ class Bucket:
         with self._ask("", query) as answer:
             body = described(answer)
         if b"<!DOCTYPE" in body or b"<!ENTITY" in body:
-            raise Hopeless("the list of objects is not plain XML")
+            raise Hopeless("the list of objects is no plain XML")
         try:
             return ET.fromstring(body)  # noqa: S314  it has no entities
         except ET.ParseError as error:
-            raise Hopeless(f"the list of objects is not XML: {error}") from error
+            raise Hopeless(f"the list of objects is no XML: {error}") from error
 
     def _file(self, key: str, size: int, tag: str) -> File:
         if not key.startswith(self._prefix):
@@ -147,9 +147,7 @@ class Bucket:
             with self._ask(key, {"partNumber": "1"}, method="HEAD") as part:
                 size = part.headers.get("Content-Length", "0")
             return Checksum("md5", tag, int(size))
-        raise Hopeless(
-            f"S3 has no checksum for {key[:255]!a}: upload the object with --checksum-algorithm SHA256"
-        )
+        raise Hopeless(f"S3 has no checksum of {key[:255]!a}: upload it with --checksum-algorithm SHA256")
 
 
 def _hexadecimal(stored: str) -> str:

@@ -39,7 +39,7 @@ def safe(name: str) -> Path:
     """Return a name as a path below a folder; raise ``Hopeless`` if it could be anywhere else."""
     parts = name.split("/")
     if not all(re.fullmatch(r"[^\x00-\x1f\x7f\\]{1,255}", part) and part.strip(".") for part in parts):
-        raise Hopeless(f"{name[:255]!a} is not a valid file name on the volume")
+        raise Hopeless(f"{name[:255]!a} is no name for a file of the volume")
     if parts[0].startswith(".modelplane") or parts[0] in {".cache", "lost+found"} or len(name) > 1024:
         raise Hopeless(f"{name[:255]!a} is too long, or a name that the volume itself uses")
     return Path(*parts)
@@ -81,7 +81,7 @@ class Stage:
         with self._lock:
             if count > 0 and self._used + count > self._limit:
                 size = self._limit / GIB
-                raise Hopeless(f"the files are larger than sizeGiB, {size:.0f}: raise sizeGiB")
+                raise Hopeless(f"the files are larger than sizeGiB, which is {size:.0f}: raise it")
             self._used += count
 
     def fetch(self, files: Iterable[File]) -> None:
@@ -89,7 +89,7 @@ class Stage:
         wanted: dict[Path, File] = {}
         for file in files:
             if wanted.setdefault(file.path, file) is not file:
-                raise Hopeless(f"two files in the source have the name {str(file.path)!a}")
+                raise Hopeless(f"two files of the source have the name {str(file.path)!a}")
         known = sum(max(file.size, 0) for file in wanted.values())
         if known > self._limit:
             self.spend(known)
@@ -168,7 +168,7 @@ class Stage:
             if there and answer.status != http.client.PARTIAL_CONTENT:
                 there = 0
             elif there and not answer.headers.get("Content-Range", "").startswith(f"bytes {there}-"):
-                raise Damaged(f"{file.path} was sent from a different offset than requested")
+                raise Damaged(f"{file.path} was sent from another place than asked for")
             checksum = file.checksum(answer)
             announced = answer.headers.get("Content-Length", "")
             size = there + int(announced) if announced.isdecimal() else file.size
@@ -190,12 +190,10 @@ class Stage:
         whole = file.size if file.size >= 0 else size
         if (0 <= size > count) or (0 <= whole > count):
             self.spend(-count)
-            raise Interrupted(
-                f"the download of {file.path} stopped after {count} of {max(size, whole)} bytes"
-            )
+            raise Interrupted(f"{file.path} broke off after {count} of {max(size, whole)} bytes")
         if (found := checksum.result()) != checksum.wanted:
             self.spend(-count)
-            raise Damaged(f"the checksum of {file.path} is {found}, but must be {checksum.wanted}")
+            raise Damaged(f"the checksum of {file.path} is {found}, and must be {checksum.wanted}")
 
     def _keep(self, written: IO[bytes], there: int, checksum: Checksum) -> None:
         """Count the part that is there, and go to its end."""
@@ -260,7 +258,7 @@ def mirrored(file: File, mirror: str) -> File:
             answer.close()
         found = file.checksum(answer)
         if found.algorithm != "sha256":
-            raise Hopeless(f"the source does not provide a SHA-256 for {file.path}")
+            raise Hopeless(f"the source has no SHA-256 of {file.path}")
         return found
 
     def from_offset(offset: int) -> http.client.HTTPResponse:
@@ -277,14 +275,14 @@ def pieces(answer: http.client.HTTPResponse) -> Iterator[bytes]:
         try:
             piece = answer.read1(BLOCK)
         except (OSError, http.client.HTTPException) as error:
-            raise Interrupted(f"a download was interrupted: {error}") from error
+            raise Interrupted(f"a download broke off: {error}") from error
         if not piece:
             return
         yield piece
         got += len(piece)
         if time.monotonic() - began > window_s:
             if got < least:
-                raise Interrupted(f"a download received less than {least} bytes in {window_s:.0f} s")
+                raise Interrupted(f"a download came with less than {least} bytes in {window_s:.0f} s")
             began, got = time.monotonic(), 0
 
 

@@ -34,7 +34,7 @@ def _files(source: dict[str, Any]) -> list[tuple[str, Path]]:
     for path in found:
         name, real = path.relative_to(top).as_posix(), path.resolve()
         if not real.is_relative_to(MOUNT.resolve()) or not real.is_file():
-            raise Hopeless(f"{name[:255]!a} is not a file on the volume")
+            raise Hopeless(f"{name[:255]!a} is no file of the volume")
         files.append((name, real))
     return files
 
@@ -47,4 +47,4 @@ def _copy(path: Path, target: Path, stage: Stage) -> None:
     after = path.stat()
     same = (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns)
     if not same or target.stat().st_size != before.st_size:
-        raise Interrupted("a file changed while it was being copied")
+        raise Interrupted("a file changed while it was copied")

@@ -127,7 +127,7 @@ def until(connection: socket.socket, seconds: float) -> Iterator[None]:
     timer = threading.Timer(seconds, end)
     timer.daemon = True
     timer.start()
-    ended = TimeoutError(f"timed out: no response within {seconds:.0f} s")
+    ended = TimeoutError(f"timed out: the answer did not begin within {seconds:.0f} s")
     try:
         yield
     except (OSError, http.client.HTTPException) as error:
@@ -167,7 +167,7 @@ def ask(
 ) -> http.client.HTTPResponse:
     """Return the answer to one request; ``secret`` are headers that are not sent to another host."""
     if urlsplit(url).scheme not in {"http", "https"}:
-        raise Hopeless(f"{shown(url)} is not an HTTP address")
+        raise Hopeless(f"{shown(url)} is not an address of HTTP")
     request = urllib.request.Request(url, headers=dict(headers or {}), method=method)  # noqa: S310  checked
     for name, value in (secret or {}).items():
         request.add_unredirected_header(name, value)

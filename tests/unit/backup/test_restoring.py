@@ -109,7 +109,7 @@ async def test_contents_of_secrets_are_restored_with_the_passphrase(
     file = tmp_path / "fleet"
     await save(source, file, PASSPHRASE)
     assert b"c2VjcmV0" not in file.read_bytes()
-    with pytest.raises(UserError, match="the passphrase is another one"):
+    with pytest.raises(UserError, match="the passphrase is wrong"):
         await restore(target, file, b"something else entirely")
     assert target.writes == []
     assert (await restore(target, file, PASSPHRASE)).missing == ()
@@ -259,7 +259,7 @@ async def test_an_object_of_another_fleet_is_a_refusal(
     other = copy.deepcopy(source.get("ModelDeployment", "qwen"))
     other["metadata"]["name"] = "llama"
     target.put(other)
-    with pytest.raises(UserError, match='that the backup does not have: ModelDeployment "ml/llama"'):
+    with pytest.raises(UserError, match='that are not in the backup: ModelDeployment "ml/llama"'):
         await restore(target, tmp_path / "fleet")
     assert target.writes == []
 
@@ -282,7 +282,7 @@ async def test_the_restore_of_another_backup_is_not_mixed_with_this_one(
 ) -> None:
     await save(source, tmp_path / "fleet")
     target.put(a_lease("modelplane-restore-0123456789abcdef"))
-    with pytest.raises(UserError, match="the restore of another backup is not complete"):
+    with pytest.raises(UserError, match="another backup's restore is not complete"):
         await restore(target, tmp_path / "fleet")
     assert target.writes == []
     assert fleet_hold.GIVE_UP == "kubectl delete lease modelplane-controller -n modelplane-system"
@@ -403,7 +403,7 @@ async def test_a_file_that_changes_before_the_first_write_leaves_the_lease_to_th
             monkeypatch.setattr(restoring, "read_item", changed)
 
     said: list[str] = []
-    with pytest.raises(Damaged, match="changed while it was read"):
+    with pytest.raises(Damaged, match="changed while it was being read"):
         await restore(target, file, said=said, sleep=Changing())
     assert lease(target)["holderIdentity"] == "", "no object was written: they act again"
     assert said == ["Paused the controllers: took the Lease from pod-1"]
@@ -556,7 +556,7 @@ async def test_a_fleet_under_crossplane_is_neither_saved_nor_restored(
 
 async def test_a_version_that_is_gone_leaves_no_file(source: StoringServer, tmp_path: Path) -> None:
     source.expired = True
-    with pytest.raises(UserError, match="no longer keeps the version that the backup began with"):
+    with pytest.raises(UserError, match="no longer stores the version at which the backup started"):
         await save(source, tmp_path / "fleet")
     assert names(tmp_path) == []
 

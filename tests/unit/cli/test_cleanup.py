@@ -132,7 +132,9 @@ async def test_what_is_left_is_found_deleted_and_let_go():
 
 
 async def test_a_namespace_that_is_in_use_is_left_alone():
-    with pytest.raises(UserError, match="is not being deleted: delete it, or the ModelDeployments"):
+    with pytest.raises(
+        UserError, match=("is not being deleted: delete the namespace, or the ModelDeployments")
+    ):
         await Cleaner(Server(namespace(deleted=False)), Clusters(), TEAM).find()
 
 
@@ -223,6 +225,6 @@ async def test_nothing_is_let_go_before_it_is_gone():
     plane = Server(namespace(), cluster("west"), held(far("engine"), WEST))
     cleaner = Cleaner(plane, Clusters(west=Server(far("engine"), held=["engine"])), TEAM)
     found = await cleaner.find()
-    with pytest.raises(NotInTime, match='west: Deployment "ml-team/engine" is not gone yet'):
+    with pytest.raises(NotInTime, match='west: Deployment "ml-team/engine" still exists'):
         await cleaner.delete(found, Deadline(0))
     assert finalizers(plane, "o-engine") == [FINALIZER, "test/other"]

@@ -36,7 +36,7 @@ def test_the_kubeconfig_of_the_cluster_is_never_that_of_the_environment(
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
     done = CliRunner().invoke(main, ["cluster", "register", "gpu-1"])
-    assert (done.exit_code, "--cluster-kubeconfig is missing" in done.output) == (2, True)
+    assert (done.exit_code, "--cluster-kubeconfig is required" in done.output) == (2, True)
 
 
 def test_a_cluster_that_does_not_answer_is_named(tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def test_the_plan_is_shown_with_its_cost(folder: Path, tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     lines = [" ".join(line.split()) for line in done.output.splitlines()]
     assert lines[0].startswith("vllm with TP 1 on 1 NVIDIA L40S: 25.20 of ")
-    assert "ModelDeployment default qwen3-8b replicas: 1, of 1 pod with 1 device" in lines
+    assert "ModelDeployment default qwen3-8b 1 replica: 1 pod with 1 device" in lines
     assert "1 of 1 replicas placed" in lines
     assert any("0.90 USD" in line for line in lines)
 

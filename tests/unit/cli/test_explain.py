@@ -178,10 +178,10 @@ def test_a_service_is_explained_by_its_endpoints(fleet, name):
         'ModelService "ml-team/qwen": ready at http://192.0.2.1:80/ml-team/qwen, with 1 endpoint'
     )
     assert told[told.index("Endpoints:") + 2 :] == [
-        "qwen-1 0 100 % http://192.0.2.7:80/v1 it has modelplane.ai/deployment=qwen",
+        "qwen-1 0 100 % http://192.0.2.7:80/v1 matches modelplane.ai/deployment=qwen",
         "and 1 more: --all shows them",
     ]
-    assert "no entry selects it" in explain(fleet, name, "--all").output
+    assert "no entry selects the endpoint" in explain(fleet, name, "--all").output
 
 
 def test_a_service_that_is_not_ready_is_status_2(fleet):
@@ -203,8 +203,8 @@ def test_a_replica_is_explained_by_its_place_and_its_services(fleet):
     assert "qwen-1 stays west" in result.output.replace("  ", " ")
     assert told[-5:] == [
         "Services:",
-        "SERVICE SHARE WHY",
-        "qwen 100 % it has modelplane.ai/deployment=qwen",
+        "SERVICE SHARE REASON",
+        "qwen 100 % matches modelplane.ai/deployment=qwen",
         "",
         "Endpoint: http://192.0.2.7:80/v1",
     ]

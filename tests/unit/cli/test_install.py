@@ -250,7 +250,7 @@ def test_a_cluster_that_cannot_be_found_is_a_sentence(command, tmp_path, monkeyp
     result = CliRunner().invoke(main, command)
     assert result.exit_code == 1
     assert "nowhere" in result.output
-    assert result.output.endswith(": name another with --kubeconfig or --context\n")
+    assert result.output.endswith(" with --kubeconfig or --context\n")
 
 
 def test_stored_objects_are_checked_as_validate_does():

@@ -78,7 +78,7 @@ def test_an_unknown_process_is_told_with_those_that_there_are(home):
     result = logs(home, "gemma")
     assert result.exit_code == 1
     assert result.output.startswith('Error: no process "gemma": the processes are supervisor, etcd, ')
-    assert result.output.endswith(". An object is named like md/NAME.\n")
+    assert result.output.endswith(". Name an object as md/NAME.\n")
 
 
 @pytest.mark.parametrize("name", ["pod/gemma", "md/"])

@@ -24,7 +24,7 @@ def file(folder: Path, content: str, mode: int = 0o600) -> Path:
 USAGE = {
     "another machine's address without names": (
         ("--http", "0.0.0.0:80"),
-        "name the host that clients use with --allow-host",
+        "set --allow-host to the host name that clients use",
     ),
     "no port": (("--http", "127.0.0.1"), '--http "127.0.0.1" is not HOST:PORT'),
     "a port that is too large": (("--http", "127.0.0.1:65536"), "is not HOST:PORT"),

@@ -133,7 +133,7 @@ def test_a_deployment_that_is_there_twice_is_status_1(files):
     (files / "md.yaml").write_text(joined(DEPLOYMENT, DEPLOYMENT))
     result = plan(files)
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "metadata.name: the same object is at " in result.stderr
+    assert "metadata.name: the same object is already at " in result.stderr
 
 
 def test_what_is_in_path_takes_the_place_of_what_is_in_the_fleet(files):
@@ -178,7 +178,7 @@ def test_a_plan_says_what_replicas_cost(priced):
         "ml-team/qwen 1 new old qwen pool 1 1 gpu",
         "ml-team/qwen 2 new west qwen pool 1 1 gpu",
     ]
-    cost = 'ModelDeployment "ml-team/qwen": 4.50 USD per hour, and 1 without a known price'
+    cost = 'ModelDeployment "ml-team/qwen": 4.50 USD per hour; 1 without a known price'
     assert f"\nCost:\n{cost}\n" in output
     replicas = parsed("plan", plan(priced, "-o", "json").output)["deployments"][0]["replicas"]
     assert [each["costPerHour"] for each in replicas] == ["2.50", "", "1.00", "1.00"]

@@ -81,7 +81,7 @@ def image(patch: dict[str, Any]) -> str:
 def test_the_status_is_the_condition_and_2_until_it_is_complete(server: Server) -> None:
     done = run("status", "md/qwen")
     assert (done.exit_code, done.stdout.partition(" on cluster")[2]) == (2, ' "east": ErrImagePull\n')
-    assert done.stdout.startswith("1 of 3 replicas updated, waits for replica ")
+    assert done.stdout.startswith("1 of 3 replicas updated, waiting for replica ")
     server.item["metadata"]["generation"] = 2
     assert run("status", "qwen").stdout == "The controllers have not observed the last change yet\n"
 
@@ -101,7 +101,7 @@ def test_the_answers_of_a_canary_are_printed_with_the_time_that_they_are_of(serv
     ]
     said, as_of, _ = run("status", "md/qwen").stdout.split("\n")
     assert said == "canary step 1 of 2: new revision 4 answers"
-    assert re.fullmatch(r"As of \S+ \(1[2-5] s ago\): answers are reported every 30 seconds\.", as_of)
+    assert re.fullmatch(r"As of \S+ \(1[2-5] s ago\)\. The counts are updated every 30 seconds\.", as_of)
 
 
 def _under_crossplane(server: Server, generation: int) -> None:
@@ -205,7 +205,7 @@ def test_a_race_and_a_deployment_without_the_setting_are_errors(server: Server) 
     called = 'Error: ModelDeployment "qwen" in namespace "ml-team"'
     assert run("pause", "md/qwen").stderr == f"{called} was changed in the meantime: run the command again\n"
     del server.item["spec"]["rollout"]
-    hint = "doesn't set spec.rollout: set it, to {} for the defaults"
+    hint = "doesn't set spec.rollout: set it, with {} for the defaults"
     for command in ("status", "history", "pause", "undo"):
         assert run(command, "md/qwen").stderr == f"{called} {hint}\n"
 

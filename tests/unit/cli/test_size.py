@@ -34,7 +34,7 @@ def test_the_arithmetic_is_printed(folder: Path) -> None:
     for line in (
         "loaded 8,190,735,360 16,381,470,720 15.26",
         "2 x 8 KV heads x 128 x 2 bytes = 4,096 bytes per token per layer",
-        "36 full layers x 4,096 = 147,456 bytes of a token",
+        "36 full layers x 4,096 = 147,456 bytes per token",
         "40,960 tokens = 5.62 GiB per sequence (whole blocks), x 1 = 5.62 GiB",
         "TP 1 15.26 5.62 2.30 25.20 25.20",
         "a100-40-1x 1 NVIDIA A100-SXM4-40GB 1 TP 1 25.20 of 40.00 3",
@@ -99,5 +99,5 @@ def test_a_model_without_a_context_needs_the_option(tmp_path: Path) -> None:
     config = {key: value for key, value in checkpoint.config.items() if key != "max_position_embeddings"}
     (tmp_path / "config.json").write_text(json.dumps(config))
     (tmp_path / "model.safetensors").write_bytes(safetensors(checkpoint.tensors()))
-    assert "give --context" in run(tmp_path).stderr
+    assert "set --context" in run(tmp_path).stderr
     assert run(tmp_path, "--context-length", 1024).exit_code == 0

@@ -67,7 +67,7 @@ def test_a_context_is_compared_with_a_checkpoint_of_a_folder(tmp_path):
     manifest = DEPLOYMENT.replace(before, f"{before}\n                  args: {args}")
     assert manifest != DEPLOYMENT
     result = validate("-", "--checkpoints", tmp_path, stdin=manifest)
-    assert "--max-model-len 50000 is longer than the context of" in result.output
+    assert "--max-model-len 50000 exceeds the context length of" in result.output
     assert "1 object valid with 1 warning" in result.output
     assert validate("-", "--checkpoints", tmp_path / "none", stdin=manifest).exit_code == 2
 

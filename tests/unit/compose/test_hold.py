@@ -163,7 +163,7 @@ NOWHERE = RegionRule(frozenset(), ("llama", "qwen"))
         ),
         pytest.param(
             hold.LeftOut(Admitted((), (_endpoint("qwen"),), EU)),
-            'ModelEndpoint "e" (in no region) gets no requests',
+            'ModelEndpoint "e" (in no region) receives no requests',
             id="its replica serves, and outside of it",
         ),
         pytest.param(
@@ -180,7 +180,7 @@ def test_requests_wait_only_for_an_endpoint_that_may_get_them(left_out: hold.Lef
     said = hold.explained(asked, NONE, has_endpoints=False, left_out=left_out)
     assert said.holds is not bool(why)
     assert why in said.message
-    assert ("requests get 503 at once" in said.message) is bool(why)
+    assert ("requests receive 503 immediately" in said.message) is bool(why)
 
 
 @pytest.mark.parametrize(

@@ -215,7 +215,7 @@ def test_what_a_program_that_died_left_behind_is_no_hindrance(volume: Volume) ->
             "full",
             (
                 65,
-                "the volume is full: raise sizeGiB; new weights require space in addition to the old weights",
+                "the volume is full: raise sizeGiB; new weights need room beside the old ones",
             ),
             id="a full volume",
         ),

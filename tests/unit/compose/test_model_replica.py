@@ -194,7 +194,7 @@ def _cache(*clusters: dict[str, Any]) -> tuple[dict[str, Any], ...]:
 @pytest.mark.parametrize(
     ("found", "message"),
     [
-        pytest.param((), 'ModelCache "weights" in the namespace does not exist: create it', id="no cache"),
+        pytest.param((), 'there is no ModelCache "weights" in the namespace: create it', id="no cache"),
         pytest.param(
             _cache({"name": "west", "phase": "Ready"}),
             (

@@ -118,4 +118,6 @@ def test_a_service_without_a_share_of_its_namespace_says_so_and_so_does_its_answ
         (True, 0),
         (False, 4),
     ]
-    assert "the ModelServices of a namespace route to 10,000 endpoints together" in none.routes[0].unavailable
+    assert ("all ModelServices of a namespace together can route to 10,000 endpoints") in none.routes[
+        0
+    ].unavailable

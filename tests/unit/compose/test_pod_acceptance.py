@@ -79,7 +79,7 @@ def test_a_replica_that_runs_stays_where_its_pods_are_refused() -> None:
     holds, reason, message = stated(said, "SettingsSupported") or (True, "", "")
     assert (holds, reason) == (False, "PodNotAccepted")
     assert (
-        f'InferenceCluster "east" does not accept {NAMED} of the pods: replicas there do not change'
+        f'InferenceCluster "east" does not accept {NAMED} of the pods: replicas there don\'t change'
         in message
     )
 

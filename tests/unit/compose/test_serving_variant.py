@@ -107,7 +107,7 @@ _ORDER = {"fp8": None, "bf16": {"name": "fp8"}, "int4": {"name": "bf16"}}
             (
                 "False",
                 "NoEndpoints",
-                'none serves; in order of preference: "fp8" none, "bf16" none, "int4" none',
+                'none is serving; in order of preference: "fp8" none, "bf16" none, "int4" none',
             ),
         ),
     ],

@@ -44,7 +44,7 @@ def test_the_number_of_a_step_may_be_left_out(name: str) -> None:
     ["", ".", "..", "/", "../examples/01-first-answer", "recipes/kimi-k2", "recipes", "topologies", "1"],
 )
 def test_a_name_is_no_path(name: str) -> None:
-    with pytest.raises(LocalError, match=r"^there is no example "):
+    with pytest.raises(LocalError, match=r"^unknown example "):
         examples.find(name)
 
 

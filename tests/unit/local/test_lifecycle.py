@@ -62,7 +62,7 @@ def test_what_runs_is_not_purged(home):
     ) as other:
         assert other.stdout
         assert other.stdout.readline() == "turn\n"
-        with pytest.raises(LocalError, match="something still runs in"):
+        with pytest.raises(LocalError, match="processes are still running in"):
             lifecycle.purge(home)
     assert home.run.exists()
 

@@ -96,7 +96,7 @@ async def test_services_and_replicas_are_explained(served: MCPServer) -> None:
     replica = rows(await call(served, "explain_object", kind="ModelReplica", name="qwen-14b-eu-west-a"))
     assert service[0].startswith('ModelService "ml-team/qwen-14b": ')
     assert replica[0].startswith('ModelReplica "ml-team/qwen-14b-eu-west-a": on eu-west-a')
-    assert "Where it is:" in replica
+    assert "Placement:" in replica
 
 
 async def test_manifests_are_planned_on_the_fleet(served: MCPServer) -> None:

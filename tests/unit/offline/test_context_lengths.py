@@ -67,7 +67,7 @@ def warned(*objects: dict[str, Any], at_hand: Configs = configs) -> list[str]:
     ]
 
 
-REFUSED = 'is longer than the context of "Qwen/Tiny", 4096 tokens by its config.json, and'
+REFUSED = 'exceeds the context length of "Qwen/Tiny", 4096 tokens according to config.json, and'
 BY_SGLANG = (
     f"{REFUSED} SGLang does not start: lower it, or extend the context with --json-model-override-args"
 )
@@ -148,7 +148,7 @@ def test_anything_else_is_not(manifest: dict[str, Any]) -> None:
 
 def test_an_extension_that_does_not_reach_far_enough_is_warned_of() -> None:
     [line] = warned(deployment(VLLM, "--model=Qwen/Tiny", "--max-model-len=20000", f"--hf-overrides={YARN}"))
-    assert "16384 tokens by its config.json" in line
+    assert "16384 tokens according to config.json" in line
 
 
 def test_the_model_is_that_of_a_cache_among_the_objects() -> None:

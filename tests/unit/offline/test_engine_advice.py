@@ -93,7 +93,7 @@ def found(*members, **engine):
         pytest.param(
             VLLM,
             "--max_num_seqs=many",
-            ['args.0: --max_num_seqs of vLLM 0.23.0 takes a whole number, not "many"'],
+            ['args.0: --max_num_seqs of vLLM 0.23.0 must be a whole number, not "many"'],
             id="a value of another type, of a flag with underscores",
         ),
         pytest.param(
@@ -220,7 +220,7 @@ def gang(leader=GANG, worker=f"{GANG} --headless --node-rank=$(MODELPLANE_RANK)"
                 "args.1: --nnodes says 2 nodes, but the engine is a gang of 3 pods: make them equal",
                 (
                     "args.3: tensor 8 x pipeline 2 x data 1 parallel uses 16 of the 24 devices that the 3 "
-                    "pods of the engine claim: raise a size, or claim fewer devices devices"
+                    "pods of the engine claim: raise a size, or claim fewer devices"
                 ),
                 "args.1: --nnodes says 2 nodes, but the engine is a gang of 3 pods: make them equal",
             ],

@@ -88,8 +88,8 @@ def test_a_replacement_without_a_path_is_in_another_object_or_removed():
         each.text for fields in renamed_fields._FIELDS.values() for each in fields.values() if not each.path
     } == {
         "removed: requests are passed through unchanged",
-        "today it is spec.devices of the InferenceClass that className names",
-        "today it is the label modelplane.ai/pool of the nodes",
+        "the current name is spec.devices of the InferenceClass that className names",
+        "the current name is the label modelplane.ai/pool of the nodes",
     }
 
 
@@ -111,7 +111,7 @@ def test_a_former_field_of_a_pool_stands_for_its_replacement_in_the_same_pool():
     pools = "[{name: a, className: l4, nodeCount: 1}, {name: b, class: l4, nodeCount: 1}]"
     [line] = said(f"{cluster('west').partition('  nodePools:')[0]}  nodePools: {pools}\n")
     assert line.partition('"west": ')[2] == (
-        "spec.nodePools[1].class: unknown field, from an earlier version: today it is "
+        "spec.nodePools[1].class: unknown field, from an earlier version: the current name is "
         "spec.nodePools[].className"
     )
 
@@ -119,7 +119,7 @@ def test_a_former_field_of_a_pool_stands_for_its_replacement_in_the_same_pool():
 def test_a_former_shape_is_not_also_told_what_it_lacks():
     text = DEPLOYMENT.partition("  engines:")[0] + "  workers: {count: 1}\n  engine: {image: x}\n"
     assert [line.partition('"ml-team/qwen": ')[2] for line in said(text)] == [
-        "spec.workers: unknown field, from an earlier version: today it is spec.engines[].members[]",
+        "spec.workers: unknown field, from an earlier version: the current name is spec.engines[].members[]",
         f"spec.engine: unknown field, from an earlier version: {renamed_fields._ENGINE.text}",
     ]
 

@@ -326,7 +326,7 @@ def test_what_a_cache_has_made_is_taken_as_it_is_observed():
         pytest.param(
             "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\n",
             "",
-            'OWNER holds only Pod "x": name a file with one of the kinds AKSCluster, DeviceQuota, '
+            'OWNER contains only Pod "x": name a file with one of the kinds AKSCluster, DeviceQuota, '
             "EKSCluster, GKECluster, InferenceAutoscaler, InferenceClass, InferenceCluster, "
             "InferenceGateway, ModelCache, ModelDeployment, ModelEndpoint, ModelKey, ModelReplica, "
             "ModelService, NebiusCluster, ServingStack and VultrCluster",
@@ -365,7 +365,7 @@ def test_an_owner_that_is_being_deleted_is_not_composed():
     owner = DEPLOYMENT.replace(
         "  name: qwen\n", "  name: qwen\n  deletionTimestamp: 2026-01-01T00:00:00Z\n", 1
     )
-    with pytest.raises(UserError, match=r'^ModelDeployment "qwen" is being deleted, and the controllers'):
+    with pytest.raises(UserError, match=r'^ModelDeployment "qwen" is being deleted, so the controllers'):
         rendered(owner, required=FLEET)
 
 

@@ -64,7 +64,7 @@ def test_a_replica_that_serves_is_where_the_scheduler_keeps_it():
     )
     assert found.endpoint == "http://192.0.2.7:80/v1"
     assert found.services == (
-        Routing(service="qwen", percent=100.0, reason="it has modelplane.ai/deployment=qwen"),
+        Routing(service="qwen", percent=100.0, reason="matches modelplane.ai/deployment=qwen"),
     )
     assert found.notes == ()
 
@@ -97,7 +97,7 @@ def test_a_file_without_a_status_has_none():
         pytest.param(
             (DEPLOYMENT,),
             False,
-            ('no file has InferenceCluster "west"',),
+            ('no file contains InferenceCluster "west"',),
             id="no file has its cluster",
         ),
         pytest.param(

@@ -89,8 +89,8 @@ def test_requests_are_shared_as_the_entries_say():
     )
     found = explained(GATEWAY, service(*entries), endpoint("a"), endpoint("b", "outside"), endpoint("c", "x"))
     assert rows(found) == [
-        ("a", 0, 75.0, "it has app=qwen"),
-        ("b", 1, 25.0, "it has app=outside"),
+        ("a", 0, 75.0, "matches app=qwen"),
+        ("b", 1, 25.0, "matches app=outside"),
         ("c", None, 0.0, "no entry selects the endpoint: labels app=qwen are missing"),
     ]
 
@@ -104,7 +104,7 @@ TIERS = (
 @pytest.mark.parametrize(
     ("gateway", "reason"),
     [
-        pytest.param(GATEWAY, "it has app=outside; of priority 4", id="Envoy"),
+        pytest.param(GATEWAY, "matches app=outside; of priority 4", id="Envoy"),
         pytest.param(
             BY_GATEWAY_API,
             "the gateway routes only to the first tier that contains an endpoint: use backend Envoy",
@@ -114,9 +114,9 @@ TIERS = (
 )
 def test_a_tier_gets_no_requests_while_one_before_it_serves(gateway, reason):
     found = explained(gateway, service(*TIERS), endpoint("a"), endpoint("b", "outside"))
-    assert rows(found) == [("a", 0, 100.0, "it has app=qwen"), ("b", 1, 0.0, reason)]
+    assert rows(found) == [("a", 0, 100.0, "matches app=qwen"), ("b", 1, 0.0, reason)]
     [alone] = rows(explained(gateway, service(*TIERS), endpoint("b", "outside")))
-    assert alone == ("b", 1, 100.0, "it has app=outside; of priority 4")
+    assert alone == ("b", 1, 100.0, "matches app=outside; of priority 4")
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_a_tier_gets_no_requests_while_one_before_it_serves(gateway, reason):
         ),
         pytest.param(
             endpoint("b", extra="  deletionTimestamp: '2026-11-22T00:00:00Z'\n"),
-            "the replica is being deleted",
+            "being deleted",
             id="it goes itself",
         ),
         pytest.param(
@@ -141,13 +141,13 @@ def test_a_tier_gets_no_requests_while_one_before_it_serves(gateway, reason):
 )
 def test_a_selected_endpoint_that_gets_no_requests_says_why(given, reason):
     found = explained(GATEWAY, service(), endpoint("a"), given)
-    assert rows(found) == [("a", 0, 100.0, "it has app=qwen"), ("b", 0, 0.0, reason)]
+    assert rows(found) == [("a", 0, 100.0, "matches app=qwen"), ("b", 0, 0.0, reason)]
 
 
 def test_the_endpoint_of_a_replica_that_does_not_serve_is_not_counted_as_one():
     mark = "  annotations: {modelplane.ai/draining: not-serving}\n"
     assert rows(explained(GATEWAY, service(), endpoint("a"), endpoint("b", extra=mark))) == [
-        ("a", 0, 100.0, "it has app=qwen")
+        ("a", 0, 100.0, "matches app=qwen")
     ]
 
 
@@ -158,14 +158,14 @@ def test_an_endpoint_outside_the_regions_says_so():
         GATEWAY, service(entry, "selector: {matchLabels: {app: qwen}}"), ruled, endpoint("paid")
     )
     assert [(each.percent, each.reason) for each in found.endpoints] == [
-        (0.0, 'it is in no region, and ModelDeployment "qwen" allows only "eu-west"')
+        (0.0, 'the cluster is in no region, and ModelDeployment "qwen" allows only "eu-west"')
     ]
 
 
 def test_an_endpoint_that_is_not_ready_says_so():
     given = endpoint("a") + condition("Ready", "its service is being made")
     [row] = rows(explained(GATEWAY, service(), given))
-    assert row[-1] == "it has app=qwen; not ready: X: its service is being made"
+    assert row[-1] == "matches app=qwen; not ready: X: its service is being made"
 
 
 def test_gateway_api_routes_to_more_endpoints_than_a_rule_takes_and_to_no_unverifiable_one():

@@ -74,7 +74,7 @@ def test_an_encoding_that_kubectl_reads_is_read(content, text):
     ("content", "why"),
     [
         pytest.param(b"a\xff", "byte 2 is not UTF-8: save it as UTF-8", id="another encoding"),
-        pytest.param(b"\x7fELF\0\xff", "it is not text: save it as UTF-8", id="a program"),
+        pytest.param(b"\x7fELF\0\xff", "not text: save it as UTF-8", id="a program"),
     ],
 )
 def test_what_is_no_text_is_told(content, why):

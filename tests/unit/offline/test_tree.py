@@ -143,7 +143,7 @@ def test_a_text_is_read_as_kubectl_reads_it(text, expected):
         ),
         pytest.param(
             "[" * 101,
-            ("values are nested more than 100 levels levels deep: no manifest needs that"),
+            ("values are nested more than 100 levels deep: no manifest needs that"),
             id="depth",
         ),
     ],
@@ -203,7 +203,7 @@ def test_aliases_that_expand_to_too_much_are_refused_without_being_expanded(monk
 def test_aliases_do_not_nest_deeper_than_brackets():
     chain = "".join(f"a{level}: &a{level} [*a{level - 1}]\n" for level in range(1, 2000))
     assert read(f"a0: &a0 [x]\n{chain}") == [
-        "values are nested more than 100 levels levels deep: no manifest needs that"
+        "values are nested more than 100 levels deep: no manifest needs that"
     ]
 
 

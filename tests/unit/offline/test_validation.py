@@ -311,13 +311,14 @@ def test_all_problems_of_all_documents_are_told():
         ),
         pytest.param(
             "apiVersion: modelplane.ai/v1\nkind: ModelService\n",
-            'stdin:1:13: error: ModelService: apiVersion: "modelplane.ai/v1" has no ModelService: write '
+            'stdin:1:13: error: ModelService: apiVersion: "modelplane.ai/v1" does not define '
+            "ModelService: write "
             "modelplane.ai/v1alpha1",
             id="another version",
         ),
         pytest.param(
             "apiVersion: v1\nkind: ModelService\n",
-            'stdin:1:13: error: ModelService: apiVersion: "v1" has no ModelService: write '
+            'stdin:1:13: error: ModelService: apiVersion: "v1" does not define ModelService: write '
             "modelplane.ai/v1alpha1",
             id="a version without its group",
         ),
@@ -371,7 +372,7 @@ def test_a_key_that_is_there_twice_is_an_error():
 
 def test_a_second_object_without_a_line_between_is_told_so():
     [first, *_] = said(CLASS + CLASS.replace("l4", "h100"))
-    assert first.endswith('first in line 1: remove one of them, or begin the second object with "---"')
+    assert first.endswith('first in line 1: remove one, or begin the second object with "---"')
 
 
 def test_an_object_that_is_there_twice_is_an_error():

@@ -60,10 +60,10 @@ async def test_a_cluster_is_reached_by_its_kubeconfig_and_asked_for_it_once():
 @pytest.mark.parametrize(
     ("objects", "why"),
     [
-        pytest.param({}, 'InferenceCluster "west" does not exist', id="no cluster"),
+        pytest.param({}, 'there is no InferenceCluster "west"', id="no cluster"),
         pytest.param(
             {"InferenceCluster": CLUSTER},
-            f"{SECRET} does not exist: create it with the cluster's kubeconfig",
+            f"there is no {SECRET}: create it with the cluster's kubeconfig",
             id="no Secret",
         ),
         pytest.param(

@@ -90,4 +90,4 @@ async def test_an_object_stands_for_pods_on_clusters(item, clusters, nothing):
 
 async def test_a_deployment_without_replicas_is_to_be_explained():
     found = await find_pods(ControlPlane(), named("ModelDeployment", {}))
-    assert found.nothing == "no replicas: to see why, run `modelplane explain md/qwen -n ml`"
+    assert found.nothing == "there are no replicas: to see why, run `modelplane explain md/qwen -n ml`"

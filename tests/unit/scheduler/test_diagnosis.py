@@ -18,27 +18,24 @@ from modelplane.scheduler.diagnosis import PHRASES
             "a: l4 x2",
             "",
             "1: 100Gi",
-            "0 of 1 replicas placed; 1 cluster: "
-            '1 with no device for "gpu" (a: largest memory offered is 24Gi); '
-            'to place one more, relax memory from 100Gi to 24Gi in request "gpu"',
+            '0 of 1 replicas placed; 1 cluster: 1 with no device for "gpu" (a: largest memory offered is '
+            '24Gi); to place one more, relax memory from 100Gi to 24Gi in request "gpu"',
             id="the largest amount on offer",
         ),
         pytest.param(
             "a: l4 x2",
             "",
             "1: 40960Mi",
-            "0 of 1 replicas placed; 1 cluster: "
-            '1 with no device for "gpu" (a: largest memory offered is 24Gi); '
-            'to place one more, relax memory from 40960Mi (40Gi) to 24Gi in request "gpu"',
+            '0 of 1 replicas placed; 1 cluster: 1 with no device for "gpu" (a: largest memory offered is '
+            '24Gi); to place one more, relax memory from 40960Mi (40Gi) to 24Gi in request "gpu"',
             id="two units",
         ),
         pytest.param(
             "b: a100 x1 | a: l4 x2",
             "",
             "1: 100Gi",
-            "0 of 1 replicas placed; 2 clusters: "
-            '2 with no device for "gpu" (largest memory offered is 80Gi); '
-            'to place one more, relax memory from 100Gi to 80Gi in request "gpu"',
+            '0 of 1 replicas placed; 2 clusters: 2 with no device for "gpu" (largest memory offered is '
+            '80Gi); to place one more, relax memory from 100Gi to 80Gi in request "gpu"',
             id="the largest amount over several clusters",
         ),
         pytest.param(
@@ -78,10 +75,9 @@ from modelplane.scheduler.diagnosis import PHRASES
             "a: h200 x1 down | b: h200 x1 unreachable | c: h200 x1 !drain | d: | e: l4 x1",
             "",
             "1: 100Gi",
-            "0 of 1 replicas placed; 5 clusters: 1 with untolerated taint drain:NoSchedule, "
-            "1 not ready (a: its API cannot be reached), 1 without a gateway address and 2 more; "
-            'to place one more, relax memory from 100Gi to 24Gi in request "gpu" '
-            "or tolerate taint drain:NoSchedule",
+            "0 of 1 replicas placed; 5 clusters: 1 with untolerated taint drain:NoSchedule, 1 not ready "
+            "(a: its API cannot be reached), 1 without a gateway address and 2 more; to place one more, "
+            'relax memory from 100Gi to 24Gi in request "gpu" or tolerate taint drain:NoSchedule',
             id="three items, in the order of the rules, and the rest as a number",
         ),
         pytest.param(
@@ -146,28 +142,27 @@ from modelplane.scheduler.diagnosis import PHRASES
             "a: h200 *2",
             "o1@a/0 h200#1 other | o2@a/1 h200#1 other",
             "1: 20Gi*8",
-            "0 of 1 replicas placed; 1 cluster: 1 without enough free devices "
-            "(a: pool h200 has 14 of 16 gpu free, 8 needed, which might not be on one node when Kubernetes "
-            'has chosen); to place one more, add 1 node to pool h200 of InferenceCluster "a"',
+            "0 of 1 replicas placed; 1 cluster: 1 without enough free devices (a: pool h200 has 14 of 16 "
+            "gpu free, 8 needed, which Kubernetes might not assign on one node); to place one more, add 1 "
+            'node to pool h200 of InferenceCluster "a"',
             id="enough that are free, but not for sure on one node",
         ),
         pytest.param(
             "a: h200 *1",
             "q1@a/0 h200*2#8 ready",
             "1: 20Gi*8 x2",
-            'pool h200 of InferenceCluster "a" is overcommitted: replicas use 16 of its 8 gpu, '
-            "which one of them might not find again",
+            'pool h200 of InferenceCluster "a" is overcommitted: replicas use 16 of its 8 gpu, and a '
+            "replica that restarts might not fit again",
             id="a pool of counted devices that shrank",
         ),
         pytest.param(
             "a: l4 x1",
             "q1@a/0 l4 ready",
             "1: 100Gi",
-            "0 of 1 replicas placed; 1 cluster: "
-            '1 with no device for "gpu" (a: largest memory offered is 24Gi); '
-            'to place one more, relax memory from 100Gi to 24Gi in request "gpu"; '
-            'replica "q1" is kept until a replacement is ready: engine main no longer fits pool l4 of '
-            'InferenceCluster "a": "gpu": memory is 24Gi',
+            '0 of 1 replicas placed; 1 cluster: 1 with no device for "gpu" (a: largest memory offered is '
+            '24Gi); to place one more, relax memory from 100Gi to 24Gi in request "gpu"; replica "q1" is '
+            "kept until a replacement is ready: engine main no longer fits pool l4 of InferenceCluster "
+            '"a": "gpu": memory is 24Gi',
             id="a replica that would have to move and cannot",
         ),
         pytest.param(
@@ -212,10 +207,9 @@ def test_every_pool_has_its_refusal(say: Any) -> None:
 def test_a_cluster_is_counted_under_the_pool_that_came_closest(say: Any) -> None:
     placement = schedule(say.fleet("b: l4 x1, h200 x0"), say.deployment("1: 100Gi"))
     assert placement.diagnosis.describe() == (
-        "0 of 1 replicas placed; 1 cluster: 1 without enough free nodes "
-        "(b: pool h200 has 0 of 0 nodes free, 1 needed); "
-        'to place one more, add 1 node to pool h200 of InferenceCluster "b" '
-        'or relax memory from 100Gi to 24Gi in request "gpu"'
+        "0 of 1 replicas placed; 1 cluster: 1 without enough free nodes (b: pool h200 has 0 of 0 nodes "
+        'free, 1 needed); to place one more, add 1 node to pool h200 of InferenceCluster "b" or lower '
+        'memory from 100Gi to 24Gi in request "gpu"'
     )
 
 

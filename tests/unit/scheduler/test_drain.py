@@ -117,7 +117,7 @@ def test_a_drain_moves_as_many_as_it_may_and_the_others_say_what_they_wait_for()
     ]
     assert placement.assignments[1].reason == (
         'InferenceCluster "a" is draining; the replica waits to move: 1 of at most 1 replicas of the '
-        "cluster are moving (spec.drain.maxMoving)"
+        "cluster are already moving (spec.drain.maxMoving)"
     )
 
 
@@ -127,7 +127,7 @@ def test_moves_of_other_drains_count_over_the_fleet() -> None:
     clusters = (draining, cluster("b"), cluster("c", cordon=Cordon.DRAINING))
     placement = schedule(Fleet(clusters, (replica("r1", "a"), *other)), deployment())
     assert [(each.replica, each.waits) for each in placement.assignments] == [("r1", True)]
-    assert "1 of at most 1 replicas of the fleet are moving" in placement.assignments[0].reason
+    assert "1 of at most 1 replicas of the fleet are already moving" in placement.assignments[0].reason
 
 
 def test_a_move_that_has_begun_goes_on_although_the_limit_is_reached() -> None:

@@ -152,9 +152,8 @@ def test_the_newest_replica_of_lower_priority_leaves_and_both_sides_say_so() -> 
     assert [each.replica for each in theirs.assignments] == ["b-0"]
     assert theirs.diagnosis.preempted
     assert (
-        'replica "b-1" is being withdrawn: ModelDeployment "a/a" of priority 1000 '
-        '(PriorityClass "serving") takes '
-        "its devices"
+        'replica "b-1" is being withdrawn: ModelDeployment "a/a" of priority 1000 (PriorityClass '
+        '"serving") takes the replica\'s devices'
     ) in theirs.diagnosis.describe()
 
 

@@ -488,7 +488,7 @@ NOT_NEEDED = "no longer fits, and no longer needed"
             "q1@a/0 l4 deleting",
             "0: 20Gi",
             [],
-            (Dropped("q1", "a", 0, "being deleted", Cause.DELETED),),
+            (Dropped("q1", "a", 0, "the replica is being deleted", Cause.DELETED),),
             id="a replica that is being deleted",
         ),
     ],

@@ -102,7 +102,7 @@ def test_the_cheapest_pool_is_not_always_spot() -> None:
 def test_what_is_left_out_is_said_with_what_would_help() -> None:
     only = Fleet((cluster("a", pool("spot", 4, spot=True)),))
     assert schedule(only, deployment()).diagnosis.describe() == (
-        "0 of 1 replicas placed; 1 cluster: 1 with spot pools, which placement does not allow "
+        "0 of 1 replicas placed; 1 cluster: 1 with spot pools, which spec.placement does not allow "
         "(a: the pool is spot); to place one more, allow spot pools with spec.placement.spot"
     )
     assert schedule(only, deployment(2, Spot(1))).diagnosis.describe() == (

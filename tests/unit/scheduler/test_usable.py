@@ -76,8 +76,10 @@ def test_replicas_stay_when_nothing_is_usable(accounting: Accounting, ready: boo
     assert list_overcommitted(state) == [
         {
             Accounting.NODES: 'pool "a": replicas use 2 of its 0 usable nodes',
-            Accounting.DEVICES: 'pool "a": replicas use 16 of its 0 usable gpu, which one of them might not '
-            "find again",
+            Accounting.DEVICES: (
+                'pool "a": replicas use 16 of its 0 usable gpu, and a replica '
+                "that restarts might not fit again"
+            ),
         }[accounting]
     ]
 

@@ -89,7 +89,7 @@ def test_a_broken_connection_goes_on_where_it_broke(volume: Volume, server: Weig
         pytest.param(Fault(418), (65, "{url} answers 418"), id="another refusal"),
         pytest.param(
             Fault(flipped=True),
-            (65, "the checksum of weights is {found}, but must be {wanted}"),
+            (65, "the checksum of weights is {found}, and must be {wanted}"),
             id="corrupted each time",
         ),
         pytest.param(OVERLOADED, (1, "cannot stage the weights: {url} answers 429"), id="429 for long"),
@@ -97,7 +97,7 @@ def test_a_broken_connection_goes_on_where_it_broke(volume: Volume, server: Weig
             Fault(cut_after=10),
             (
                 1,
-                "the download of cannot stage the weights: weights stopped after 40 of 5120000 bytes",
+                "cannot stage the weights: weights broke off after 40 of 5120000 bytes",
             ),
             id="truncated each time",
         ),
@@ -209,7 +209,7 @@ def test_no_name_leads_out_of_the_volume(volume: Volume, server: WeightsServer, 
 def test_files_that_are_larger_than_the_volume_end_early(volume: Volume, server: WeightsServer) -> None:
     wanted = source(server, weights=CONTENT)
     code, said = volume.stage(wanted, limit=1 << 20)
-    assert (code, said) == (65, "the files are larger than sizeGiB, 0: raise sizeGiB")
+    assert (code, said) == (65, "the files are larger than sizeGiB, which is 0: raise it")
     assert volume.files() == {}
 
 
@@ -219,7 +219,7 @@ def test_a_full_disk_is_the_cause(volume: Volume, server: WeightsServer) -> None
     )
     assert full != volume.program
     wanted = source(server, weights=CONTENT)
-    told = "the volume is full: raise sizeGiB; new weights require space in addition to the old weights"
+    told = "the volume is full: raise sizeGiB; new weights need room beside the old ones"
     assert Volume(volume.path, full).stage(wanted) == (65, told)
 
 

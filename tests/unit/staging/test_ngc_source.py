@@ -128,22 +128,22 @@ def test_a_file_that_is_another_than_listed_is_never_staged(ngc: Catalogue) -> N
     [
         pytest.param(
             {"path": "x", "sizeInBytes": 1, "sha256_base64": None},
-            "NGC does not provide a SHA-256 for 'x', so it cannot be verified: use another source",
+            "NGC has no SHA-256 of 'x', which cannot be verified: use another source",
             id="no checksum",
         ),
         pytest.param(
             {"path": "x", "sizeInBytes": 1, "sha256_base64": "AAAA"},
-            "NGC does not provide a SHA-256 for 'x', so it cannot be verified: use another source",
+            "NGC has no SHA-256 of 'x', which cannot be verified: use another source",
             id="a checksum of another length",
         ),
         pytest.param(
             {"path": "../x", "sizeInBytes": 1, "sha256_base64": sha(b"")},
-            "'../x' is not a valid file name on the volume",
+            "'../x' is no name for a file of the volume",
             id="a name that leads out of the volume",
         ),
         pytest.param(
             {"sizeInBytes": 1},
-            "the source returned invalid metadata: KeyError: 'path'",
+            "the source describes itself wrongly: KeyError: 'path'",
             id="no name",
         ),
     ],
@@ -161,7 +161,7 @@ def test_what_cannot_be_verified_is_refused(ngc: Catalogue, entry: dict[str, Any
         pytest.param(Fault(404), (65, "{url} does not exist (404)"), id="no such version"),
         pytest.param(
             Fault(412),
-            (65, "NGC requires you to accept the model's terms first: open the model in the catalog"),
+            (65, "NGC asks to accept the terms of the model first: open it in the catalog"),
             id="terms that are not accepted",
         ),
         pytest.param(Fault(503), (1, "cannot stage the weights: {url} answers 503"), id="away"),
@@ -176,7 +176,7 @@ def test_what_ngc_says_is_the_cause(ngc: Catalogue, fault: Fault, ended: tuple[i
 def test_an_address_in_clear_text_is_not_followed(ngc: Catalogue) -> None:
     found = json.dumps({"urls": ["ftp://127.0.0.2/config.json"]}).encode()
     ngc.api.add(f"{OWNED}/1.0+fp8/files?path=config.json", found)
-    told = "NGC returned an address without HTTPS for 'config.json', which is not followed"
+    told = "NGC names an address of 'config.json' without HTTPS, which is not followed"
     assert ngc.stage() == (65, told)
 
 

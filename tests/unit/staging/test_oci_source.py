@@ -121,15 +121,15 @@ def test_what_passes_is_overcome(impatient: Volume, server: WeightsServer, fault
 @pytest.mark.parametrize(
     ("layers", "told"),
     [
-        pytest.param([(RAW, "../x", b"1")], "'../x' is not a valid file name on the volume", id="a title"),
+        pytest.param([(RAW, "../x", b"1")], "'../x' is no name for a file of the volume", id="a title"),
         pytest.param(
             [(TAR, "", packed(tarfile.TarInfo("../x")))],
-            "'../x' is not a valid file name on the volume",
+            "'../x' is no name for a file of the volume",
             id="a member",
         ),
         pytest.param(
             [(TAR, "", packed(tarfile.TarInfo("/etc/x")))],
-            "'/etc/x' is not a valid file name on the volume",
+            "'/etc/x' is no name for a file of the volume",
             id="an absolute member",
         ),
         pytest.param(
@@ -144,7 +144,7 @@ def test_what_passes_is_overcome(impatient: Volume, server: WeightsServer, fault
         ),
         pytest.param(
             [(TAR, "", packed(tarfile.TarInfo("bomb"), content=bytes(20 << 20)))],
-            "the files are larger than sizeGiB, 0: raise sizeGiB",
+            "the files are larger than sizeGiB, which is 0: raise it",
             id="an archive that grows",
         ),
         pytest.param(
@@ -158,7 +158,7 @@ def test_what_passes_is_overcome(impatient: Volume, server: WeightsServer, fault
             id="no title",
         ),
         pytest.param(
-            [(RAW, "x", b"1"), (RAW, "x", b"2")], "two files in the source have the name 'x'", id="twice"
+            [(RAW, "x", b"1"), (RAW, "x", b"2")], "two files of the source have the name 'x'", id="twice"
         ),
     ],
 )
@@ -175,11 +175,11 @@ def test_a_hostile_artifact_is_refused(
 @pytest.mark.parametrize(
     ("manifest", "code", "told"),
     [
-        (b"no JSON", 1, "cannot stage the weights: the manifest is not a JSON object"),
+        (b"no JSON", 1, "cannot stage the weights: the manifest is no JSON object"),
         (
             b'{"manifests": []}',
             65,
-            "the reference is ambiguous: select one manifest, for example by its digest",
+            "the reference names no single artifact: name one manifest, by its digest if need be",
         ),
         (b'{"layers": [1]}', 65, "the source describes itself wrongly: AttributeError"),
         (b'{"layers": [{"annotations": {"org.opencontainers.image.title": "x"}}]}', 65, "the digest 'None'"),

@@ -135,7 +135,7 @@ def test_an_object_that_changed_since_it_was_listed_is_not_taken(
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        ({"prefix": "none"}, "the bucket contains no objects below 'none/'"),
+        ({"prefix": "none"}, "there is no object below 'none/' in the bucket"),
         ({"bucket": "missing"}, "{url}/missing does not exist (404)"),
     ],
 )

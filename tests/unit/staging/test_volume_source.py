@@ -34,7 +34,7 @@ def test_a_link_to_anything_but_a_file_of_the_volume_is_refused(
     volume: Volume, mounted: Path, name: str, target: str
 ) -> None:
     (mounted / "snapshots" / "main" / name).symlink_to(target)
-    assert volume.stage({"volume": {"path": "snapshots/main"}}) == (65, "'x' is not a file on the volume")
+    assert volume.stage({"volume": {"path": "snapshots/main"}}) == (65, "'x' is no file of the volume")
     assert volume.files() == {}
 
 
@@ -42,7 +42,7 @@ def test_a_link_to_anything_but_a_file_of_the_volume_is_refused(
     ("path", "told"),
     [
         ("none", "the volume has no folder 'none'"),
-        ("..", "'..' is not a valid file name on the volume"),
+        ("..", "'..' is no name for a file of the volume"),
         ("snapshots/main/config.json", "the volume has no folder 'snapshots/main/config.json'"),
         ("empty", "the folder has 0 files, and must have 1 to 10000"),
     ],
@@ -56,7 +56,7 @@ def test_a_folder_that_cannot_be_copied_is_the_cause(
 
 @pytest.mark.usefixtures("mounted")
 def test_a_volume_with_less_room_is_the_cause(volume: Volume) -> None:
-    told = "the files are larger than sizeGiB, 0: raise sizeGiB"
+    told = "the files are larger than sizeGiB, which is 0: raise it"
     assert volume.stage({"volume": {"path": ""}}, limit=5) == (65, told)
 
 

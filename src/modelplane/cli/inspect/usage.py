@@ -113,7 +113,7 @@ def _notes(outcome: "Read", sums: "Usage") -> list[str]:
         lines = (
             "Skipped 1 damaged line" if outcome.damaged == 1 else f"Skipped {outcome.damaged:,} damaged lines"
         )
-        notes.append(f"{lines} damaged and not counted")
+        notes.append(lines)
     if not sums.groups:
         notes.append("No requests")
     return notes

@@ -72,7 +72,7 @@ def _devices(engine: Engine, command: EngineCommand, flags: Flags) -> Iterator[t
     if used > available:
         yield about, f"{product} needs {used} devices, but the {pods} {available}: the engine cannot start"
     else:
-        remedy = "raise a size, or claim fewer devices devices devices"
+        remedy = "raise a size, or claim fewer devices"
         yield about, f"{product} uses {used} of the {available} devices that the {pods}: {remedy}"
 
 

@@ -269,7 +269,7 @@ def test_the_programs_of_the_machine_are_a_volume_that_can_only_be_read(tmp_path
     volume = {"hostPath": {"path": path}}
     with pytest.raises(CannotStart) as caught:
         mounted(tmp_path, volume)
-    assert "where programs of this machine are: set readOnly in its volumeMount" in str(caught.value)
+    assert "which contains this machine's programs: set readOnly in its volumeMount" in str(caught.value)
     assert mounted(tmp_path, volume, readOnly=True).read_only
 
 
