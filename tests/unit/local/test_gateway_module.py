@@ -66,7 +66,7 @@ def test_an_altered_library_is_refused_and_never_loaded(tmp_path, monkeypatch):
 def test_without_cargo_the_error_says_what_to_install():
     assert (gateway_module.find(), gateway_module.can_build()) == (None, False)
     with pytest.raises(
-        LocalError, match=r(r"`cargo` from Rust 1\.88 or later: install both, or set MODELPLANE_")
+        LocalError, match=r"`cargo` from Rust 1\.88 or later: install both, or set MODELPLANE_"
     ):
         gateway_module.find_or_build(lambda _progress: None)
 

@@ -102,7 +102,7 @@ def test_a_machine_without_a_place_for_claims_is_an_error_that_says_what_to_set(
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with pytest.raises(
-        LocalError, match=r("Not a directory: set XDG_CACHE_HOME to a directory that you can write to")
+        LocalError, match=r"Not a directory: set XDG_CACHE_HOME to a directory that you can write to"
     ):
         choose()
 

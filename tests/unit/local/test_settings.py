@@ -101,7 +101,7 @@ def test_a_running_fleet_is_not_told_anything_new(home):
 def test_a_kept_port_that_a_stranger_took_is_an_error_that_names_it(home, held, name):
     chosen(home, Choice(clusters=2))
     with pytest.raises(
-        LocalError, match=r(rf"^another program uses port {held} of 127\.0\.0\.1, which {name} uses")
+        LocalError, match=rf"^another program uses port {held} of 127\.0\.0\.1, which {name} uses"
     ):
         chosen(home, held=(held,))
     assert chosen(home, running=(name,), held=(held,)) == load(home)
@@ -110,7 +110,7 @@ def test_a_kept_port_that_a_stranger_took_is_an_error_that_names_it(home, held, 
 def test_one_control_plane_does_not_stand_for_another(home):
     chosen(home, Choice(clusters=2))
     with pytest.raises(
-        LocalError, match=r("another program uses port 6444 of .*, which local-1-control-plane uses")
+        LocalError, match=r"another program uses port 6444 of .*, which local-1-control-plane uses"
     ):
         chosen(home, running=("control-plane", "local-2-control-plane"), held=(6443, 6444, 6445))
 

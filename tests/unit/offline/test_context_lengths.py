@@ -63,7 +63,7 @@ def warned(*objects: dict[str, Any], at_hand: Configs = configs) -> list[str]:
     return [
         f"{each.field.rpartition('containers[0].')[2]}: {each.message}"
         for each in found.problems
-        if "longer than the context" in each.message
+        if "the context length" in each.message
     ]
 
 
