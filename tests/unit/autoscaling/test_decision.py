@@ -9,7 +9,7 @@ from modelplane.api.fields.requests.first_token import BOUNDS_S, BUCKETS
 from modelplane.deciders.autoscaling.decision import Outcome, ScalingSettings, decide
 from modelplane.deciders.autoscaling.evidence import Evidence, Sample
 
-SETTINGS = ScalingSettings(0, 40, requests=10, down_s=600, idle_s=900)
+SETTINGS = ScalingSettings(0, 40, requests=10, scale_down_window_s=600, scale_to_zero_window_s=900)
 TICK_S = 2.0
 LATE = BOUNDS_S.index(5.0)
 """Bucket of streams that wait three to five seconds for their first token."""
@@ -230,7 +230,7 @@ def test_unknown_readiness_keeps_the_whole_window() -> None:
         sample = Sample(tick * TICK_S, in_flight=60 if 150 <= tick < 200 else 20)
         evidence, decision = decide(SETTINGS, evidence, sample, replicas)
         replicas = decision.replicas
-        assert replicas >= 6 or tick * TICK_S >= 400 + SETTINGS.down_s
+        assert replicas >= 6 or tick * TICK_S >= 400 + SETTINGS.scale_down_window_s
 
 
 GOAL = replace(SETTINGS, first_token_s=1.0)

@@ -120,7 +120,7 @@ def _notes(outcome: "Read", sums: "Usage") -> list[str]:
 
 
 def _print_groups(by: str, sums: "Usage", currency: str) -> None:
-    from modelplane.api.columns import Columns
+    from modelplane.api.report_tables import Columns
     from modelplane.cli.output import print_table
     from modelplane.gateway.usage.costs import format_rounded
 

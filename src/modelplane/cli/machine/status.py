@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from modelplane.api.columns import Columns
+from modelplane.api.report_tables import Columns
 from modelplane.cli.exit_statuses import FAILED
 from modelplane.cli.machine.running import describe_addresses, find_addresses, require_fleet
 from modelplane.cli.options import add_home_option, format_example

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from modelplane.api.columns import Columns, Table
+from modelplane.api.report_tables import Columns, Table
 from modelplane.offline.models.size_report import HardwareSize, Size, SplitSize
 
 _Column = tuple[str, Callable[[HardwareSize], str]]

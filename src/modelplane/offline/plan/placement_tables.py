@@ -6,8 +6,8 @@ Equal rows are merged: new replicas of one deployment on one cluster are one row
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from modelplane.api.columns import Columns, Explained, Table
 from modelplane.api.fields.pods.engines import Role
+from modelplane.api.report_tables import Columns, Explained, Table
 from modelplane.offline.files.diagnostics import join_choices
 from modelplane.offline.plan.placements import (
     Alternative,

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from typing import Final, Literal
 
-from modelplane.api.columns import Columns
 from modelplane.api.listing import count_noun
+from modelplane.api.report_tables import Columns
 from modelplane.offline.files.diagnostics import ObjectName
 from modelplane.offline.files.report_documents import Output, Report
-from modelplane.offline.plan.placements import CostReport, Deployment, Plan, Replica, State
+from modelplane.offline.plan.placements import CostReport, Deployment, Plan, PlannedState, Replica
 
 
 class Change(StrEnum):
@@ -145,7 +145,7 @@ _Place = tuple[str, tuple[str, ...]]
 
 def _counts(deployment: Deployment | None) -> Counter[_Place]:
     replicas = () if deployment is None else deployment.replicas
-    return Counter(_place(replica) for replica in replicas if replica.state is not State.REMOVED)
+    return Counter(_place(replica) for replica in replicas if replica.state is not PlannedState.REMOVED)
 
 
 def _place(replica: Replica) -> _Place:

@@ -1,4 +1,7 @@
-"""Memory of an autoscaler: evidence, its last write, and the writes of others."""
+"""Memory of an autoscaler: evidence, its last write, and the writes of others.
+
+Three changes of ``spec.replicas`` by others in ten minutes stop the autoscaler (reason ``OtherWriter``).
+"""
 
 from collections import deque
 from collections.abc import Iterator
@@ -8,7 +11,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from modelplane.api.conditions.reasons import InferenceAutoscalerCondition, InferenceAutoscalerReason
 from modelplane.api.inference_autoscaler import InferenceAutoscaler, InferenceAutoscalerSpec
-from modelplane.deciders.autoscaling.decision import Counts, Inert, State
+from modelplane.deciders.autoscaling.autoscaler_state import AutoscalerState, Counts, Inert
 from modelplane.deciders.autoscaling.evidence import Evidence
 from modelplane.deciders.autoscaling.schedules import Bounds, Invalid, Schedule, find_bounds
 from modelplane.kube import timestamps
@@ -27,7 +30,9 @@ CONTEST = (
 )
 _PATIENCE_S = 30.0
 """Time for which a new autoscaler waits for the first counts of a gateway that may be starting."""
-_READING = State(inert=Inert.NO_METRICS, problem="the gateway's counts are still being read", reading=True)
+_READING = AutoscalerState(
+    inert=Inert.NO_METRICS, problem="the gateway's counts are still being read", reading=True
+)
 
 
 class ScheduledBounds:
@@ -76,12 +81,12 @@ _FIRST_RETRY_S, _LAST_RETRY_S = 2.0, 60.0
 
 
 @dataclass
-class Scaled:
+class AutoscalerMemory:
     """Memory of one autoscaler."""
 
     evidence: Evidence = field(default_factory=Evidence)
     bounds: ScheduledBounds = field(default_factory=ScheduledBounds)
-    state: State = _READING
+    state: AutoscalerState = _READING
     _asked: int | None = None
     """Number of replicas that was written, or else observed last."""
     _wrote: float | None = None
@@ -100,7 +105,7 @@ class Scaled:
     """Time of the last counts in the state."""
 
     @classmethod
-    def of(cls, autoscaler: InferenceAutoscaler) -> "Scaled":
+    def of(cls, autoscaler: InferenceAutoscaler) -> "AutoscalerMemory":
         """Return what a former process has told in the status, while nothing is known."""
         status = autoscaler.status
         replicas, changed = status.replicas, status.last_scale_time
