@@ -52,9 +52,9 @@ def test_bounds_hold_after_the_first_sample(
         if missing:
             assert (replicas, decision.outcome) == (before, Outcome.NO_METRICS)
         else:
-            assert settings.least <= replicas <= settings.most
+            assert settings.min_replicas <= replicas <= settings.max_replicas
             assert not held or replicas >= 1
-            within = before <= settings.most
+            within = before <= settings.max_replicas
             assert not (held and within and replicas < before), "requests are held, so nothing is given up"
 
 
@@ -66,7 +66,7 @@ def test_a_constant_load_settles_and_then_nothing_changes(
     found = constant(load, 1500, settings, replicas)
     settled = found[-1]
     assert len(set(found[-100:])) == 1
-    needed = min(max(math.ceil(load / target), settings.least), settings.most)
+    needed = min(max(math.ceil(load / target), settings.min_replicas), settings.max_replicas)
     # The tolerance allows one that is a tenth away.
     assert math.floor(needed / 1.1) - 1 <= settled <= math.ceil(needed / 0.9) + 1
     turns = [b - a for a, b in itertools.pairwise(found) if a != b]

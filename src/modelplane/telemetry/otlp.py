@@ -46,10 +46,8 @@ class Exporter:
         self._last_export_s = last_export_s
         logging.getLogger(_HEADER_PARSER_LOGGER).setLevel(logging.ERROR)
         defaults = {SERVICE_NAME: service, SERVICE_VERSION: __version__}
-        from_environment = OTELResourceDetector().detect().attributes
-        resource = Resource.create(
-            {key: value for key, value in defaults.items() if key not in from_environment}
-        )
+        given = OTELResourceDetector().detect().attributes
+        resource = Resource.create({key: value for key, value in defaults.items() if key not in given})
         self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
         self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         self._tracer = self._provider.get_tracer("modelplane", __version__)

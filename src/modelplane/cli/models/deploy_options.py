@@ -187,8 +187,7 @@ def add_deploy_options(command: F) -> F:
 
     @wraps(command)
     def call_with_options(**given: Any) -> Any:
-        options = DeployOptions(**{name: given.pop(name) for name in names})
-        return command(options=options, **given)
+        return command(options=DeployOptions(**{name: given.pop(name) for name in names}), **given)
 
     for option in reversed(_OPTIONS):
         call_with_options = option(call_with_options)

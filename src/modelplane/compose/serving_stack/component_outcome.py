@@ -165,11 +165,9 @@ def _compose_component(row: Component, plan: Plan, settings: ComponentSettings) 
     release = observed.get(str(row.name)) if row.chart else None
     problem = releases.problem(release) if release is not None else None
     waiting = _explain_progress(row, plan, unready) if unready else _explain_missing_confirmation(row, plan)
-    state = ComponentState.INSTALLING if waiting else ComponentState.INSTALLED
-    message = problem or waiting or ""
-    if problem:
-        state = ComponentState.FAILED
-    return Outcome(row, state, not unready, message, version, tuple(children))
+    running = ComponentState.INSTALLING if waiting else ComponentState.INSTALLED
+    state = ComponentState.FAILED if problem else running
+    return Outcome(row, state, not unready, problem or waiting or "", version, tuple(children))
 
 
 def _explain_missing_confirmation(row: Component, plan: Plan) -> str | None:

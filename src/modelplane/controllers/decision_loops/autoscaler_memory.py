@@ -109,7 +109,7 @@ class AutoscalerMemory:
         """Return what a former process has told in the status, while nothing is known."""
         status = autoscaler.status
         replicas, changed = status.replicas, status.last_scale_time
-        told = replace(
+        state = replace(
             _READING,
             desired=replicas.desired if replicas else 0,
             ready=replicas.ready if replicas else 0,
@@ -119,7 +119,7 @@ class AutoscalerMemory:
             limited=_limited(autoscaler),
             cold_start_s=status.cold_start_seconds,
         )
-        return cls(state=told)
+        return cls(state=state)
 
     def observed(self, replicas: int, now: float) -> int:
         """Return the number of replicas that is asked for; an own write may not be seen at once."""
@@ -177,8 +177,9 @@ class AutoscalerMemory:
 
     def inert(self, why: Inert, problem: str, desired: int, ready: int) -> None:
         """Note why nothing is decided."""
-        known = replace(self.state, reading=False, inert=why, problem=problem)
-        self.state = replace(known, desired=desired, ready=ready)
+        self.state = replace(
+            self.state, reading=False, inert=why, problem=problem, desired=desired, ready=ready
+        )
 
     def tell(self, desired: int, ready: int, limited: bool | None, counts: Counts | None, now: float) -> None:
         """Note a decision. Counts alone are told seldom, so that few statuses are written."""
@@ -194,10 +195,12 @@ class AutoscalerMemory:
 
 def _limited(autoscaler: InferenceAutoscaler) -> bool | None:
     """Return what the condition of a former process tells of ``maxReplicas``."""
-    for condition in autoscaler.status.conditions:
-        if condition.type == InferenceAutoscalerCondition.SCALING_LIMITED:
-            return condition.reason == InferenceAutoscalerReason.TOO_MANY_REPLICAS
-    return None
+    limited, too_many = (
+        InferenceAutoscalerCondition.SCALING_LIMITED,
+        InferenceAutoscalerReason.TOO_MANY_REPLICAS,
+    )
+    found = (item for item in autoscaler.status.conditions if item.type == limited)
+    return next((item.reason == too_many for item in found), None)
 
 
 def _differ(counts: Counts, before: Counts | None) -> bool:

@@ -202,9 +202,7 @@ class Autoscaling(Runnable):
                 scaled.inert(Inert.NOT_WRITTEN, problem, change.replicas, change.ready)
                 return
             scaled.wrote(change.replicas, decision.replicas, decision.message, now)
-            await self._recorder.record(
-                change.autoscaler, true("Scaled", decision.outcome, decision.message)
-            )
+            await self._recorder.record(change.autoscaler, true("Scaled", decision.outcome, decision.message))
         scaled.tell(decision.replicas, change.ready, decision.limited, change.counts, now)
 
     async def _write(self, deployment: Object, replicas: int) -> str | None:

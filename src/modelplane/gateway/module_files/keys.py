@@ -180,19 +180,17 @@ def _build_part(found: KeyPart, namespace: str, former: KeyTable) -> KeyPart:
     claims: set[Claim] = set()
     problems: dict[str, str] = {}
     budgets: dict[str, Budget] = {}
-    grant, number = found.grant, 0
-    for item in sorted(
-        found.objects,
+    grant = found.grant
+    by_age = sorted(
+        (item for item in found.objects if "deletionTimestamp" not in item["metadata"]),
         key=lambda item: (str(item["metadata"].get("creationTimestamp", "")), item["metadata"]["name"]),
-    ):
-        if "deletionTimestamp" in item["metadata"]:
-            continue
+    )
+    for number, item in enumerate(by_age, start=1):
         id_ = f"{namespace}/{item['metadata']['name']}"
         claims |= _list_claims(item, id_)
         if grant is None:
             problems[id_] = f'namespace "{namespace}" has no grant'
             continue
-        number += 1
         if number > grant.max_keys:
             problems[id_] = f'namespace "{namespace}" has more than {count_noun(grant.max_keys, "key")}'
             continue
@@ -211,14 +209,14 @@ def _build_part(found: KeyPart, namespace: str, former: KeyTable) -> KeyPart:
         if budget is not None:
             budgets[id_] = budget
     entries.sort(key=lambda entry: (entry.id, entry.sha256))
-    metadata = (item["metadata"] for item in found.objects)
-    generations = {value["name"]: value.get("generation", 0) for value in metadata}
     return replace(
         found,
         entries=tuple(entries),
         claims=tuple(claims),
         problems=problems,
-        generations=generations,
+        generations={
+            item["metadata"]["name"]: item["metadata"].get("generation", 0) for item in found.objects
+        },
         budgets=budgets,
     )
 
@@ -262,9 +260,9 @@ def _list_claims(item: Object, id_: str) -> set[Claim]:
     is_edited, created = metadata.get("generation", 0) > 1, str(metadata.get("creationTimestamp", ""))
     found = set()
     for sha256 in (entry["sha256"] for entry in _list_with_hash(get_map(item, "spec").get("hashes"))):
-        said = seen.get(sha256, {})
-        is_refused = bool(said.get("refused"))
-        found.add(Claim(sha256, id_, str(said.get("firstSeen", "")), is_refused, is_edited, created))
+        told = seen.get(sha256, {})
+        first_seen, is_refused = str(told.get("firstSeen", "")), bool(told.get("refused"))
+        found.add(Claim(sha256, id_, first_seen, is_refused, is_edited, created))
     return found
 
 

@@ -179,7 +179,7 @@ class _Search(Backtracking[_Left, int]):
         largest_first = sorted(asked, key=lambda at: (-self._counts[at], len(self._options[at])))
         return self.search((self._left, not claim), (asked, largest_first))
 
-    def _iterate_choices(self, item: int, state: _Left) -> Iterator[tuple[int, _Left]]:
+    def _choices(self, item: int, state: _Left) -> Iterator[tuple[int, _Left]]:
         left, satisfied = state
         count = self._counts[item]
         for entry in self._options[item]:

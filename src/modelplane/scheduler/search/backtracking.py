@@ -54,7 +54,7 @@ class Backtracking(ABC, Generic[State, Choice]):
         equivalent = (position, self._get_equivalence_key(state))
         if equivalent in self._dead or not self._can_still_succeed(self._order[position:], state):
             return None
-        for choice, left in self._iterate_choices(self._order[position], state):
+        for choice, left in self._choices(self._order[position], state):
             chosen = None if left is None else self._search_from(position + 1, left)
             if chosen is not None:
                 return (choice, *chosen)
@@ -64,7 +64,7 @@ class Backtracking(ABC, Generic[State, Choice]):
         return None
 
     @abstractmethod
-    def _iterate_choices(self, item: int, state: State) -> Iterator[tuple[Choice, State | None]]:
+    def _choices(self, item: int, state: State) -> Iterator[tuple[Choice, State | None]]:
         """Yield the choices of an item, each with the next state, or None if the choice does not fit."""
 
     @abstractmethod

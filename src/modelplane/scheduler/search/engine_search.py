@@ -75,9 +75,7 @@ class EngineSearch(Backtracking[tuple[int, ...], Option]):
         )
         return (self._nodes[engine], claimed)
 
-    def _iterate_choices(
-        self, item: int, state: tuple[int, ...]
-    ) -> Iterator[tuple[Option, tuple[int, ...] | None]]:
+    def _choices(self, item: int, state: tuple[int, ...]) -> Iterator[tuple[Option, tuple[int, ...] | None]]:
         for option, loads in zip(self._options[item], self._wanted[item], strict=True):
             yield option, self._after(state, loads)
 
