@@ -107,7 +107,7 @@ def _key(case: dict[str, Any]) -> KeyFacts:
 
 
 def _autoscaler(case: dict[str, Any]) -> AutoscalerFacts:
-    decided = convert(case["autoscaling"], decision.ClusterState) if "autoscaling" in case else None
+    decided = convert(case["autoscaling"], decision.State) if "autoscaling" in case else None
     return AutoscalerFacts(decided, case.get("gatewayWithoutModule", ""))
 
 

@@ -98,11 +98,7 @@ def _infrastructure(name: str, plural: str, short: str, *columns: Column) -> Kin
 
 KINDS = (
     Kind(
-        "DeviceQuota",
-        "devicequotas",
-        "dq",
-        namespaced=False,
-        own_columns=(Column("COHORT", ".spec.cohort"),),
+        "DeviceQuota", "devicequotas", "dq", namespaced=False, own_columns=(Column("COHORT", ".spec.cohort"),)
     ),
     Kind(
         "InferenceAutoscaler",
@@ -122,20 +118,14 @@ KINDS = (
         "inferenceclusters",
         "ic",
         namespaced=False,
-        own_columns=(
-            Column("SOURCE", ".spec.cluster.source"),
-            Column("GATEWAY", ".status.gateway.address"),
-        ),
+        own_columns=(Column("SOURCE", ".spec.cluster.source"), Column("GATEWAY", ".status.gateway.address")),
     ),
     Kind(
         "InferenceGateway",
         "inferencegateways",
         "ig",
         namespaced=False,
-        own_columns=(
-            Column("GATEWAY", ".spec.backend"),
-            Column("ADDRESS", ".status.address"),
-        ),
+        own_columns=(Column("GATEWAY", ".spec.backend"), Column("ADDRESS", ".status.address")),
     ),
     Kind(
         "ModelCache",
@@ -143,10 +133,7 @@ KINDS = (
         "mc",
         namespaced=True,
         # The share of clusters is STAGED, because READY is the condition, as for every kind.
-        own_columns=(
-            Column("SOURCE", ".spec.huggingFace.repo"),
-            Column("STAGED", ".status.summary.ready"),
-        ),
+        own_columns=(Column("SOURCE", ".spec.huggingFace.repo"), Column("STAGED", ".status.summary.ready")),
     ),
     Kind(
         "ModelDeployment",
@@ -161,13 +148,7 @@ KINDS = (
         ),
         scale=Scale(".spec.replicas", ".status.replicas.total", ".status.selector"),
     ),
-    Kind(
-        "ModelEndpoint",
-        "modelendpoints",
-        "me",
-        namespaced=True,
-        own_columns=(Column("URL", ".spec.url"),),
-    ),
+    Kind("ModelEndpoint", "modelendpoints", "me", namespaced=True, own_columns=(Column("URL", ".spec.url"),)),
     Kind("ModelKey", "modelkeys", "mk", namespaced=True),
     Kind(
         "ModelReplica",

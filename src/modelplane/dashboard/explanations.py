@@ -31,10 +31,7 @@ _MOST_ROWS: Final = 20
 MOST_BYTES: Final = 256 * 1024
 """Maximum of a manifest to plan."""
 
-_VERDICTS = {
-    CanaryPhase.PROMOTED: "Promoted",
-    CanaryPhase.ABORTED: "Aborted",
-}
+_VERDICTS = {CanaryPhase.PROMOTED: "Promoted", CanaryPhase.ABORTED: "Aborted"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -190,11 +190,7 @@ class Pace(msgspec.Struct, frozen=True):
     replicas: float = PER_MINUTE
 
     def admit(
-        self,
-        moves: Iterable[Move],
-        standings: Mapping[str, Standing],
-        now: float,
-        passed_s: float,
+        self, moves: Iterable[Move], standings: Mapping[str, Standing], now: float, passed_s: float
     ) -> "Pace":
         """Return the pace with the moves that are due; of a namespace, the cluster lost first comes first."""
         due = {other.key: other for other in moves if _is_due(other, standings)}

@@ -50,9 +50,7 @@ def rotate_hashes(
     before = hashes[-1]
     if expires is None and not is_valid(before, now):
         return Rejected(
-            subject="the key",
-            detail="has expired",
-            remedy="set the new key's lifetime with --expires",
+            subject="the key", detail="has expired", remedy="set the new key's lifetime with --expires"
         )
     end = now + overlap
     old = [KeyHash(sha256=hash_.sha256, expires=_shorten_life(hash_, end)) for hash_ in hashes]

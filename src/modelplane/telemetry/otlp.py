@@ -55,9 +55,12 @@ class Exporter:
     @contextmanager
     def open_span(self, name: str, attributes: Mapping[str, AttributeValue]) -> Iterator[_Span]:
         """Work in a span; it is the parent of those that begin meanwhile, in the same task or thread."""
-        named = {_PREFIX + key: value for key, value in attributes.items()}
         # An exception's message goes into the status; its traceback is for the log.
-        with self._tracer.start_as_current_span(name, attributes=named, record_exception=False) as span:
+        with self._tracer.start_as_current_span(
+            name,
+            attributes={_PREFIX + key: value for key, value in attributes.items()},
+            record_exception=False,
+        ) as span:
             yield _Span(span)
 
     def get_ids(self) -> dict[str, str]:

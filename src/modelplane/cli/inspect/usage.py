@@ -85,9 +85,7 @@ def _tariff(target: Target) -> "tuple[Tariff, str]":
         return Tariff(None), ""
     try:
         gateway = read(
-            target,
-            "the prices",
-            lambda client: client.get(resource_of_kind(InferenceGateway), DEFAULT_NAME),
+            target, "the prices", lambda client: client.get(resource_of_kind(InferenceGateway), DEFAULT_NAME)
         )
         spec = decode_as(InferenceGateway, gateway).spec if gateway else None
     except (UserError, InvalidObject) as error:

@@ -168,10 +168,7 @@ _PROCESSES: Final = Columns[ProcessStatus](
     ("PID", lambda process: str(process.pid or "-")),
     ("SINCE", lambda process: _ago(process.since)),
     ("RESTARTS", lambda process: str(process.restarts)),
-    (
-        "MEMORY",
-        lambda process: f"{process.memory_bytes / 1e6:.0f} MB" if process.memory_bytes else "-",
-    ),
+    ("MEMORY", lambda process: f"{process.memory_bytes / 1e6:.0f} MB" if process.memory_bytes else "-"),
     ("LAST EXIT", lambda process: process.last_exit or "-"),
 )
 

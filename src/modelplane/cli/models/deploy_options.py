@@ -183,11 +183,13 @@ _OPTIONS = (
 
 def add_deploy_options(command: F) -> F:
     """Give a command MODEL and the options, together as ``options``."""
-    names = [field.name for field in fields(DeployOptions)]
 
     @wraps(command)
     def call_with_options(**given: Any) -> Any:
-        return command(options=DeployOptions(**{name: given.pop(name) for name in names}), **given)
+        return command(
+            options=DeployOptions(**{field.name: given.pop(field.name) for field in fields(DeployOptions)}),
+            **given,
+        )
 
     for option in reversed(_OPTIONS):
         call_with_options = option(call_with_options)

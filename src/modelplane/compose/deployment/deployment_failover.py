@@ -28,9 +28,7 @@ _DOUBTED = (InferenceClusterReason.SUSPECT, InferenceClusterReason.ISOLATED, Inf
 
 
 def apply_failover(
-    request: DeploymentRequest,
-    clusters: tuple[scheduler.Cluster, ...],
-    deployment: scheduler.Deployment,
+    request: DeploymentRequest, clusters: tuple[scheduler.Cluster, ...], deployment: scheduler.Deployment
 ) -> tuple[tuple[scheduler.Cluster, ...], scheduler.Deployment]:
     """Return the clusters and the deployment as failover has them; unchanged where nothing is watched."""
     watched = request.facts.watched

@@ -184,8 +184,9 @@ class AutoscalerMemory:
     def tell(self, desired: int, ready: int, limited: bool | None, counts: Counts | None, now: float) -> None:
         """Note a decision. Counts alone are told seldom, so that few statuses are written."""
         limited = self.state.limited if limited is None else limited
-        known = replace(self.state, reading=False, inert=None, problem="", limited=limited)
-        known = replace(known, desired=desired, ready=ready)
+        known = replace(
+            self.state, reading=False, inert=None, problem="", limited=limited, desired=desired, ready=ready
+        )
         is_due = self._told is None or now - self._told >= _TELL_EVERY_S
         if counts is not None and (known != self.state or (is_due and _differ(counts, self.state.counts))):
             self._told = now

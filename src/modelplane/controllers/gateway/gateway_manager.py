@@ -46,13 +46,7 @@ from modelplane.proxy.interface import Proxy
 _log = logging.getLogger(__name__)
 
 _RETRY_S = 5.0
-_KINDS: tuple[type[Model], ...] = (
-    InferenceGateway,
-    ModelDeployment,
-    ModelEndpoint,
-    ModelKey,
-    ModelService,
-)
+_KINDS: tuple[type[Model], ...] = (InferenceGateway, ModelDeployment, ModelEndpoint, ModelKey, ModelService)
 _GATEWAY = kind_name(InferenceGateway)
 
 

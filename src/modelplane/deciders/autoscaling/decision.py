@@ -95,8 +95,9 @@ class Demand(NamedTuple):
 
     def limit(self, least: int, most: int) -> "Demand":
         """Return the number that bounds allow."""
-        is_less = self.replicas < least
-        return Demand(least, _By.MINIMUM) if is_less else self._replace(replicas=min(self.replicas, most))
+        return (
+            Demand(least, _By.MINIMUM) if self.replicas < least else Demand(min(self.replicas, most), self.by)
+        )
 
     def explain(self, settings: ScalingSettings, evidence: Evidence) -> str:
         """Return the reason for the number, as part of a sentence."""
@@ -226,9 +227,8 @@ def _down(settings: ScalingSettings, evidence: Evidence, replicas: int) -> Decis
         )
     count = max(needed, replicas - max(1, replicas // 10), 1)
     enough = count_noun(needed, "replica")
-    window = format_number(settings.scale_down_window_s)
-    message = f"from {replicas} to {count}: {enough} would have been enough for {window} s"
-    return Decision(count, Outcome.DOWN, message)
+    message = f"{enough} would have been enough for {format_number(settings.scale_down_window_s)} s"
+    return Decision(count, Outcome.DOWN, f"from {replicas} to {count}: {message}")
 
 
 def _to_zero(settings: ScalingSettings, evidence: Evidence) -> Decision:

@@ -101,11 +101,7 @@ def _bulk(bulk: Mapping[str, Any], sources: Sources) -> dict[str, str] | Rejecte
 
 
 def _value(
-    name: str,
-    source: Mapping[str, Any],
-    pod: Mapping[str, Any],
-    addresses: tuple[str, str],
-    sources: Sources,
+    name: str, source: Mapping[str, Any], pod: Mapping[str, Any], addresses: tuple[str, str], sources: Sources
 ) -> str | Rejected | None:
     what = f'cannot set variable "{name}"'
     if "fieldRef" in source:

@@ -135,11 +135,16 @@ def add_version(item: Object) -> Object:
 
 def replace_version(item: Object) -> Object:
     """Return a changed object with the version of its content."""
-    metadata = {key: value for key, value in item["metadata"].items() if key != "resourceVersion"}
-    return add_version({**item, "metadata": metadata})
+    return add_version(
+        {
+            **item,
+            "metadata": {key: value for key, value in item["metadata"].items() if key != "resourceVersion"},
+        }
+    )
 
 
 def _get_completed_identity(item: Object) -> _Identity:
+    """Return the identity of an object whose namespace is filled in; "" for one of the whole cluster."""
     metadata = item["metadata"]
     return item["kind"], metadata.get("namespace", ""), metadata["name"]
 

@@ -186,10 +186,7 @@ def report_deployment(result: Explanation, most: int | None) -> Explained:
     if result.placed and result.reason:
         verdict += f"; not ready: {result.reason}"
     return Explained(
-        verdict,
-        result.placed and not result.reason,
-        tuple(table for table in tables if table.rows),
-        notes,
+        verdict, result.placed and not result.reason, tuple(table for table in tables if table.rows), notes
     )
 
 

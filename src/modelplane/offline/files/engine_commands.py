@@ -1,4 +1,4 @@
-"""Commands that start an engine: a container's command line, parsed once.
+"""Command lines of engines in manifests, parsed once: the engine, its version and its flags.
 
 An engine is known by its program, or by an image whose entry point is the program. Its version is known by
 the tag of its official image; any other image may contain a version of its own.
