@@ -35,7 +35,6 @@ from modelplane.compose.facts import (
 )
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.serving_stack.component import StackFacts
-from modelplane.deciders.autoscaling import decision
 from modelplane.deciders.canary import Observed
 from modelplane.deciders.cluster_health import ClusterState, Standing, Watched
 from modelplane.gateway.mutual_tls import Link
@@ -107,7 +106,7 @@ def _key(case: dict[str, Any]) -> KeyFacts:
 
 
 def _autoscaler(case: dict[str, Any]) -> AutoscalerFacts:
-    decided = convert(case["autoscaling"], decision.State) if "autoscaling" in case else None
+    decided = convert(case["autoscaling"], AutoscalerState) if "autoscaling" in case else None
     return AutoscalerFacts(decided, case.get("gatewayWithoutModule", ""))
 
 

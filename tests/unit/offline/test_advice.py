@@ -365,7 +365,7 @@ def test_every_module_of_a_rule_is_in_the_list():
     listed = [rule.name for rule in RULES]
     assert sorted(listed) == sorted({name for name in modules - parts if not name.endswith("__init__")})
     for rule in RULES:
-        assert hasattr(rule.load(), "Check" if rule.is_together else "check"), rule
+        assert hasattr(rule.load(), "Check" if rule.is_across_objects else "check"), rule
 
 
 def test_a_command_line_is_parsed_once_for_all_rules():

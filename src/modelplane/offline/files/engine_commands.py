@@ -206,7 +206,7 @@ def _to_its_end(words: Words) -> Iterator[tuple[str, Path]]:
 
 
 def _joined(written: tuple[Written, ...]) -> Iterator[tuple[str, Path]]:
-    """Yield the words with their places. A variable that Kubernetes expands is one word with its flag."""
+    """Yield the words with their places; the pieces of a variable (``$``, ``(``, name, ``)``) as one word."""
     for item in written:
         words = iter(item.words)
         for word in words:
