@@ -166,8 +166,9 @@ PAGE: Final = """\
 # Speed over time
 
 `python benchmarks/history.py` compares this checkout with fixed baselines: a commit, a bare Envoy, or etcd
-and the API server. It measures both in turns on one machine. Each figure is a ratio: 1 is as fast as the
-baseline, 2 takes twice as long. An interval that lies entirely above the bar is a defect.
+and the API server. It measures this checkout and the baseline alternately on one machine. Each figure is a
+ratio: 1 is as fast as the baseline, and 2 takes twice as long. If an interval is entirely above the bar, the
+figure is a defect.
 
 {table}
 

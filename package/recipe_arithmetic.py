@@ -116,11 +116,11 @@ def block(folder: Path, further: Iterable[Path] = ()) -> str:
 
 
 _INTRODUCTION: Final = """[`modelplane size`](../../../docs/how-to/size.md) predicts these figures from the
-configuration of the model and the shapes of its tensors. They are not measured: the project has only planned
-these manifests, and has not run them on a GPU. [Engines](../../../docs/reference/engines.md) lists the
-parts that ran without one."""
-_NOT_RUN: Final = """The project has only planned these manifests, and has not run them on a GPU.
-[Engines](../../../docs/reference/engines.md) lists the parts that ran without one."""
+model's configuration and tensor shapes. The figures are not measured: these manifests have only been planned,
+and have not been tested on GPUs. [Engines](../../../docs/reference/engines.md) lists the parts that have been
+tested without GPUs."""
+_NOT_RUN: Final = """These manifests have only been planned, and have not been tested on GPUs.
+[Engines](../../../docs/reference/engines.md) lists the parts that have been tested without GPUs."""
 
 
 def _documents(path: Path) -> list[dict[str, Any]]:
@@ -194,7 +194,7 @@ def _checkpoint(repository: str) -> tuple[str, str]:
 
 def _section(planned: Planned) -> Iterator[str]:
     count, size = planned.node.devices, planned.node.memory / GIB
-    gpus = f"{count} {_noun('GPU', count)} of {size:,.1f} GiB"
+    gpus = f"{count} {_noun('GPU', count)} of {size:,.1f} GiB{' each' if count > 1 else ''}"
     yield f"**{planned.name}**, on `{planned.node.name}` with {gpus}:"
     yield ""
     name, precision = _checkpoint(planned.repository)
@@ -211,21 +211,21 @@ def _sums(planned: Planned, model: Model, precision: str) -> Iterator[str]:
     share, said = _share(planned)
     budget = planned.node.memory * share.numerator // share.denominator
     left = budget - needed.weights - needed.overhead
-    yield from ("| | GiB | from |", "|---|---:|---|")
-    yield _row("memory of a GPU", planned.node.memory, "InferenceClass")
-    yield _row("for the engine", budget, f"{_shown(share)} of it, {said}")
+    yield from ("| Memory per GPU | GiB | Source |", "|---|---:|---|")
+    yield _row("total", planned.node.memory, "InferenceClass")
+    yield _row("available to the engine", budget, f"{_shown(share)} of the total, {said}")
     yield _row("- weights", needed.weights, _weights(model, precision, split))
     yield _row("- runtime, communication, activations", needed.overhead, _steps(planned, step))
-    yield _row("= left for KV cache", left, "")
-    yield _row(f"a sequence of {context:,} tokens", needed.sequence, _token(model, split, element))
+    yield _row("= remaining for KV cache", left, "")
+    yield _row(f"one sequence of {context:,} tokens", needed.sequence, _token(model, split, element))
     yield ""
     yield _verdict(left, needed.sequence, context)
     yield ""
-    yield f"Legal tensor parallel sizes: {_legal(model)}."
+    yield f"Valid tensor parallel sizes: {_legal(model)}."
 
 
 def _elsewhere(plans: Iterable[Planned]) -> Iterator[str]:
-    """Yield the machines of other providers that serve the same."""
+    """Yield the machines of other providers that can run the same model."""
     wanted = {
         (_checkpoint(each.repository), _context(each), _element(each), each.node.driver)
         for each in plans
@@ -246,7 +246,7 @@ def _elsewhere(plans: Iterable[Planned]) -> Iterator[str]:
 
 
 def _steps(planned: Planned, step: Batch) -> str:
-    others = ", as measured on GPUs of NVIDIA" if planned.node.driver == "gpu.amd.com" else ""
+    others = ", as measured on NVIDIA GPUs" if planned.node.driver == "gpu.amd.com" else ""
     return f"steps of {step.tokens:,} tokens{others}"
 
 
@@ -281,7 +281,7 @@ def _token(model: Model, split: Split, element: int) -> str:
     sliding = architecture_.layers.count(LayerKind.SLIDING)
     note = f"; {sliding} of them keep a window of {architecture_.window:,} and one step" if sliding else ""
     stages = f", divided over {split.pipeline} nodes" if split.pipeline > 1 else ""
-    return f"{heads} x {element} bytes = {each:,} bytes of a token, in {kept} layers{note}{stages}"
+    return f"{heads} x {element} bytes = {each:,} bytes per token, in {kept} layers{note}{stages}"
 
 
 def _verdict(left: int, sequence: int, context: int) -> str:
@@ -292,7 +292,7 @@ def _verdict(left: int, sequence: int, context: int) -> str:
         )
     count = left // sequence
     sequences = f"{count:,} {_noun('sequence', count)} of {context:,} tokens"
-    return f"There is room for {sequences}, or more of shorter ones."
+    return f"There is room for {sequences}, or for more shorter sequences."
 
 
 def _noun(noun: str, count: int) -> str:
@@ -310,7 +310,7 @@ def _legal(model: Model) -> str:
             refused.append(f"not {size}, because {reasons[0]}")
         else:
             (whole if split.expert else divided).append(str(size))
-    with_experts = (f"with whole experts on each GPU (EP) {', '.join(whole)}",) if whole else ()
+    with_experts = (f"with complete experts on each GPU (EP) {', '.join(whole)}",) if whole else ()
     return "; ".join((", ".join(divided), *with_experts, *refused[:1]))
 
 
@@ -334,7 +334,7 @@ def _share(planned: Planned) -> tuple[Fraction, str]:
         if text := _text(planned.given, name):
             return Fraction(text), f"`{name}`"
     if planned.command.engine.table == "sglang":
-        return _SHARE_OF_SGLANG, "about what SGLang takes"
+        return _SHARE_OF_SGLANG, "the approximate share that SGLang uses"
     if planned.command.version in _BEFORE:
         return Fraction(9, 10), f"the default of vLLM {planned.command.version}"
     return UTILIZATION, "the default of vLLM"

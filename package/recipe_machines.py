@@ -13,12 +13,12 @@ from modelplane.sizing.memory import Load, Model
 HEAD: Final = (
     "### On other machines",
     "",
-    "For each provider, the machine of the [catalogue](../../../docs/how-to/hardware.md) on which a sequence",
-    "of the recipe's length needs the fewest GPUs, with the defaults of vLLM.",
-    "`modelplane classes show CLASS` prints the InferenceClass of a machine. If you use another machine,",
-    "change the selectors, parallel sizes and numbers of devices in the manifests.",
+    "For each provider, the table lists the [catalogue](../../../docs/how-to/hardware.md) machine type that",
+    "needs the fewest GPUs for a sequence of the recipe's length, with vLLM's defaults. To print the class",
+    "of a machine type, run `modelplane classes show CLASS`. If you use a different machine type, change the",
+    "selectors, parallel sizes and numbers of devices in the manifests.",
     "",
-    "| provider | class | GPUs of a replica | split | serves |",
+    "| Provider | Class | GPUs per replica | Split | Model and context |",
     "|---|---|---|---|---|",
 )
 

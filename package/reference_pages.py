@@ -43,7 +43,7 @@ def kinds_page() -> str:
         "# Kinds",
         "Each page describes one kind: an example, the fields, the rules, and the conditions.",
     ]
-    for group, title in ((GROUP, "The fleet and its models"), (INFRASTRUCTURE_GROUP, "Clusters of clouds")):
+    for group, title in ((GROUP, "The fleet and its models"), (INFRASTRUCTURE_GROUP, "Cloud clusters")):
         parts += [f"## {title}", f"The API version is `{group}/{VERSION}`.", _kinds_table(group)]
     return "\n\n".join(parts) + "\n"
 
@@ -94,29 +94,28 @@ def kind_page(kind: Kind) -> str:
         _status_table(status),
         "## Conditions",
         *([_conditions(own)] if own else []),
-        f"Every kind {'also ' if own else ''}has [Synced and Ready](conditions.md).",
+        f"Every kind {'also ' if own else ''}reports [Synced and Ready](conditions.md).",
     ]
     return "\n\n".join(parts) + "\n"
 
 
-_COMPOSED = (
-    "[Clusters of clouds](clouds.md) lists the managed resources that Modelplane creates for an object."
-)
+_COMPOSED = "[Cloud clusters](clouds.md) lists the managed resources that Modelplane creates for an object."
 _NOT_COMPOSED = (
     "This version doesn't provision such clusters: an object of this kind is stored, and nothing acts on it."
 )
 _CONDITIONS = (
     "Every object reports its state in `status.conditions`. A condition has a `status`, a `reason` in one "
     "word, and a `message`: a sentence that also tells you what to do. `observedGeneration` is the "
-    "`metadata.generation` that the condition is about. If it is lower than the generation of the object, "
+    "`metadata.generation` that the condition describes. If it is lower than the object's generation, "
     "the condition is out of date."
 )
 _EVENTS = (
-    "`Ready` has the reason and the message of the first condition that keeps the object from being ready: "
-    "`kubectl get` shows the reason, and so do `modelplane explain`, `modelplane top` and the dashboard. "
-    "Crossplane writes `Ready` itself, with the reason `Creating`. `kubectl wait --for=condition=Ready` "
-    "works on every kind. An event is recorded when a condition changes; the reasons marked **warning** make "
-    "it a warning. The first conditions of a new object are not recorded as events, unless they are warnings."
+    "The `Ready` condition shows the reason and the message of the first condition that keeps the object "
+    "from being ready. `kubectl get`, `modelplane explain`, `modelplane top` and the dashboard show this "
+    "reason. Under Crossplane, Crossplane writes `Ready`, with the reason `Creating`. "
+    "`kubectl wait --for=condition=Ready` works for every kind. Modelplane records an event when a condition "
+    "changes: a warning if the reason is marked **warning**, and a normal event otherwise. For a new "
+    "object's first conditions, only warnings are recorded."
 )
 
 

@@ -56,30 +56,31 @@ MINIMA: Final = (
 
 _INTRODUCTION: Final = """# Sizes of released models
 
-Predictions of [`modelplane size`](../how-to/size.md) for twelve released models, and the published figures of
-each. Tests compare the same figures, from folders and from a hub on loopback that refuses requests, cuts
-connections and redirects, read by the hub's own client. The checkpoints of the tests contain the released
-configurations, and headers with the shapes of the architectures, but no weights.
+This page compares the predictions of [`modelplane size`](../how-to/size.md) for twelve released models with
+the published figures. Tests make the same comparison. They read the models from folders, and with the hub's
+own client from a hub on loopback that rejects requests, closes connections and redirects. The checkpoints in
+the tests contain the released configurations, and headers with the tensor shapes, but no weights.
 """
 _WEIGHTS: Final = """## Parameters and weights
 
-Parameters are exact. Published sizes of checkpoints are rounded.
+Parameters are exact. Published checkpoint sizes are rounded.
 """
 _CACHE: Final = """## KV cache and splits
 
-Bytes of KV cache for one token, if every attention layer keeps it, and the tensor parallel sizes up to 32
-that engines accept. Both are equal to the published figures for every model.
+The table shows the bytes of KV cache for one token, if every attention layer keeps the token, and the tensor
+parallel sizes up to 32 that engines accept. For every model, both are equal to the published figures.
 """
 _BOUNDS: Final = """## Published minima
 
-vLLM's recipes publish a minimum of GPU memory for some models. The minimum is computed, total parameters x
-bytes x 1.2, not measured. This page therefore compares it with bounds: the loaded weights, and the memory
-that the split needs for one short sequence of 2,048 tokens and for one sequence of the longest context.
-Figures are GB over all GPUs of the split, including the 8 % that vLLM leaves unused. FP8 and INT4 are counted
-as by `--quantization`.
+vLLM's recipes publish a minimum amount of GPU memory for some models. This minimum is not measured. It is
+computed as total parameters x bytes x 1.2. This page therefore compares it with these bounds: the loaded
+weights, and the memory that the split needs for one short sequence of 2,048 tokens and for one sequence of
+the longest context. Figures are in GB across all GPUs in the split, including the 8 % that vLLM doesn't use.
+FP8 and INT4 are computed as with `--quantization`.
 
-With less memory than the weights, a model can't be loaded. With less memory than a short sequence needs, the
-runtime and activations may not fit, as measured for other models, so the engine may not start.
+If the memory is smaller than the weights, the model can't be loaded. If the memory is smaller than a short
+sequence needs, the runtime and activations may not fit, based on measurements of other models, so the engine
+may not start.
 """
 
 
@@ -94,7 +95,7 @@ def sizing_page() -> str:
             ),
             "",
             _CACHE,
-            *_table(("Model", "Bytes of a token", "Longest context", "Tensor parallel sizes"), _caches()),
+            *_table(("Model", "Bytes per token", "Longest context", "Tensor parallel sizes"), _caches()),
             "",
             _BOUNDS,
             *_table(

@@ -8,7 +8,7 @@ from modelplane.api.clouds.cloud_rows import CLUSTER_KINDS
 from modelplane.api.conditions.reasons import EVERY_KIND, ROWS, Row
 
 _TEMPLATE = Path(__file__).with_name("troubleshoot.md.template")
-_CLOUDS = "Clusters of clouds"
+_CLOUDS = "Cloud clusters"
 _SYMPTOMS = {
     "models": ("ModelDeployment", "ModelReplica"),
     "weights": ("ModelCache",),
@@ -35,11 +35,13 @@ def _tables(kinds: tuple[str, ...]) -> Iterator[str]:
         rows = [row for row in ROWS if _kind(row) == kind and _asks_for_something(row)]
         # The clouds have the same rows, of which one is enough.
         lines = dict.fromkeys(
-            f"| `{row.reason}` of `{row.reason.type}` | {row.reason.meaning} | {row.reason.remedy} |"
+            f"| `{row.reason}` | `{row.reason.type}` | {row.reason.meaning} | {row.reason.remedy} |"
             for row in rows
         )
         heading = [f"### {kind}", ""] if len(kinds) > 1 else []
-        yield "\n".join([*heading, "| Reason of condition | Meaning | What to do |", "|---|---|---|", *lines])
+        yield "\n".join(
+            [*heading, "| Reason | Condition | Meaning | What to do |", "|---|---|---|---|", *lines]
+        )
 
 
 def _kind(row: Row) -> str:
@@ -49,4 +51,4 @@ def _kind(row: Row) -> str:
 def _asks_for_something(row: Row) -> bool:
     """Return true if a user has to do more than wait."""
     remedy = row.reason.remedy
-    return bool(remedy) and remedy != "Wait." and not remedy.startswith("None")
+    return bool(remedy) and not remedy.startswith(("Wait. No action", "No action needed"))

@@ -69,8 +69,8 @@ GROUPS: Final[dict[str, dict[str, Entry]]] = {
     },
     "Run Modelplane's processes": {
         "controller": Entry("processes", "Run the controllers."),
-        "gateway": Entry("processes", "Configure the Envoy of a gateway pod."),
-        "metrics": Entry("processes", "Serve the load at the gateway to other autoscalers."),
+        "gateway": Entry("processes", "Configure the Envoy in a gateway pod."),
+        "metrics": Entry("processes", "Serve the gateway's request counts to other autoscalers."),
         "heartbeat": Entry("processes", "Report that this cluster is alive, for failover."),
         "function": Entry("processes", "Serve the composition function to Crossplane."),
         "agent": Entry("processes", "Run the node agent of this machine.", hidden=True),

@@ -37,29 +37,29 @@ class Cause(Enum):
     DELETED = Departure("Deleted", "A replica that a user deletes", "All", replacement_first=False)
     PREEMPTED = Departure(
         "Preempted",
-        "A replica of lower priority, to make room for a replica of higher priority",
-        "As many as one missing replica requires, for four deployments at a time",
+        "A lower-priority replica, if a higher-priority replica can't be placed",
+        "As many as one missing replica needs, for four deployments at a time",
         replacement_first=False,
     )
     NO_CLUSTER = Departure(
-        "Cluster removed", "A replica whose InferenceCluster no longer exists", "All", replacement_first=False
+        "Cluster removed", "A replica whose InferenceCluster doesn't exist", "All", replacement_first=False
     )
     TAINTED = Departure(
         "Evicted by a taint",
-        "A replica on a cluster with a `NoExecute` taint that the deployment does not tolerate",
+        "A replica on a cluster with a `NoExecute` taint that the deployment doesn't tolerate",
         "All",
         replacement_first=False,
     )
     REGION = Departure(
         "Outside the regions",
-        "A replica on a cluster outside the deployment's `regions`, which receives no requests",
+        "A replica on a cluster outside the deployment's `regions`; it no longer receives requests",
         "All",
         replacement_first=True,
     )
     LOST = Departure(
         "Cluster lost",
         "A replica on a lost cluster, if the deployment sets `failover`",
-        "In waves of failover",
+        "One failover wave at a time",
         replacement_first=True,
     )
     NO_POOL = Departure(
@@ -69,35 +69,32 @@ class Cause(Enum):
         replacement_first=True,
     )
     MISFIT = Departure(
-        "Does not fit",
-        "A replica whose template no longer fits the current pool",
-        "All",
-        replacement_first=True,
+        "Does not fit", "A replica whose template no longer fits the cluster", "All", replacement_first=True
     )
     YIELDS = Departure(
         "Double booking",
-        "A replica that isn't serving yet, in a pool that was allocated to two deployments at once",
-        "The excess replicas",
+        "A replica that isn't serving yet, in a pool that was given to two deployments at once",
+        "The surplus",
         replacement_first=True,
     )
     NODE_GOES = Departure(
-        "Node reclaimed", "A replica on a node with an eviction notice", "All", replacement_first=True
+        "Node reclaimed", "A replica on a node that will be reclaimed", "All", replacement_first=True
     )
     DRAINED = Departure(
         "Drained",
         "A replica on a draining cluster or pool",
-        "`maxMoving` of the cluster, and `maxMovingInFleet` of the fleet",
+        "Up to `maxMoving` on the cluster, and `maxMovingInFleet` in the fleet",
         replacement_first=True,
     )
     REPLACED = Departure(
         "Replaced by a canary",
-        "A replica of another revision, if the new replica fits nowhere else",
-        "As many as the canary step is missing",
+        "A replica of another revision, if the new revision can't be placed elsewhere",
+        "As many as the step still needs",
         replacement_first=True,
     )
     SURPLUS = Departure(
         "Scaled down",
-        "A replica above `spec.replicas`, or a surge replica of a completed rollout",
-        "The excess replicas",
+        "A replica beyond the requested number, or a surge replica of a completed rollout",
+        "The surplus",
         replacement_first=False,
     )

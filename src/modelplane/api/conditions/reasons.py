@@ -31,8 +31,8 @@ class SyncedReason(Reason):
     )
     RECONCILE_ERROR = (
         *(CommonCondition.SYNCED, False, "ReconcileError"),
-        "A read or write failed and is retried.",
-        "Fix the cause in the message. Modelplane retries automatically.",
+        "A read or write failed. Modelplane retries it automatically.",
+        "Fix the cause shown in the message.",
         WARNS,
     )
     RECONCILE_PAUSED = (
@@ -45,10 +45,10 @@ class SyncedReason(Reason):
 class ReadyReason(Reason):
     """Reasons of ``Ready``, the same for all kinds."""
 
-    AVAILABLE = CommonCondition.READY, True, "Available", "Ready to serve."
+    AVAILABLE = CommonCondition.READY, True, "Available", "The object is ready to serve."
     CREATING = (
         *(CommonCondition.READY, False, "Creating"),
-        "The object is being created and has not been ready yet.",
+        "The object is being created and hasn't been ready yet.",
         "Wait, or check the conditions that are False.",
     )
     UNAVAILABLE = (
@@ -59,7 +59,7 @@ class ReadyReason(Reason):
     DELETING = (
         *(CommonCondition.READY, False, "Deleting"),
         "The object is being deleted.",
-        "Wait for the step in the message.",
+        "Wait until the step that the message describes is complete.",
     )
 
 
@@ -91,28 +91,28 @@ class DeviceQuotaReason(Reason):
     FLEET_TOO_SMALL = (
         *(DeviceQuotaCondition.ACCEPTED, True, "Overcommitted"),
         "The quota applies, but it allows more devices of a class than the fleet has.",
-        "Lower nominalQuota, or add nodes.",
+        "Lower `nominalQuota`, or add nodes.",
     )
     NAMESPACE_CONFLICT = (
         *(DeviceQuotaCondition.ACCEPTED, False, "NamespaceConflict"),
-        "Another DeviceQuota includes one of the namespaces. No new replicas are placed for that namespace.",
+        "Another DeviceQuota includes the same namespace. No new replicas are placed for that namespace.",
         "Remove the namespace from one of the quotas.",
         WARNS,
     )
     RESOLVED = (
         *(DeviceQuotaCondition.SETTINGS_SUPPORTED, True, "InForce"),
-        "Every PriorityClass exists. Absent if the quota never named one.",
+        "Every PriorityClass exists. Present only if the quota lists or has listed a PriorityClass.",
     )
     PRIORITY_CLASS_NOT_FOUND = (
         *(DeviceQuotaCondition.SETTINGS_SUPPORTED, False, "NotFound"),
-        "A PriorityClass doesn't exist. Deployments that use it get no new replicas.",
-        "Create the PriorityClass, or correct priorityClassNames.",
+        "A PriorityClass doesn't exist. No new replicas are placed for deployments that use it.",
+        "Create the PriorityClass, or correct `priorityClassNames`.",
         WARNS,
     )
     PRIORITY_CLASS_UNKNOWN = (
         *(DeviceQuotaCondition.SETTINGS_SUPPORTED, False, "Unreadable"),
         "A PriorityClass can't be read. The last known value applies.",
-        "Give the controllers permission to read PriorityClasses. The message contains the cause.",
+        "Give the controllers permission to read PriorityClasses. The message shows the cause.",
         WARNS,
     )
 
@@ -129,12 +129,12 @@ class InferenceAutoscalerReason(Reason):
 
     MEASURED = (
         *(InferenceAutoscalerCondition.SCALING_ACTIVE, True, "InForce"),
-        "The autoscaler adjusts the number of replicas to the load at the gateway.",
+        "The autoscaler adjusts the number of replicas to match the load at the gateway.",
     )
     PAUSED = (
         *(InferenceAutoscalerCondition.SCALING_ACTIVE, False, "Paused"),
-        "The autoscaler is paused by spec.paused, so the number of replicas doesn't change.",
-        "Remove spec.paused to resume scaling.",
+        "`spec.paused` pauses the autoscaler, so the number of replicas doesn't change.",
+        "Remove `spec.paused` to resume scaling.",
     )
     NO_METRICS = (
         *(InferenceAutoscalerCondition.SCALING_ACTIVE, False, "NoMetrics"),
@@ -145,19 +145,19 @@ class InferenceAutoscalerReason(Reason):
     DEPLOYMENT_NOT_FOUND = (
         *(InferenceAutoscalerCondition.SCALING_ACTIVE, False, "NotFound"),
         "The ModelDeployment doesn't exist.",
-        "Create the ModelDeployment, or correct spec.deploymentRef.",
+        "Create the ModelDeployment, or correct `spec.deploymentRef`.",
         WARNS,
     )
     OTHER_WRITER = (
         *(InferenceAutoscalerCondition.SCALING_ACTIVE, False, "OtherWriter"),
-        "Another InferenceAutoscaler or another tool also changes spec.replicas.",
-        "Find the other writer of spec.replicas, and stop it.",
+        "Another InferenceAutoscaler or another tool also changes `spec.replicas`.",
+        "Find out what else writes `spec.replicas`, and stop it.",
         WARNS,
     )
     NOT_WRITTEN = (
         *(InferenceAutoscalerCondition.SCALING_ACTIVE, False, "ReconcileError"),
         "The number of replicas couldn't be written. The autoscaler retries.",
-        "Fix the cause in the message.",
+        "Fix the cause shown in the message.",
         WARNS,
     )
     INVALID_SCHEDULE = (
@@ -168,16 +168,13 @@ class InferenceAutoscalerReason(Reason):
     )
     TOO_MANY_SERVICES = (
         *(InferenceAutoscalerCondition.SCALING_ACTIVE, False, "LimitExceeded"),
-        (
-            "More than 128 selectors of ModelServices could match the deployment, so the number "
-            "of replicas doesn't change."
-        ),
+        "More than 128 ModelService selectors could match the deployment, so the replicas don't change.",
         "Remove selectors, or make them more specific.",
         WARNS,
     )
     STANDBY = (
         *(InferenceAutoscalerCondition.SCALING_ACTIVE, False, "NotNeeded"),
-        "The ModelDeployment is a standby and runs no replicas now.",
+        "The ModelDeployment is a standby that isn't running now.",
         "No action needed. Scaling begins when the standby starts.",
     )
     UNSUPPORTED = (
@@ -188,8 +185,8 @@ class InferenceAutoscalerReason(Reason):
     )
     TOO_MANY_REPLICAS = (
         *(InferenceAutoscalerCondition.SCALING_LIMITED, True, "TooManyReplicas"),
-        "In the last minute, the load needed more replicas than spec.maxReplicas.",
-        "Increase spec.maxReplicas.",
+        "In the last minute, the load required more replicas than `spec.maxReplicas` allows.",
+        "Increase `spec.maxReplicas`.",
     )
     INSUFFICIENT_CAPACITY = (
         *(InferenceAutoscalerCondition.SCALING_LIMITED, True, "InsufficientCapacity"),
@@ -198,7 +195,7 @@ class InferenceAutoscalerReason(Reason):
     )
     WITHIN_BOUNDS = (
         *(InferenceAutoscalerCondition.SCALING_LIMITED, False, "InForce"),
-        "spec.maxReplicas is high enough for the load, and all replicas are placed.",
+        "`spec.maxReplicas` is high enough for the load, and all replicas are placed.",
     )
 
 
@@ -215,10 +212,10 @@ class InferenceClassReason(Reason):
     MEMORY_OVERSTATED = (
         *(InferenceClassCondition.ACCEPTED, True, "MemoryOverstated"),
         (
-            "Node pools can use the class, but it declares more memory than the card has, so "
-            "pods could remain Pending."
+            "Node pools can use the class, but it declares more memory than the GPU has, so pods could "
+            "remain Pending."
         ),
-        "Reduce the memory of the device to the amount in the message.",
+        "Reduce the device's memory to the amount shown in the message.",
     )
 
 
@@ -240,38 +237,38 @@ class InferenceClusterReason(Reason):
 
     CLUSTER_RUNNING = (
         *(InferenceClusterCondition.CLUSTER_READY, True, "ClusterRunning"),
-        "The API server of the cluster answers.",
+        "The cluster's API server responds.",
     )
     CREDENTIAL_EXPIRING = (
         *(InferenceClusterCondition.CLUSTER_READY, True, "CredentialExpiring"),
         (
-            "The API server of the cluster answers, but a credential expires soon, or the "
-            "kubeconfig in the Secret is no longer accepted."
+            "The cluster's API server responds, but a credential expires soon, or the kubeconfig in "
+            "the Secret is no longer accepted."
         ),
-        "Renew the credential, or put a valid kubeconfig into the Secret.",
+        "Renew the credential, or store a valid kubeconfig in the Secret.",
     )
     WAITING_FOR_CLASSES = (
         *(InferenceClusterCondition.CLUSTER_READY, False, "WaitingForClasses"),
-        "A node pool names an InferenceClass that doesn't exist.",
+        "A node pool references an InferenceClass that doesn't exist.",
         "Create the InferenceClass, or correct the node pool.",
     )
     INVALID_NODE_POOL = (
         *(InferenceClusterCondition.CLUSTER_READY, False, "InvalidNodePool"),
         (
-            "A node pool doesn't fit the source of the cluster: the class has no recipe for the "
-            "source, or the source doesn't support the fabric."
+            "The InferenceClass doesn't define how to create nodes for the cluster's source, or the "
+            "source doesn't support the pool's fabric."
         ),
-        "Correct the pool or the class.",
+        "Correct the node pool or the InferenceClass.",
         WARNS,
     )
     PROVISIONING = (
         *(InferenceClusterCondition.CLUSTER_READY, False, "Provisioning"),
-        "The cloud has not created the cluster yet.",
-        "Wait, or fix the cause in the message.",
+        "The cloud hasn't created the cluster yet.",
+        "Wait, or fix the cause shown in the message.",
     )
     UNREACHABLE = (
         *(InferenceClusterCondition.CLUSTER_READY, False, "Unreachable"),
-        "The API server of the cluster doesn't answer, or rejects the credentials.",
+        "The cluster's API server doesn't respond, or rejects the credentials.",
         "Check the cluster, the network, and the kubeconfig in the Secret.",
         WARNS,
     )
@@ -282,34 +279,31 @@ class InferenceClusterReason(Reason):
     WAITING_FOR_CLUSTER = (
         *(InferenceClusterCondition.BACKEND_READY, False, "WaitingForCluster"),
         "The cluster is not ready.",
-        "Check condition ClusterReady.",
+        "Check the `ClusterReady` condition.",
     )
     INSTALLING = (
         *(InferenceClusterCondition.BACKEND_READY, False, "Installing"),
-        "A required component is not installed yet.",
+        "A required component isn't installed yet.",
         "Wait, or install the component named in the message.",
     )
     TLS_REQUIRED = (
         *(InferenceClusterCondition.SECURED, True, "InForce"),
-        "The gateway of the cluster accepts only requests from the gateway of the fleet (mutual TLS).",
+        "The cluster's gateway accepts only requests from the fleet's gateway (mutual TLS).",
     )
     ROLLING_OUT = (
         *(InferenceClusterCondition.SECURED, False, "Updating"),
-        "Mutual TLS is being turned on or off. The message contains the next step.",
-        "Wait for the step in the message.",
+        "Mutual TLS is being turned on or off. The message describes the next step.",
+        "Wait until the step that the message describes is complete.",
     )
     INVALID_CERTIFICATE = (
         *(InferenceClusterCondition.SECURED, False, "InvalidCertificate"),
-        "A certificate can't be issued or renewed. The current configuration remains in force.",
+        "A certificate can't be issued or renewed. The current configuration is kept.",
         "Correct the issuer or the permissions named in the message.",
         WARNS,
     )
     UNSUPPORTED_GATEWAY = (
         *(InferenceClusterCondition.SECURED, False, "Unsupported"),
-        (
-            "Modelplane can't set up mutual TLS on the gateway of this cluster. The current "
-            "configuration remains in force."
-        ),
+        "Modelplane can't set up mutual TLS on this cluster's gateway. The current configuration is kept.",
         "Use a gateway named in the message, or remove the setting.",
         WARNS,
     )
@@ -319,17 +313,17 @@ class InferenceClusterReason(Reason):
     )
     DRAINING = (
         *(InferenceClusterCondition.DRAINED, False, "Draining"),
-        "Replicas are moving to other places, or are waiting to move.",
+        "Replicas are moving to other clusters or pools, or are waiting to move.",
         "Wait. No action is needed.",
     )
     DRAIN_BLOCKED = (
         *(InferenceClusterCondition.DRAINED, False, "DrainBlocked"),
-        "A remaining replica doesn't fit anywhere else. The message contains the deployment and the reason.",
+        "A remaining replica doesn't fit anywhere else. The message names the deployment and the reason.",
         "Add capacity elsewhere, or scale the deployment down.",
     )
     DRAIN_UNKNOWN = (
         *(InferenceClusterCondition.DRAINED, False, "Unreadable"),
-        "The replicas or deployments of the fleet can't be read.",
+        "The fleet's replicas or deployments can't be read.",
         "Correct the object or the permission named in the message.",
     )
     NOT_DRAINING = (
@@ -339,10 +333,7 @@ class InferenceClusterReason(Reason):
     )
     OBSERVED = (
         *(InferenceClusterCondition.CAPACITY_OBSERVED, True, "InForce"),
-        (
-            "Placement uses the observed capacity. The message lists the declared and usable "
-            "capacity of each pool."
-        ),
+        "Placement uses the observed capacity. The message lists each pool's declared and usable capacity.",
     )
     DRIFTED = (
         *(InferenceClusterCondition.CAPACITY_OBSERVED, True, "Drifted"),
@@ -351,17 +342,14 @@ class InferenceClusterReason(Reason):
     )
     CAPACITY_STALE = (
         *(InferenceClusterCondition.CAPACITY_OBSERVED, False, "Unreadable"),
-        (
-            "Nodes or devices can't be counted. Placement uses the last known capacity, or the "
-            "declared capacity."
-        ),
+        "Nodes or devices can't be counted. Placement uses the last known or the declared capacity.",
         "Give the controllers permission to read the objects named in the message.",
         WARNS,
     )
     NOT_OBSERVED = (
         *(InferenceClusterCondition.CAPACITY_OBSERVED, False, "NotObserved"),
-        "Nothing observes the cluster, for example under Crossplane. Placement uses the declared capacity.",
-        "Set capacitySource to Declared.",
+        "The cluster isn't observed, for example under Crossplane. Placement uses the declared capacity.",
+        "Set `capacitySource` to `Declared`.",
     )
     OVERCOMMITTED = (
         *(InferenceClusterCondition.CAPACITY_OVERCOMMITTED, True, "Overcommitted"),
@@ -373,7 +361,7 @@ class InferenceClusterReason(Reason):
     )
     WITHIN_CAPACITY = (
         *(InferenceClusterCondition.CAPACITY_OVERCOMMITTED, False, "Healthy"),
-        "Replicas fit into the usable capacity.",
+        "The replicas fit in the usable capacity.",
     )
     CAPACITY_UNKNOWN = (
         *(InferenceClusterCondition.CAPACITY_OVERCOMMITTED, False, "Unreadable"),
@@ -382,56 +370,56 @@ class InferenceClusterReason(Reason):
     )
     NO_NOTICES = (
         *(InferenceClusterCondition.NODES_KEPT, True, "Healthy"),
-        "No node has an eviction notice. Absent without spot pools.",
+        "No node has an eviction notice. Present only if the cluster has or had spot pools.",
     )
     NODES_EVICTED = (
         *(InferenceClusterCondition.NODES_KEPT, False, "NodeEvicted"),
         (
             "The cloud is reclaiming nodes. Replicas on these nodes are replaced, and spot pools "
-            "get no new replicas for 15 minutes."
+            "receive no new replicas for 15 minutes."
         ),
         "No action needed. Replicas are replaced if there is capacity.",
     )
     NODES_UNKNOWN = (
         *(InferenceClusterCondition.NODES_KEPT, False, "Unreadable"),
         "Nodes can't be listed, so new eviction notices are missed. The last known notices apply.",
-        "Give the controllers permission to list the nodes of the cluster.",
+        "Give the controllers permission to list the cluster's nodes.",
         WARNS,
     )
     NODES_NOT_OBSERVED = (
         *(InferenceClusterCondition.NODES_KEPT, False, "NotObserved"),
-        "Nothing watches nodes, for example under Crossplane.",
+        "No controller watches nodes, for example under Crossplane.",
         "Run Modelplane's controllers, or don't use spot pools.",
     )
     REACHABLE = (
         *(InferenceClusterCondition.REACHABLE, True, "Reachable"),
-        "The cluster answers. Absent while no ModelDeployment has failover.",
+        "The cluster responds. Present only while a ModelDeployment has failover.",
     )
     SUSPECT = (
         *(InferenceClusterCondition.REACHABLE, False, "Suspect"),
         (
-            "The API server or the replicas don't answer. Deployments with failover place no new "
-            "replicas on the cluster."
+            "The API server or the replicas don't respond. No new replicas of deployments with "
+            "failover are placed on the cluster."
         ),
         "Check the cluster and the network.",
     )
     ISOLATED = (
         *(InferenceClusterCondition.REACHABLE, False, "Isolated"),
-        "The API server doesn't answer, but the replicas do. The replicas are kept.",
+        "The API server doesn't respond, but the replicas do. The replicas are kept.",
         "Check the network between the control plane and the cluster.",
     )
     LOST = (
         *(InferenceClusterCondition.REACHABLE, False, "Lost"),
         (
-            "Neither the API server nor the replicas answer. Deployments with failover replace "
-            "the replicas on the cluster."
+            "Neither the API server nor the replicas respond. Replicas of deployments with failover "
+            "are replaced."
         ),
         "Repair the cluster, or delete the InferenceCluster.",
         WARNS,
     )
     RETURNING = (
         *(InferenceClusterCondition.REACHABLE, False, "Returning"),
-        "The cluster was lost and answers again, but not yet for long enough.",
+        "The cluster was lost. It responds again, but hasn't done so for long enough yet.",
         "Wait. No action is needed.",
     )
 
@@ -455,24 +443,24 @@ class InferenceGatewayReason(Reason):
     INSTALLING = (
         *(InferenceGatewayCondition.CONTROLLER_READY, False, "Installing"),
         "The gateway is not ready yet.",
-        "Wait for the step in the message.",
+        "Wait until the step that the message describes is complete.",
     )
     INSTALLATION_FAILED = (
         *(InferenceGatewayCondition.CONTROLLER_READY, False, "InstallationFailed"),
-        "A chart of the gateway can't be installed. The message contains the error.",
+        "A Helm chart for the gateway can't be installed. The message shows the error.",
         "Correct the setting named in the message.",
         WARNS,
     )
     IGNORED = (
         *(InferenceGatewayCondition.CONTROLLER_READY, False, "InvalidSettings"),
-        "This InferenceGateway is ignored, because only the one named default is used.",
-        "Rename the InferenceGateway.",
+        "This InferenceGateway is ignored, because only the InferenceGateway named `default` is used.",
+        "Recreate the InferenceGateway with the name `default`.",
         WARNS,
     )
     NOT_PUBLISHED = (
         *(InferenceGatewayCondition.CONTROLLER_READY, False, "Unsupported"),
         "Keys are required, but the backend doesn't support ModelKeys. No service is published.",
-        "Use backend Envoy, or set spec.authentication to None.",
+        "Use the Envoy backend, or set `spec.authentication` to `None`.",
         WARNS,
     )
     TLS_ONLY = (
@@ -482,45 +470,45 @@ class InferenceGatewayReason(Reason):
     TLS_INSTALLING = (
         *(InferenceGatewayCondition.SECURED, False, "Installing"),
         "The gateway is not ready yet.",
-        "Wait for the step in the message.",
+        "Wait until the step that the message describes is complete.",
     )
     INVALID_CERTIFICATE_REF = (
         *(InferenceGatewayCondition.SECURED, False, "InvalidCertificate"),
         (
-            "A certificate is missing, damaged, or expired. Without a previous certificate, no "
-            "request is served."
+            "A certificate is missing, damaged, or expired. Without a previous certificate, the gateway "
+            "serves no requests."
         ),
-        "Correct the Secret in spec.tls.",
+        "Correct the Secret that `spec.tls` references.",
         WARNS,
     )
     TLS_UNSUPPORTED = (
         *(InferenceGatewayCondition.SECURED, False, "Unsupported"),
-        "A gateway other than Envoy receives the requests, so spec.tls is ignored.",
-        "Use backend Envoy, or configure TLS at the other gateway and remove spec.tls.",
+        "A gateway other than Envoy receives the requests, so `spec.tls` is ignored.",
+        "Use the Envoy backend, or configure TLS at the other gateway and remove `spec.tls`.",
         WARNS,
     )
     API_KEY = (
         *(InferenceGatewayCondition.AUTHENTICATED, True, "InForce"),
-        "A request needs the key of a ModelKey.",
+        "Every request needs an API key from a ModelKey.",
     )
     OPEN = (
         *(InferenceGatewayCondition.AUTHENTICATED, False, "Open"),
-        "The gateway serves requests without keys, because spec.authentication is not set or None.",
-        "To require keys, set spec.authentication to APIKey.",
+        "The gateway serves requests without keys, because `spec.authentication` is unset or `None`.",
+        "To require keys, set `spec.authentication` to `APIKey`.",
     )
     MODULE_MISSING = (
         *(InferenceGatewayCondition.AUTHENTICATED, False, "ModuleMissing"),
-        "Keys are required, but Envoy runs without the gateway module, so no request is served.",
+        "Keys are required, but Envoy runs without the gateway module, so it serves no requests.",
         "Install the gateway module, as the message describes.",
         WARNS,
     )
     NOT_ENFORCED = (
         *(InferenceGatewayCondition.AUTHENTICATED, False, "Unsupported"),
         (
-            "Keys are required, but the backend doesn't support ModelKeys. It serves every "
-            "request, or none if it has never served one."
+            "Keys are required, but the backend doesn't support ModelKeys. If services were already "
+            "published, every request is served; otherwise, no service is published."
         ),
-        "Use backend Envoy, or restrict access to the Gateway in another way.",
+        "Use the Envoy backend, or restrict access to the Gateway in another way.",
         WARNS,
     )
     CONFIGURING = (
@@ -531,8 +519,8 @@ class InferenceGatewayReason(Reason):
     SUPPORTED = (
         *(InferenceGatewayCondition.SETTINGS_SUPPORTED, True, "InForce"),
         (
-            "The backend supports every setting. Absent unless spec.aliases is set or a setting "
-            "was ignored before."
+            "The backend supports every setting. Present only if `spec.aliases` is set, or if a "
+            "setting was previously ignored."
         ),
     )
     UNSUPPORTED_BACKEND = (
@@ -543,14 +531,14 @@ class InferenceGatewayReason(Reason):
     )
     ALIASES_WITHOUT_MODULE = (
         *(InferenceGatewayCondition.SETTINGS_SUPPORTED, False, "ModuleMissing"),
-        "Envoy runs without the gateway module, so it ignores spec.aliases.",
+        "Envoy runs without the gateway module, so it ignores `spec.aliases`.",
         "Install the gateway module, as the message describes.",
         WARNS,
     )
     ALIASES_OPEN = (
         *(InferenceGatewayCondition.SETTINGS_SUPPORTED, False, "Open"),
-        "The gateway doesn't require keys, so it ignores aliases without namespace *.",
-        "Add * to the namespaces of the aliases, or set spec.authentication to APIKey.",
+        "The gateway doesn't require keys, so it ignores aliases that don't list the namespace `*`.",
+        "Add `*` to the aliases' namespaces, or set `spec.authentication` to `APIKey`.",
         WARNS,
     )
 
@@ -566,22 +554,22 @@ class CloudClusterReason(Reason):
 
     RESOURCES_READY = (
         *(CloudClusterCondition.CLUSTER_READY, True, "ClusterRunning"),
-        "Every managed resource of the cluster is ready.",
+        "All of the cluster's managed resources are ready.",
     )
     CREATING = (
         *(CloudClusterCondition.CLUSTER_READY, False, "Provisioning"),
         "The cloud hasn't created every resource yet, or refuses to create one.",
-        "Wait, or fix the error of the cloud in the message.",
+        "Wait, or fix the cloud error shown in the message.",
     )
     PROVIDER_NOT_INSTALLED = (
         *(CloudClusterCondition.CLUSTER_READY, False, "ProviderNotInstalled"),
-        "A kind of managed resource is not installed. The message contains the package.",
-        "Install the package of the provider.",
+        "A kind of managed resource isn't installed. The message names the package that contains it.",
+        "Install the provider's package.",
         WARNS,
     )
     INVALID_SETTINGS = (
         *(CloudClusterCondition.CLUSTER_READY, False, "InvalidSettings"),
-        "The settings contradict each other or the cloud. Nothing changes until you correct them.",
+        "The settings contradict each other or the cloud's rules. Nothing changes until you correct them.",
         "Correct the settings named in the message.",
         WARNS,
     )
@@ -612,32 +600,32 @@ class ModelCacheReason(Reason):
         "No selected cluster has storage for caches.",
         "Correct the selector, or configure storage for caches on a cluster.",
     )
-    STAGED = ModelCacheCondition.ARTIFACT_READY, True, "Staged", "Every matched cluster has the weights."
+    STAGED = ModelCacheCondition.ARTIFACT_READY, True, "Staged", "The weights are on every matched cluster."
     NO_CLUSTERS = (
         *(ModelCacheCondition.ARTIFACT_READY, False, "NoClusters"),
-        "No cluster is available to stage the weights on.",
-        "Check condition ClustersMatched.",
+        "No cluster is available on which to stage the weights.",
+        "Check the `ClustersMatched` condition.",
     )
     AUTH_SECRET_MISSING = (
         *(ModelCacheCondition.ARTIFACT_READY, False, "AuthSecretMissing"),
-        "The Secret or the key with the token doesn't exist or is empty.",
+        "The Secret or the token key doesn't exist or is empty.",
         "Create the Secret with the key named in the message.",
         WARNS,
     )
     FAILED = (
         *(ModelCacheCondition.ARTIFACT_READY, False, "Failed"),
         "Staging failed on at least one cluster.",
-        "Fix the cause in the message. Modelplane retries automatically.",
+        "Fix the cause shown in the message.",
         WARNS,
     )
     PARTIAL = (
         *(ModelCacheCondition.ARTIFACT_READY, False, "Partial"),
-        "Some clusters have the weights.",
+        "The weights are on some of the clusters.",
         "Wait. No action is needed.",
     )
     HYDRATING = (
         *(ModelCacheCondition.ARTIFACT_READY, False, "Hydrating"),
-        "No cluster has the weights yet.",
+        "The weights aren't on any cluster yet.",
         "Wait. No action is needed.",
     )
 
@@ -663,47 +651,44 @@ class ModelDeploymentReason(Reason):
     )
     NO_CLUSTERS = (
         *(ModelDeploymentCondition.REPLICAS_SCHEDULED, False, "NoClusters"),
-        "The fleet has no InferenceCluster.",
+        "The fleet doesn't have any InferenceClusters.",
         "Register a cluster: `modelplane cluster register`.",
         WARNS,
     )
     INVALID_NODE_SELECTOR = (
         *(ModelDeploymentCondition.REPLICAS_SCHEDULED, False, "InvalidNodeSelector"),
-        "A device selector is not valid CEL. Existing replicas don't change.",
+        "A device selector isn't valid CEL. Existing replicas don't change.",
         "Correct the selector named in the message.",
         WARNS,
     )
     INSUFFICIENT_CAPACITY = (
         *(ModelDeploymentCondition.REPLICAS_SCHEDULED, False, "InsufficientCapacity"),
-        "Fewer replicas than desired are placed. The message contains both numbers and the cause.",
+        "Fewer replicas than desired are placed. The message shows both numbers and the cause.",
         "Run `modelplane explain md/NAME` to see the smallest change that helps.",
         WARNS,
     )
     POD_NOT_ACCEPTED = (
         *(ModelDeploymentCondition.REPLICAS_SCHEDULED, False, "PodNotAccepted"),
-        "No cluster accepts the labels, annotations, and variables of the pods. The message lists them.",
-        "Remove them from the template, or ask your platform team to add them to spec.podKeys.accept.",
+        "The pods have labels, annotations, or variables that no cluster accepts. The message lists them.",
+        "Remove them from the template, or ask your platform team to add them to `spec.podKeys.accept`.",
         WARNS,
     )
     QUOTA_EXCEEDED = (
         *(ModelDeploymentCondition.REPLICAS_SCHEDULED, False, "QuotaExceeded"),
-        (
-            "Fewer replicas than desired are placed, because the DeviceQuota of the namespace "
-            "doesn't allow more. A cluster has capacity."
-        ),
+        "Enough capacity is available, but the namespace's DeviceQuota doesn't allow more replicas.",
         "Scale down another deployment in the namespace, or ask your platform team for more quota.",
         WARNS,
     )
     QUOTA_UNKNOWN = (
         *(ModelDeploymentCondition.REPLICAS_SCHEDULED, False, "Unreadable"),
-        "The DeviceQuota of the namespace can't be determined, so no new replicas are placed.",
+        "The namespace's DeviceQuota can't be determined, so no new replicas are placed.",
         "Correct the DeviceQuota named in the message.",
         WARNS,
     )
     PRIORITY_REFUSED = (
         *(ModelDeploymentCondition.REPLICAS_SCHEDULED, False, "NotGranted"),
-        "The PriorityClass doesn't exist, or the DeviceQuota of the namespace doesn't allow it.",
-        "Use a PriorityClass that the DeviceQuota allows, or ask your platform team to allow this one.",
+        "The PriorityClass doesn't exist, or the namespace's DeviceQuota doesn't allow it.",
+        "Use a PriorityClass that the DeviceQuota allows, or ask your platform team to allow this class.",
         WARNS,
     )
     PREEMPTED = (
@@ -728,39 +713,39 @@ class ModelDeploymentReason(Reason):
     )
     ALL_REPLICAS_READY = (
         *(ModelDeploymentCondition.REPLICAS_READY, True, "AllReplicasReady"),
-        "Every desired replica serves.",
+        "Every desired replica is serving requests.",
     )
     NO_REPLICAS_SCHEDULED = (
         *(ModelDeploymentCondition.REPLICAS_READY, False, "NoReplicasScheduled"),
         "No replica is placed.",
-        "Check condition ReplicasScheduled.",
+        "Check the `ReplicasScheduled` condition.",
     )
     MODEL_STARTING = (
         *(ModelDeploymentCondition.REPLICAS_READY, False, "ModelStarting"),
-        "At least one replica is not serving yet.",
+        "At least one replica isn't serving requests yet.",
         "Wait, or check the conditions of the replica named in the message.",
     )
     CRASH_LOOP = (
         *(ModelDeploymentCondition.REPLICAS_READY, False, "CrashLoopBackOff"),
-        "An engine of a replica crashes repeatedly. The message contains the replica and the error.",
+        "A replica's engine crashes repeatedly. The message names the replica and shows the error.",
         "Correct the command or the image. To read the log, run `modelplane logs md/NAME --previous`.",
         WARNS,
     )
     IMAGE_PULL = (
         *(ModelDeploymentCondition.REPLICAS_READY, False, "ImagePullBackOff"),
-        "The image of a replica can't be pulled. The message contains the replica and the error.",
+        "A replica's image can't be pulled. The message names the replica and shows the error.",
         "Correct the image name or the image pull Secret.",
         WARNS,
     )
     CLUSTER_UNREACHABLE = (
         *(ModelDeploymentCondition.REPLICAS_READY, False, "ClusterUnreachable"),
-        "A cluster doesn't answer, so the state of its replicas is unknown.",
-        "Check the cluster. To replace replicas on lost clusters, set spec.failover.",
+        "A cluster doesn't respond, so the state of the replicas is unknown.",
+        "Check the cluster. To replace replicas on lost clusters, set `spec.failover`.",
         WARNS,
     )
     UPDATING = (
         *(ModelDeploymentCondition.REPLICAS_READY, False, "Updating"),
-        "Replicas are serving, but some don't have the current template yet.",
+        "The replicas are serving requests, but some don't have the current template yet.",
         "Wait. No action is needed.",
     )
     MODEL_CACHE_RESOLVED = (
@@ -774,7 +759,7 @@ class ModelDeploymentReason(Reason):
     )
     MODEL_CACHE_NOT_FOUND = (
         *(ModelDeploymentCondition.MODEL_CACHE_RESOLVED, False, "ModelCacheNotFound"),
-        "The namespace has no ModelCache with this name.",
+        "The namespace doesn't contain a ModelCache with this name.",
         "Create the ModelCache, or correct the name.",
         WARNS,
     )
@@ -788,7 +773,7 @@ class ModelDeploymentReason(Reason):
     )
     FAILOVER_OFF = (
         *(ModelDeploymentCondition.FAILOVER, True, "NotRequested"),
-        "The deployment no longer has failover.",
+        "Failover was turned off for the deployment.",
     )
     FAILOVER_PAUSED = (
         *(ModelDeploymentCondition.FAILOVER, False, "FailoverPaused"),
@@ -796,13 +781,13 @@ class ModelDeploymentReason(Reason):
             "Clusters are lost, but no replicas are replaced, because the control plane itself "
             "could be disconnected."
         ),
-        "Check the network of the control plane. Failover resumes automatically.",
+        "Check the control plane's network. Failover resumes automatically.",
         WARNS,
     )
     NOT_SUPPORTED = (
         *(ModelDeploymentCondition.FAILOVER, False, "Unsupported"),
         "Failover doesn't work under Crossplane, so no replicas are replaced.",
-        "Run Modelplane's controllers, or remove spec.failover.",
+        "Run Modelplane's controllers, or remove `spec.failover`.",
         WARNS,
     )
     ROLLOUT_COMPLETE = (
@@ -811,7 +796,7 @@ class ModelDeploymentReason(Reason):
     )
     REPLICAS_UPDATING = (
         *(ModelDeploymentCondition.PROGRESSING, True, "Updating"),
-        "Replicas are being updated to the current template. The message contains the progress.",
+        "Replicas are being updated to the current template. The message shows the progress.",
     )
     ROLLOUT_PAUSED = (
         *(ModelDeploymentCondition.PROGRESSING, False, "Paused"),
@@ -821,28 +806,28 @@ class ModelDeploymentReason(Reason):
     PROGRESS_DEADLINE_EXCEEDED = (
         *(ModelDeploymentCondition.PROGRESSING, False, "ProgressDeadlineExceeded"),
         (
-            "The rollout made no progress for `progressDeadlineSeconds`. The message contains "
-            "the replica, the cluster, and the cause."
+            "The rollout made no progress for `progressDeadlineSeconds`. The message names the "
+            "replica, the cluster, and the cause."
         ),
         "Correct the template, or roll back with `modelplane rollout undo md/NAME`.",
         WARNS,
     )
     CANARY_RUNNING = (
         *(ModelDeploymentCondition.PROGRESSING, True, "CanaryRunning"),
-        (
-            "The new revision receives a part of the requests. The message contains the step and "
-            "the number of responses."
-        ),
+        "The new revision receives some requests. The message shows the step and the number of responses.",
     )
     CANARY_HOLDS = (
         *(ModelDeploymentCondition.PROGRESSING, False, "CanaryHolds"),
-        "The canary is waiting for responses, a gateway, or a replica, or because both revisions fail.",
+        (
+            "The canary is waiting for responses, a gateway, or a replica, or is on hold because both "
+            "revisions are failing."
+        ),
         "Wait, or roll back with `modelplane rollout undo md/NAME`.",
     )
     CANARY_ABORTED = (
         *(ModelDeploymentCondition.PROGRESSING, False, "CanaryAborted"),
         (
-            "The new revision exceeded a limit of the canary. It receives no requests, and no "
+            "The new revision exceeded one of the canary's limits. It receives no requests, and no "
             "more replicas are updated."
         ),
         "Correct the template, or roll back with `modelplane rollout undo md/NAME`.",
@@ -851,10 +836,10 @@ class ModelDeploymentReason(Reason):
     CANARY_UNSUPPORTED = (
         *(ModelDeploymentCondition.PROGRESSING, False, "Unsupported"),
         (
-            "The canary can't start, so no replica is updated. Either nothing counts the "
-            "responses, or the deployment has one replica and no surge."
+            "The canary can't start, so no replicas are updated. Either no gateway counts responses, "
+            "or the deployment has only one replica and doesn't allow a surge."
         ),
-        "Remove spec.rollout.canary, allow a surge, or use the gateway named in the message.",
+        "Remove `spec.rollout.canary`, allow a surge, or use the gateway named in the message.",
         WARNS,
     )
     STABLE_NOT_FOUND = (
@@ -880,68 +865,68 @@ class ModelDeploymentReason(Reason):
     )
     NOT_A_STANDBY = (
         *(ModelDeploymentCondition.STANDBY_ACTIVE, True, "NotRequested"),
-        "The deployment is not a standby. Only under Crossplane.",
+        "The deployment isn't a standby. This reason appears only under Crossplane.",
     )
     NOT_NEEDED = (
         *(ModelDeploymentCondition.STANDBY_ACTIVE, False, "NotNeeded"),
-        "The standby is not running, because the preferred deployment has capacity.",
+        "The standby isn't running, because the preferred deployment has capacity.",
         "No action needed. The standby starts when it is needed.",
     )
     PENDING = (
         *(ModelDeploymentCondition.STANDBY_ACTIVE, False, "Pending"),
-        "The standby is needed but not running yet. The message contains since when it is needed.",
+        "The standby is needed but isn't running yet. The message shows how long it has been needed.",
         "Wait. No action is needed.",
     )
     PREFERRED_NOT_FOUND = (
         *(ModelDeploymentCondition.STANDBY_ACTIVE, None, "NotFound"),
         (
-            "The ModelDeployment in spec.standbyFor doesn't exist or is being deleted. The "
-            "standby doesn't start or stop."
+            "The ModelDeployment in `spec.standbyFor` doesn't exist or is being deleted. The standby "
+            "doesn't start or stop."
         ),
-        "Create the ModelDeployment, or correct spec.standbyFor.",
+        "Create the ModelDeployment, or correct `spec.standbyFor`.",
         WARNS,
     )
     PREFERRED_UNREADABLE = (
         *(ModelDeploymentCondition.STANDBY_ACTIVE, None, "Unreadable"),
-        "The ModelDeployment in spec.standbyFor can't be read. The standby doesn't start or stop.",
+        "The ModelDeployment in `spec.standbyFor` can't be read. The standby doesn't start or stop.",
         "Correct the object or the permission named in the message.",
         WARNS,
     )
     STANDBY_CYCLE = (
         *(ModelDeploymentCondition.STANDBY_ACTIVE, None, "InvalidSettings"),
         "Deployments are standbys for each other. The standby doesn't start or stop.",
-        "Correct spec.standbyFor of one of them.",
+        "Correct `spec.standbyFor` in one of these deployments.",
         WARNS,
     )
     TOO_MANY_PREFERRED = (
         *(ModelDeploymentCondition.STANDBY_ACTIVE, None, "LimitExceeded"),
-        "More than 8 deployments are preferred to this one. The standby doesn't start or stop.",
+        "More than 8 deployments are preferred to this deployment. The standby doesn't start or stop.",
         "Reduce the number of preferred deployments.",
         WARNS,
     )
     POD_ACCEPTED = (
         *(ModelDeploymentCondition.SETTINGS_SUPPORTED, True, "InForce"),
-        "Every setting takes effect. Present only if a setting was ignored before.",
+        "Every setting takes effect. Present only if a setting was previously ignored.",
     )
     POD_REFUSED = (
         *(ModelDeploymentCondition.SETTINGS_SUPPORTED, False, "PodNotAccepted"),
-        "A cluster refuses labels, annotations, or variables of the pods. Existing pods keep running.",
-        "Remove them from the template, or ask your platform team to add them to spec.podKeys.accept.",
+        "A cluster refuses some of the pods' labels, annotations, or variables. Existing pods keep running.",
+        "Remove them from the template, or ask your platform team to add them to `spec.podKeys.accept`.",
         WARNS,
     )
     UNDEFINED_VARIABLE = (
         *(ModelDeploymentCondition.SETTINGS_SUPPORTED, False, "InvalidSettings"),
-        "A container receives the literal text `$(NAME)`, because no such variable is defined.",
-        "Define the variable in env, or write $$(NAME) for the literal text.",
+        "A container receives the literal text `$(NAME)`, because this variable isn't defined.",
+        "Define the variable in `env`, or write `$$(NAME)` for the literal text.",
         WARNS,
     )
     SATURATION_UNKNOWN = (
         *(ModelDeploymentCondition.SETTINGS_SUPPORTED, False, "NoMetrics"),
         (
-            "The deployment in spec.standbyFor can't become Saturated without an "
+            "The deployment in `spec.standbyFor` can't become Saturated without an "
             "InferenceAutoscaler. Other triggers work."
         ),
-        "Create an InferenceAutoscaler for that deployment, or remove Saturated from spec.standbyFor.when.",
+        "Create an InferenceAutoscaler for it, or remove `Saturated` from `spec.standbyFor.when`.",
         WARNS,
     )
 
@@ -962,29 +947,29 @@ class ModelEndpointReason(Reason):
     )
     WAITING_FOR_BACKEND = (
         *(ModelEndpointCondition.ROUTING_READY, False, "WaitingForBackend"),
-        "The replica is not serving yet, the backend is being created, or the gateway is not known yet.",
-        "Wait for the step in the message.",
+        "The replica isn't serving yet, the backend is being created, or the gateway isn't known yet.",
+        "Wait until the step that the message describes is complete.",
     )
     INVALID_URL = (
         *(ModelEndpointCondition.ROUTING_READY, False, "InvalidURL"),
-        "The URL has no host, or a port that is not a number.",
-        "Correct spec.url.",
+        "The URL has no host, or the port is not a number.",
+        "Correct `spec.url`.",
         WARNS,
     )
     DESTINATION_REFUSED = (
         *(ModelEndpointCondition.ROUTING_READY, False, "DestinationRefused"),
         "The URL leads to a gateway, a metadata service, or an internal or denied address.",
         (
-            "Use another address, or ask your platform team to add it to "
-            "spec.allowedDestinations of the InferenceGateway."
+            "Use another address, or ask your platform team to add the address to the "
+            "InferenceGateway's `spec.allowedDestinations`."
         ),
         WARNS,
     )
     UNSUPPORTED = (
         *(ModelEndpointCondition.ROUTING_READY, False, "Unsupported"),
         (
-            "The endpoint has a model, a credential, or mutual TLS that the gateway doesn't "
-            "support, so it receives no requests."
+            "The gateway doesn't support the endpoint's model, credential, or mutual TLS, so the "
+            "endpoint receives no requests."
         ),
         "Use the backend named in the message, or remove the setting.",
         WARNS,
@@ -1021,15 +1006,15 @@ class ModelKeyReason(Reason):
 
     WITHIN_GRANT = (
         *(ModelKeyCondition.ACCEPTED, True, "InForce"),
-        "The grant of the namespace covers everything in the key.",
+        "The namespace's grant allows every service and region in the key.",
     )
     NOT_GRANTED = (
         *(ModelKeyCondition.ACCEPTED, False, "NotGranted"),
         (
-            "The namespace has no grant in the InferenceGateway, or the grant doesn't include a "
-            "service or region of the key. The other services and regions work."
+            "The InferenceGateway contains no grant for the namespace, or the grant doesn't include "
+            "one of the key's services or regions. The key's other services and regions work."
         ),
-        "Remove the service or region from the key, or ask your platform team to add it to spec.keyGrants.",
+        "Remove the service or region from the key, or ask your platform team to add it to `spec.keyGrants`.",
         WARNS,
     )
     IN_FORCE = (
@@ -1039,15 +1024,12 @@ class ModelKeyReason(Reason):
     GATEWAY_OPEN = (
         *(ModelKeyCondition.AUTHENTICATED, False, "Open"),
         "The gateway doesn't require keys, so it also serves requests without a key.",
-        "To require keys, set spec.authentication of the InferenceGateway to APIKey.",
+        "To require keys, set the InferenceGateway's `spec.authentication` to `APIKey`.",
     )
     GATEWAY_NOT_READY = (
         *(ModelKeyCondition.AUTHENTICATED, False, "WaitingForGateway"),
-        (
-            "The gateway should require keys but doesn't. The condition of the InferenceGateway "
-            "contains the cause."
-        ),
-        "Check condition Authenticated of the InferenceGateway.",
+        "The gateway is configured to require keys but doesn't require them.",
+        "Check the InferenceGateway's `Authenticated` condition.",
     )
     CONFIGURING = (
         *(ModelKeyCondition.AUTHENTICATED, False, "Configuring"),
@@ -1056,55 +1038,55 @@ class ModelKeyReason(Reason):
     )
     NOT_IN_FORCE = (
         *(ModelKeyCondition.AUTHENTICATED, False, "NotInForce"),
-        "The gateway refuses the key, one of its hashes, or the last change. The message contains the cause.",
-        "Fix the cause in the message.",
+        "The gateway refuses the key, one of its hashes, or the last change.",
+        "Fix the cause shown in the message.",
         WARNS,
     )
     NOT_REPORTED = (
         *(ModelKeyCondition.AUTHENTICATED, False, "NotObserved"),
         (
-            "The gateway requires keys. Under Crossplane, nothing reports whether the gateway "
+            "The gateway requires keys. Under Crossplane, Modelplane can't tell whether the gateway "
             "has loaded this key."
         ),
-        "No action needed. Send a request with the key to test it.",
+        "No action needed. To test the key, send a request with it.",
     )
     RATE_LIMIT_SERVICE = (
         *(ModelKeyCondition.SETTINGS_SUPPORTED, True, "InForce"),
-        "The rate limit service enforces the limits. Only for keys with Global limits.",
+        "The rate limit service enforces the limits. Present only for keys with Global limits.",
     )
     NO_RATE_LIMIT_SERVICE = (
         *(ModelKeyCondition.SETTINGS_SUPPORTED, False, "Unsupported"),
-        "The InferenceGateway has no rate limit service. Each gateway enforces an equal part of the limits.",
-        "Ask your platform team to add spec.rateLimitService.",
+        "The InferenceGateway has no rate limit service. Each gateway enforces an equal share of the limits.",
+        "Ask your platform team to set the InferenceGateway's `spec.rateLimitService`.",
         WARNS,
     )
     TYPE_NOT_GRANTED = (
         *(ModelKeyCondition.SETTINGS_SUPPORTED, False, "NotGranted"),
-        "The grant doesn't allow Global limits. Each gateway enforces an equal part of the limits.",
-        "Remove spec.rateLimitType, or ask your platform team.",
+        "The grant doesn't allow Global limits. Each gateway enforces an equal share of the limits.",
+        "Remove `spec.rateLimitType`, or ask your platform team to allow Global limits.",
         WARNS,
     )
     AVAILABLE = (
         *(ModelKeyCondition.WITHIN_BUDGET, True, "Available"),
-        "The budgets of the key and the namespace are not used up. Present only if a budget is set.",
+        "The budgets for the key and the namespace aren't used up. Present only if a budget is set.",
     )
     SPENT = (
         *(ModelKeyCondition.WITHIN_BUDGET, False, "Spent"),
         (
-            "The budget of the key, or of all keys in the namespace, is used up. The message "
-            "contains the budget and when it resets."
+            "The budget for the key, or for all keys in the namespace, is used up. The message names "
+            "the budget and shows when it resets."
         ),
         "Wait, or increase the budget.",
     )
     NO_PRICES = (
         *(ModelKeyCondition.WITHIN_BUDGET, False, "NoPrices"),
         "The InferenceGateway has no prices, so cost budgets have no effect.",
-        "Ask your platform team to set spec.pricing.",
+        "Ask your platform team to set the InferenceGateway's `spec.pricing`.",
         WARNS,
     )
     NOT_MEASURED = (
         *(ModelKeyCondition.WITHIN_BUDGET, False, "NoMetrics"),
-        "The usage of keys is unknown. Keys that were refused are still refused.",
+        "The keys' usage is unknown. Keys that were refused are still refused.",
         "Check the gateway: `kubectl get ig default`.",
     )
 
@@ -1124,44 +1106,44 @@ class ModelReplicaReason(Reason):
 
     ACCEPTED = (
         *(ModelReplicaCondition.MODEL_ACCEPTED, True, "Accepted"),
-        "The cluster has the workload of every engine.",
+        "The workloads for all engines exist on the cluster.",
     )
     WAITING_FOR_CLUSTER = (
         *(ModelReplicaCondition.MODEL_ACCEPTED, False, "WaitingForCluster"),
-        "The cluster doesn't exist, or its status lacks values that the replica needs.",
+        "The InferenceCluster doesn't exist, or its status lacks values that the replica needs.",
         "Check the conditions of the InferenceCluster.",
     )
     CLUSTER_UNREACHABLE = (
         *(ModelReplicaCondition.MODEL_ACCEPTED, False, "ClusterUnreachable"),
-        "The API server of the cluster doesn't answer. Workloads keep running.",
+        "The cluster's API server doesn't respond. Workloads keep running.",
         "Check the cluster, the network, and the kubeconfig in the Secret.",
         WARNS,
     )
     WAITING_FOR_CACHE = (
         *(ModelReplicaCondition.MODEL_ACCEPTED, False, "WaitingForCache"),
-        "The weights are not staged on the cluster yet.",
+        "The weights aren't staged on the cluster yet.",
         "Wait, or check the conditions of the ModelCache.",
     )
     DEPLOYING = (
         *(ModelReplicaCondition.MODEL_ACCEPTED, False, "Deploying"),
-        "At least one workload is not on the cluster yet.",
+        "At least one workload doesn't exist on the cluster yet.",
         "Wait. No action is needed.",
     )
     UPDATING = (
         *(ModelReplicaCondition.MODEL_ACCEPTED, True, "Updating"),
-        "The replica is serving, but some copies of the engines don't have the last change yet.",
+        "The replica is serving requests, but some copies of the engines don't have the last change yet.",
     )
     UNSUPPORTED_TOPOLOGY = (
         *(ModelReplicaCondition.MODEL_ACCEPTED, False, "Unsupported"),
         "The cluster can't run an engine with this topology.",
-        "Install the component named in the message on the cluster, or select other clusters.",
+        "On the cluster, install the component named in the message, or select other clusters.",
         WARNS,
     )
     NAMESPACE_NOT_LABELED = (
         *(ModelReplicaCondition.MODEL_ACCEPTED, False, "NamespaceNotLabeled"),
         (
-            "The namespace on the cluster doesn't belong to Modelplane, so nothing is written. "
-            "Existing objects are kept."
+            "The namespace on the cluster doesn't belong to Modelplane, so Modelplane writes nothing "
+            "to it. Existing objects are kept."
         ),
         "Label the namespace on the cluster as the message describes, or use another namespace.",
         WARNS,
@@ -1169,41 +1151,41 @@ class ModelReplicaReason(Reason):
     NAMESPACE_TERMINATING = (
         *(ModelReplicaCondition.MODEL_ACCEPTED, False, "NamespaceTerminating"),
         "The namespace on the cluster is being deleted. Modelplane waits until it is gone.",
-        "Find out what blocks the deletion of the namespace on the cluster.",
+        "Find out what blocks the namespace's deletion on the cluster.",
         WARNS,
     )
     REFERENCE_NOT_FOUND = (
         *(ModelReplicaCondition.MODEL_ACCEPTED, False, "NotFound"),
-        "Pods use a Secret or ConfigMap that doesn't exist in the namespace of the replica.",
+        "Pods use a Secret or ConfigMap that doesn't exist in the replica's namespace.",
         "Create the Secret or ConfigMap named in the message.",
         WARNS,
     )
     POD_NOT_ACCEPTED = (
         *(ModelReplicaCondition.MODEL_ACCEPTED, False, "PodNotAccepted"),
         "Pods have labels, annotations, or variables that the cluster doesn't accept.",
-        "Remove them from the template, or ask your platform team to add them to spec.podKeys.accept.",
+        "Remove them from the template, or ask your platform team to add them to `spec.podKeys.accept`.",
         WARNS,
     )
     SERVING = ModelReplicaCondition.MODEL_READY, True, "Serving", "Every engine accepts requests."
     WAITING_FOR_MODEL = (
         *(ModelReplicaCondition.MODEL_READY, False, "WaitingForModel"),
         "The cluster hasn't accepted the workloads.",
-        "Check condition ModelAccepted.",
+        "Check the `ModelAccepted` condition.",
     )
     MODEL_STARTING = (
         *(ModelReplicaCondition.MODEL_READY, False, "ModelStarting"),
-        "At least one engine is not ready for requests yet.",
+        "At least one engine isn't ready for requests yet.",
         "Wait, or read the log with `modelplane logs mr/NAME`.",
     )
     CRASH_LOOP = (
         *(ModelReplicaCondition.MODEL_READY, False, "CrashLoopBackOff"),
-        "An engine crashes repeatedly. The message contains the error.",
+        "An engine crashes repeatedly. The message shows the error.",
         "Correct the command or the image. To read the log, run `modelplane logs mr/NAME --previous`.",
         WARNS,
     )
     IMAGE_PULL = (
         *(ModelReplicaCondition.MODEL_READY, False, "ImagePullBackOff"),
-        "The image of an engine can't be pulled. The message contains the error.",
+        "An engine's image can't be pulled. The message shows the error.",
         "Correct the image name or the image pull Secret.",
         WARNS,
     )
@@ -1213,38 +1195,39 @@ class ModelReplicaReason(Reason):
     )
     NOT_SERVING = (
         *(ModelReplicaCondition.ROUTING_READY, False, "WaitingForBackend"),
-        "The replica is not serving, so it has no endpoint.",
-        "Check condition ModelReady.",
+        "The replica isn't serving requests, so it has no endpoint.",
+        "Check the `ModelReady` condition.",
     )
     NO_ADDRESS = (
         *(ModelReplicaCondition.ROUTING_READY, False, "WaitingForGateway"),
-        "The replica is serving, but the gateway of the cluster has no address yet.",
-        "Check condition BackendReady of the InferenceCluster.",
+        "The replica is serving requests, but the cluster's gateway has no address yet.",
+        "Check the InferenceCluster's `BackendReady` condition.",
     )
     DRAINING = (
         *(ModelReplicaCondition.ROUTING_READY, None, "Draining"),
-        "The replica is about to be deleted. True while a gateway still routes to the endpoint.",
+        "The replica will be deleted. The condition remains True while a gateway routes to the endpoint.",
         "Wait. No action is needed.",
     )
     NODES_KEPT = (
         *(ModelReplicaCondition.NODES_KEPT, True, "Healthy"),
-        "No node of the replica has an eviction notice anymore. Absent before the first notice.",
+        "None of the replica's nodes has an eviction notice anymore. Present only after the first notice.",
     )
     NODE_EVICTED = (
         *(ModelReplicaCondition.NODES_KEPT, False, "NodeEvicted"),
         (
-            "The cloud is reclaiming a node of the replica. The replica is being replaced, and "
-            "is removed in time if a replacement serves."
+            "The cloud is reclaiming one of the replica's nodes. The replica is being replaced. If a "
+            "replacement is serving requests in time, the replica is removed before the node is "
+            "reclaimed."
         ),
         "No action needed. The replica is replaced if there is capacity.",
     )
     NONE_UNHEALTHY = (
         *(ModelReplicaCondition.DEVICES_HEALTHY, True, "Healthy"),
-        "The devices of the pods are healthy. Absent if no driver reports health.",
+        "The pods' devices are healthy. Present only if a driver reports health.",
     )
     DEVICE_UNHEALTHY = (
         *(ModelReplicaCondition.DEVICES_HEALTHY, False, "DeviceUnhealthy"),
-        "A driver reports a device of a pod as unhealthy. The replica is not removed.",
+        "A driver reports that a pod's device is unhealthy. The replica isn't removed.",
         "Repair the node, or drain the pool.",
         WARNS,
     )
@@ -1270,33 +1253,33 @@ class ModelServiceReason(Reason):
     NO_ENDPOINTS = (
         *(ModelServiceCondition.ENDPOINTS_RESOLVED, False, "NoEndpoints"),
         "The selectors match no endpoint in the namespace.",
-        "Correct spec.endpoints, or wait for the replicas of the ModelDeployment.",
+        "Correct `spec.endpoints`, or wait for the ModelDeployment's replicas.",
         WARNS,
     )
     OUTSIDE_REGIONS = (
         *(ModelServiceCondition.ENDPOINTS_RESOLVED, False, "OutsideRegions"),
         "Every selected endpoint is outside the regions that the ModelDeployment allows.",
-        "Correct the regions of the ModelDeployment, or place replicas in these regions.",
+        "Correct the ModelDeployment's regions, or place replicas in these regions.",
         WARNS,
     )
     AVAILABLE = (
         *(ModelServiceCondition.WITHIN_BUDGET, True, "Available"),
-        "The budgets in spec.endpoints are not used up. Present only if a budget is set.",
+        "The budgets in `spec.endpoints` aren't used up. Present only if a budget is set.",
     )
     SPENT = (
         *(ModelServiceCondition.WITHIN_BUDGET, False, "Spent"),
-        "A budget is used up, so the endpoints of that group receive no requests.",
-        "Wait until the time in the message, or increase the budget.",
+        "The budget for an entry in `spec.endpoints` is used up, so those endpoints receive no requests.",
+        "Wait until the time shown in the message, or increase the budget.",
     )
     NO_PRICES = (
         *(ModelServiceCondition.WITHIN_BUDGET, False, "NoPrices"),
         "The InferenceGateway has no prices, so cost budgets have no effect.",
-        "Ask your platform team to set spec.pricing.",
+        "Ask your platform team to set the InferenceGateway's `spec.pricing`.",
         WARNS,
     )
     NOT_MEASURED = (
         *(ModelServiceCondition.WITHIN_BUDGET, False, "NoMetrics"),
-        "The usage of the endpoints is unknown.",
+        "The endpoints' usage is unknown.",
         "Check the gateway: `kubectl get ig default`.",
     )
     ROUTE_CONFIGURED = (
@@ -1306,7 +1289,7 @@ class ModelServiceReason(Reason):
     CONFIGURING = (
         *(ModelServiceCondition.ROUTING_READY, False, "Configuring"),
         "No endpoint is usable yet, or the gateway hasn't accepted the route yet.",
-        "Wait, or fix the cause in the message.",
+        "Wait, or fix the cause shown in the message.",
     )
     WAITING_FOR_GATEWAY = (
         *(ModelServiceCondition.ROUTING_READY, False, "WaitingForGateway"),
@@ -1316,64 +1299,63 @@ class ModelServiceReason(Reason):
     TOO_MANY_ENDPOINTS = (
         *(ModelServiceCondition.ROUTING_READY, False, "LimitExceeded"),
         (
-            "More than 1,024 endpoints are selected, or the services of the namespace route to "
-            "more than 10,000 endpoints together. The remaining endpoints receive no traffic."
+            "More than 1,024 endpoints are selected, or the namespace's services route to more than "
+            "10,000 endpoints in total. The remaining endpoints receive no requests."
         ),
         "Select fewer endpoints, or split them across services or namespaces.",
         WARNS,
     )
     KEEPS_ENDPOINTS = (
         *(ModelServiceCondition.ROUTING_READY, True, "LimitExceeded"),
-        (
-            "The namespace is at the maximum number of endpoints. The service keeps its "
-            "endpoints and gets no new ones."
-        ),
+        "The namespace has the maximum number of endpoints. The service keeps only its current endpoints.",
         "Select fewer endpoints, or split them across namespaces.",
     )
     PATH_TAKEN = (
         *(ModelServiceCondition.ROUTING_READY, False, "ReservedNamespace"),
-        "The namespace is named v1, and /v1 is the path of the URL for all models.",
-        "Use another namespace, or the URL for all models.",
+        "The namespace name `v1` conflicts with `/v1`, the path of the URL that serves all models.",
+        "Create the service in another namespace, or use the URL that serves all models.",
         WARNS,
     )
     UNSUPPORTED = (
         *(ModelServiceCondition.ROUTING_READY, False, "Unsupported"),
         (
-            "The gateway doesn't support a setting of the service or of all its endpoints, such "
-            "as tiers, hold, or balancing. The message contains the setting and the effect on "
-            "requests."
+            "The gateway doesn't support a setting of the service or of all its endpoints, such as "
+            "tiers, hold, or balancing. The message names the setting and the effect on requests."
         ),
-        "Use backend Envoy with the gateway module, or remove the setting.",
+        "Use the Envoy backend with the gateway module, or remove the setting.",
         WARNS,
     )
     SUPPORTED = (
         *(ModelServiceCondition.SETTINGS_SUPPORTED, True, "InForce"),
-        "The gateway supports every setting. Present only if a setting was ignored before.",
+        "The gateway supports every setting. Present only if a setting was previously ignored.",
     )
     UNSUPPORTED_BACKEND = (
         *(ModelServiceCondition.SETTINGS_SUPPORTED, False, "Unsupported"),
         "The gateway ignores some settings. The message lists them.",
-        "Remove the settings, or ask your platform team for backend Envoy.",
+        "Remove the settings, or ask your platform team to switch to the Envoy backend.",
         WARNS,
     )
     STANDBY_SERVES = (
         *(ModelServiceCondition.STANDBY_ACTIVE, True, "StandbyServes"),
-        "A standby serves instead of the preferred deployment.",
+        "A standby is serving requests instead of the preferred deployment.",
         "Check the conditions of the preferred deployment.",
         WARNS,
     )
     PREFERRED_SERVES = (
         *(ModelServiceCondition.STANDBY_ACTIVE, False, "NotNeeded"),
-        "The preferred deployment serves. The message lists the order and any standby that also serves.",
+        (
+            "The preferred deployment is serving requests. The message lists the order and any standby "
+            "that is also serving requests."
+        ),
     )
     NO_VARIANT_SERVES = (
         *(ModelServiceCondition.STANDBY_ACTIVE, False, "NoEndpoints"),
-        "Neither the preferred deployment nor a standby serves.",
+        "Neither the preferred deployment nor a standby is serving requests.",
         "Check the conditions of the preferred deployment.",
     )
     NO_VARIANTS = (
         *(ModelServiceCondition.STANDBY_ACTIVE, False, "NotRequested"),
-        "No selected deployment is a standby. Present only if one was a standby before.",
+        "None of the selected deployments is a standby. Present only if one was previously a standby.",
     )
 
 
@@ -1393,23 +1375,23 @@ class ServingStackReason(Reason):
     DEGRADED = (
         *(ServingStackCondition.BACKEND_READY, True, "Degraded"),
         "All required components are ready, but other components are not. The message lists them.",
-        "Fix the cause in the message.",
+        "Fix the cause shown in the message.",
     )
     INSTALLING = (
         *(ServingStackCondition.BACKEND_READY, False, "Installing"),
-        "A required component is not ready yet.",
-        "Wait for the step in the message.",
+        "A required component isn't ready yet.",
+        "Wait until the step that the message describes is complete.",
     )
     COMPONENT_FAILED = (
         *(ServingStackCondition.BACKEND_READY, False, "InstallationFailed"),
-        "A required component can't be installed. The message contains the error of the chart.",
-        "Fix the error in the message.",
+        "A required component can't be installed. The message shows the Helm chart's error.",
+        "Fix the error shown in the message.",
         WARNS,
     )
     NO_CLUSTER = (
         *(ServingStackCondition.BACKEND_READY, False, "NotFound"),
-        "The stack names no InferenceCluster or is not in the system namespace, so nothing is installed.",
-        "Correct the name, or create the stack in the system namespace.",
+        "`spec.clusterName` is empty, or the stack isn't in the system namespace. Nothing is installed.",
+        "Set `spec.clusterName`, or create the stack in the system namespace.",
         WARNS,
     )
 

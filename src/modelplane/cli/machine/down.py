@@ -17,11 +17,9 @@ from modelplane.local.supervision import lifecycle
     metavar="NAME",
     help="Stop only this cluster. The next `modelplane up` starts it again.",
 )
-@click.option(
-    "--purge", is_flag=True, help="Also delete the data of the fleet: objects, certificates, and logs."
-)
+@click.option("--purge", is_flag=True, help="Also delete the fleet's data: objects, certificates, and logs.")
 def down(home: Path | None, cluster: str | None, purge: bool) -> None:
-    """Stop every process of the fleet, models included, and keep the fleet's data."""
+    """Stop all of the fleet's processes, including models, and keep the fleet's data."""
     place = choose_home(home)
     begun = time.monotonic()
     if waiting := lifecycle.find_busy(place):

@@ -12,7 +12,7 @@ from modelplane.local.home import choose_home
 @click.command(epilog=format_example("export KUBECONFIG=$(modelplane kubeconfig)"))
 @add_home_option
 def kubeconfig(home: Path | None) -> None:
-    """Print the path of the kubeconfig of the fleet on this machine."""
+    """Print the path of the local fleet's kubeconfig."""
     place = choose_home(home)
     require_fleet(place)
     click.echo(place.kubeconfig)

@@ -60,7 +60,7 @@ _TERMS = "The model of the first example is Gemma 3 270M. Its terms of use: http
     type=click.Choice(["auto", "none", "docker", "podman", "nerdctl"]),
     help=(
         "Container runtime for model images. auto uses an installed program instead of the "
-        "image if there is one, otherwise the first container runtime that answers. Default: "
+        "image if there is one, otherwise the first container runtime that responds. Default: "
         "unchanged; auto for a new fleet."
     ),
 )
@@ -77,8 +77,8 @@ _TERMS = "The model of the first example is Gemma 3 270M. Its terms of use: http
     type=click.IntRange(1, 16),
     metavar="N",
     help=(
-        "Number of devices that the CPUs of each cluster count as if there is no GPU, which "
-        "is how many model pods fit on a cluster. Default: unchanged; 1 for a new fleet."
+        "Number of devices into which each cluster's CPU is split if there is no GPU: as many "
+        "model pods fit on the cluster. Default: unchanged; 1 for a new fleet."
     ),
 )
 @click.option("--foreground", is_flag=True, help="Run in the foreground, and stop the fleet on Ctrl-C.")
@@ -86,7 +86,7 @@ _TERMS = "The model of the first example is Gemma 3 270M. Its terms of use: http
 def up(home: Path | None, foreground: bool, timeout_s: float, **choice: Any) -> None:
     """Start a fleet on this machine: a control plane, a node agent, and a gateway.
 
-    --timeout does not include the time of a build.
+    --timeout does not include build time.
     """
     place = choose_home(home)
     console = Console(highlight=False, markup=False, soft_wrap=True)

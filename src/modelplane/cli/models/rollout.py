@@ -143,7 +143,7 @@ def promote(*, name: str, namespace: str, target: Target) -> None:
     "--to-revision",
     type=click.IntRange(min=1),
     metavar="NUMBER",
-    help="Number of the revision. Default: the last revision with a different template.",
+    help="Revision number. Default: the latest revision with a different template.",
 )
 def undo(*, name: str, namespace: str, to_revision: int | None, target: Target) -> None:
     """Roll back to an earlier revision.

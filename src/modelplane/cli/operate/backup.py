@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 )
 @add_target_options
 def backup(file: Path, *, passphrase_file: Path | None, target: Target) -> None:
-    """Save the objects of a control plane to a new FILE that only you can read.
+    """Save the objects on a control plane to a new FILE that only you can read.
 
     To restore them to an empty control plane, use `modelplane restore`.
     """

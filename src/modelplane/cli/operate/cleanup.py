@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @add_dry_run_option
 @add_yes_option
 def cleanup(namespace: str, *, clusters: tuple[str, ...], target: Target, dry_run: bool, yes: bool) -> None:
-    """Delete the objects of a deleted NAMESPACE that remain on clusters, under Crossplane.
+    """Delete objects that remain on clusters after the deletion of NAMESPACE, under Crossplane.
 
     Use this command if the deletion of a namespace hangs, because provider-kubernetes can't finalize its
     Objects.

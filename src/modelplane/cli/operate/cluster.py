@@ -73,9 +73,9 @@ def uncordon(name: str, pool: str, target: Target) -> None:
 def drain(*, name: str, pool: str, target: Target, dry_run: bool, everything: bool, output: str) -> None:
     """Drain a cluster: move its replicas to other clusters.
 
-    The command waits until no replicas remain. A replica is removed when its replacement serves. The drain
-    continues after --timeout. --all and -o apply to --dry-run. The exit status is 2 if a replica doesn't fit
-    elsewhere, and 1 if the drain is not complete in time.
+    The command waits until no replicas remain. A replica is removed once its replacement is serving. The
+    drain continues after --timeout. --all and -o apply to --dry-run. The exit status is 2 if a replica
+    doesn't fit elsewhere, and 1 if the drain is not complete in time.
     """
     from modelplane.api.fields.cluster.drain_settings import Cordon
 
@@ -233,12 +233,12 @@ for command in (cordon, drain, uncordon):
     multiple=True,
     metavar="KEY=VALUE",
     callback=lambda _context, _parameter, values: dict(map(_label, values)),
-    help=("Label of the InferenceCluster, for selectors of deployments. You can repeat the option."),
+    help=("Label for the InferenceCluster, which deployments can select on. You can repeat the option."),
 )
 @click.option(
     "--cluster-kubeconfig",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help=("Kubeconfig of an administrator of the cluster. The command doesn't store the file. Required."),
+    help=("Kubeconfig with administrator permissions. The command doesn't store the file. Required."),
 )
 @click.option(
     "--cluster-context",

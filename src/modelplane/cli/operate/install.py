@@ -99,8 +99,8 @@ if TYPE_CHECKING:
     "--installer",
     is_flag=True,
     help=(
-        "With --inference-cluster, add an account for installing charts, which is an "
-        "administrator of the cluster."
+        "With --inference-cluster, add the identity that installs charts. This identity is a "
+        "cluster administrator."
     ),
 )
 @click.option(

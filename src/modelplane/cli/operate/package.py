@@ -41,9 +41,7 @@ def _known(_context: click.Context, _parameter: click.Parameter, name: str) -> s
     metavar="DIRECTORY",
     help="Directory for the packages. Default: the current directory.",
 )
-@click.option(
-    "--version", "version_text", default=__version__, metavar="VERSION", help="Version of the packages."
-)
+@click.option("--version", "version_text", default=__version__, metavar="VERSION", help="Package version.")
 @click.option(
     "--registry",
     "prefix",
@@ -54,12 +52,12 @@ def _known(_context: click.Context, _parameter: click.Parameter, name: str) -> s
     "--runtime-image",
     type=click.Path(exists=True, path_type=Path),
     metavar="PATH",
-    help="Existing image of the function: an OCI image layout, a tar file, or a folder.",
+    help="Existing function image: an OCI image layout, as a tar file or a folder.",
 )
 def build(what: str, folder: Path, version_text: str, prefix: str | None, runtime_image: Path | None) -> None:
     """Build packages as files, without a container runtime.
 
-    The image of the function contains this Python installation, for the architecture of this machine. Push
+    The function's image contains this Python installation, for this machine's architecture. Push
     the files with skopeo, crane, or the crossplane CLI.
     """
     from modelplane.crossplane.package import building, package_contents

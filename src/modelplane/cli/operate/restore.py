@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.option(
     "--passphrase-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help=("File that contains the passphrase of the backup. Secrets and ModelKeys are then also restored."),
+    help=("File that contains the backup's passphrase. Secrets and ModelKeys are then also restored."),
 )
 @add_target_options
 @add_dry_run_option

@@ -67,7 +67,7 @@ class _Options:
 @click.option(
     "--gateway-dir",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Directory with the configuration of the local Envoy.",
+    help="Directory with the local Envoy's configuration.",
 )
 @add_gateway_address_option("Address on which the local Envoy accepts requests.")
 @click.option(

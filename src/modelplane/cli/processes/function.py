@@ -44,21 +44,21 @@ _HERE = "127.0.0.1:9443"
     envvar="MODELPLANE_GATEWAY_IMAGE",
     default=_DEFAULTS.image,
     metavar="IMAGE",
-    help=f"Image of the gateway pods, for backend Envoy. Default: {_DEFAULTS.image}.",
+    help=f"Image for the gateway pods, with the Envoy backend. Default: {_DEFAULTS.image}.",
 )
 @click.option(
     "--gateway-replicas",
     envvar="MODELPLANE_GATEWAY_REPLICAS",
     default=_DEFAULTS.gateways,
     type=click.IntRange(min=1),
-    help=f"Number of gateway pods, for backend Envoy. Default: {_DEFAULTS.gateways}.",
+    help=f"Number of gateway pods, with the Envoy backend. Default: {_DEFAULTS.gateways}.",
 )
 @click.option(
     "--gateway-service-type",
     envvar="MODELPLANE_GATEWAY_SERVICE_TYPE",
     default=str(_DEFAULTS.gateway_service_type),
     type=click.Choice([str(service_type) for service_type in ServiceType]),
-    help=f"Type of the gateway Service, for backend Envoy. Default: {_DEFAULTS.gateway_service_type}.",
+    help=f"Type of the gateway Service, with the Envoy backend. Default: {_DEFAULTS.gateway_service_type}.",
 )
 @click.option(
     "--metrics-address", metavar="HOST:PORT", help="Address for health checks and metrics over HTTP."

@@ -12,7 +12,7 @@ from modelplane.cli.processes.long_running import connect
     "--kubeconfig",
     type=click.Path(exists=True, dir_okay=False),
     required=True,
-    help=("Kubeconfig of the control plane. The user needs permission to patch the Lease of this cluster."),
+    help=("Kubeconfig of the control plane. The user needs permission to patch this cluster's Lease."),
 )
 def heartbeat(cluster: str, *, kubeconfig: str) -> None:
     """Report that a cluster is alive, until stopped.

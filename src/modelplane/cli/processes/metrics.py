@@ -41,12 +41,12 @@ class _Options:
 )
 @click.option("--address", required=True, metavar="HOST:PORT", help="Address for HTTPS.")
 @click.option("--tls-cert", required=True, type=_FILE, help="Certificate for SERVICE.NAMESPACE.svc.")
-@click.option("--tls-key", required=True, type=_FILE, help="Private key of the certificate.")
+@click.option("--tls-key", required=True, type=_FILE, help="The certificate's private key.")
 @click.option(
     "--client-ca",
     required=True,
     type=_FILE,
-    help="CA of the client certificate of the API server (requestheader-client-ca-file).",
+    help="CA of the API server's client certificate (requestheader-client-ca-file).",
 )
 @click.option(
     "--client-name",
@@ -74,7 +74,7 @@ class _Options:
 )
 @click.option("--debug", is_flag=True, help="Log every step.")
 def metrics(debug: bool, **options: object) -> None:
-    """Serve the load at the gateway as external.metrics.k8s.io, until SIGTERM or Ctrl-C."""
+    """Serve the gateway's request counts as external.metrics.k8s.io, until SIGTERM or Ctrl-C."""
     chosen = _Options(**options)  # type: ignore[arg-type]  # click has checked them
     if bool(chosen.gateway_dir) == bool(chosen.gateway_service):
         raise click.UsageError("set either --gateway-dir or --gateway-service")

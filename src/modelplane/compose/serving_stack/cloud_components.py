@@ -184,7 +184,7 @@ def _write_nic_image(part: str) -> dict[str, str]:
 CLOUD_COMPONENTS = (
     Component(
         Name.STORAGE_CLASS,
-        "The StorageClass for ModelCaches, on GKE, EKS, AKS and Nebius.",
+        "The StorageClass for ModelCaches. Enabled on GKE, EKS, AKS and Nebius.",
         objects=compose_storage,
         object_keys=(STORAGE_CLASS_KEY,),
         check=check_storage,
@@ -193,7 +193,7 @@ CLOUD_COMPONENTS = (
     ),
     Component(
         Name.CLUSTER_AUTOSCALER,
-        "The number of nodes of each pool, on EKS. The other clouds scale pools themselves.",
+        "Scales each pool. Enabled on EKS. The other clouds scale pools themselves.",
         Chart("cluster-autoscaler", "https://kubernetes.github.io/autoscaler"),
         lambda _versions: _AUTOSCALER_VERSION,
         _SYSTEM,
@@ -203,7 +203,7 @@ CLOUD_COMPONENTS = (
     ),
     Component(
         Name.EFA_DRA_DRIVER,
-        "The devices of Elastic Fabric Adapters, on EKS if a pool has some.",
+        "Devices for Elastic Fabric Adapters. Enabled on EKS if a pool uses them.",
         Chart("aws-dranet", "https://aws.github.io/eks-charts"),
         lambda _versions: _EFA_VERSION,
         _SYSTEM,
@@ -213,7 +213,7 @@ CLOUD_COMPONENTS = (
     ),
     Component(
         Name.NETWORK_OPERATOR,
-        "The drivers and devices of InfiniBand, on AKS if a pool has it.",
+        "Drivers and devices for InfiniBand. Enabled on AKS if a pool uses InfiniBand.",
         Chart("network-operator", "https://helm.ngc.nvidia.com/nvidia"),
         lambda _versions: NETWORK_OPERATOR_VERSION,
         "network-operator",
@@ -226,7 +226,7 @@ CLOUD_COMPONENTS = (
     ),
     Component(
         Name.MOUNTED_FILE_SYSTEM,
-        "The driver of the StorageClass, on Nebius if nodes mount the file system.",
+        "The StorageClass's driver. Enabled on Nebius if nodes mount the file system.",
         Chart("csi-mounted-fs-path", "oci://cr.eu-north1.nebius.cloud/mk8s/helm"),
         lambda _versions: _MOUNTED_VERSION,
         _SYSTEM,

@@ -169,7 +169,7 @@ def _check_removal_of_kserve(plan: Plan) -> Rejected | None:
 COMPONENTS = (
     Component(
         Name.CERT_MANAGER,
-        "Certificates, for charts whose values ask for them.",
+        "Issues certificates, for charts whose values request them.",
         Chart("cert-manager", "https://charts.jetstack.io"),
         lambda versions: versions.cert_manager,
         "cert-manager",
@@ -178,7 +178,7 @@ COMPONENTS = (
     ),
     Component(
         Name.ENVOY_GATEWAY,
-        "The controller of the cluster's gateway, with the definitions of the Gateway API.",
+        "The controller of the cluster's gateway, and the CRDs of the Gateway API.",
         Chart("gateway-helm", _ENVOY),
         lambda versions: versions.envoy_gateway,
         "envoy-gateway-system",
@@ -189,7 +189,7 @@ COMPONENTS = (
     ),
     Component(
         Name.AI_GATEWAY_CRDS,
-        "The definitions of the AI gateway.",
+        "The CRDs of the AI gateway.",
         Chart("ai-gateway-crds-helm", _ENVOY),
         lambda _versions: _AI_GATEWAY_VERSION,
         ai_gateway.NAMESPACE,
@@ -198,7 +198,7 @@ COMPONENTS = (
     ),
     Component(
         Name.AI_GATEWAY,
-        "The extension with which the gateway routes to InferencePools.",
+        "The extension that lets the gateway route to InferencePools.",
         Chart("ai-gateway-helm", _ENVOY),
         lambda _versions: _AI_GATEWAY_VERSION,
         ai_gateway.NAMESPACE,
@@ -208,7 +208,7 @@ COMPONENTS = (
     ),
     Component(
         Name.GATEWAY,
-        "The gateway of the cluster, with routes from all namespaces.",
+        "The cluster's gateway, for routes from all namespaces.",
         objects=cluster_gateway.objects,
         object_keys=(
             cluster_gateway.CLASS_KEY,
@@ -223,7 +223,7 @@ COMPONENTS = (
     ),
     Component(
         Name.LEADER_WORKER_SET,
-        "Engines that span nodes.",
+        "Runs engines that span nodes.",
         Chart("lws", "oci://registry.k8s.io/lws/charts"),
         lambda versions: versions.leader_worker_set,
         "lws-system",
@@ -231,7 +231,7 @@ COMPONENTS = (
     ),
     Component(
         Name.NODE_FEATURE_DISCOVERY,
-        "The labels by which the DRA driver finds nodes with GPUs.",
+        "Labels the nodes with GPUs for the DRA driver.",
         Chart("node-feature-discovery", "oci://registry.k8s.io/nfd/charts"),
         lambda versions: versions.node_feature_discovery,
         "node-feature-discovery",
@@ -241,7 +241,7 @@ COMPONENTS = (
     ),
     Component(
         Name.DRA_DRIVER,
-        "The devices that pods claim.",
+        "Publishes the devices that pods claim.",
         Chart("dra-driver-nvidia-gpu", "oci://registry.k8s.io/dra-driver-nvidia/charts"),
         lambda versions: versions.nvidia_dra_driver,
         _DRA_NAMESPACE,
@@ -253,7 +253,7 @@ COMPONENTS = (
     ),
     Component(
         Name.PROMETHEUS,
-        "Metrics of engines and of the gateway.",
+        "Collects metrics from engines and from the gateway.",
         Chart("kube-prometheus-stack", "https://prometheus-community.github.io/helm-charts"),
         lambda versions: versions.prometheus,
         "monitoring",
@@ -262,7 +262,7 @@ COMPONENTS = (
     ),
     Component(
         Name.COMPUTE_DOMAINS,
-        "NVLink across nodes (GB200 and GB300 NVL72), by the DRA driver.",
+        "NVLink across nodes (GB200 and GB300 NVL72), provided by the DRA driver.",
         values=lambda _plan: {"resources": {"computeDomains": {"enabled": True}}},
         part_of=Name.DRA_DRIVER,
         in_standard=False,
@@ -270,7 +270,7 @@ COMPONENTS = (
     ),
     Component(
         Name.DYNAMO,
-        "The operator of NVIDIA Dynamo.",
+        "The NVIDIA Dynamo operator.",
         Chart("dynamo-platform", "https://helm.ngc.nvidia.com/nvidia/ai-dynamo"),
         lambda _versions: _DYNAMO_VERSION,
         "dynamo-system",
@@ -279,7 +279,7 @@ COMPONENTS = (
     ),
     Component(
         Name.KSERVE_CRDS,
-        "The definitions of KServe for LLMInferenceServices.",
+        "KServe's CRDs for LLMInferenceServices.",
         Chart("kserve-llmisvc-crd", _KSERVE_CHARTS),
         lambda _versions: _KSERVE_VERSION,
         _KSERVE_NAMESPACE,
@@ -288,7 +288,7 @@ COMPONENTS = (
     ),
     Component(
         Name.KSERVE,
-        "The controller of LLMInferenceServices, which runs engines with the backend KServe.",
+        "The controller for LLMInferenceServices, which runs engines with the KServe backend.",
         Chart("kserve-llmisvc-resources", _KSERVE_CHARTS),
         lambda _versions: _KSERVE_VERSION,
         _KSERVE_NAMESPACE,
