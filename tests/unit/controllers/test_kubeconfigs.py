@@ -326,7 +326,7 @@ async def test_a_kubeconfig_without_a_credential_is_used_with_the_token_of_its_i
     secrets.remember(_secret("cloud-kubeconfig", GOOD, 2000))
     provisioned.remember(_provisioned("cloud", 2001, secrets=GOOGLE))
     assert clusters.problem("cloud") == (
-        'Secret "key" in namespace "modelplane-system" does not exist: create it with a Google credential'
+        'there is no Secret "key" in namespace "modelplane-system": create it with a Google credential'
     )
     exchange.problem = "it has been revoked"
     secrets.remember(_secret("key", b"first", 2002))
