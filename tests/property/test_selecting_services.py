@@ -84,5 +84,5 @@ def test_more_selectors_than_are_compared_are_told() -> None:
     assert len(several) == MOST_COMPARED
     found = SelectingServices((*same, service(1000, {}))).of(deployment({"a": "x"}))
     assert str(found).startswith(
-        ("more than 128 ModelService selectors of ModelServices have labels of the deployment: ")
+        "more than 128 ModelService selectors of ModelServices have labels of the deployment: "
     )

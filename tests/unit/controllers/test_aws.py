@@ -136,7 +136,7 @@ def test_files_and_programs_of_a_profile_have_no_effect(sts: str, tmp_path: Path
     projected.write_text("e30.e30.e30")
     text = f"role_arn = {ROLE}\nweb_identity_token_file = {projected}\ncredential_process = touch {ran}\n"
     with pytest.raises(
-        ValueError, match=r("^there is no access key, and the controllers have no web identity")
+        ValueError, match=r"^there is no access key, and the controllers have no web identity"
     ):
         aws_tokens.exchange(profile(text), sts)
     assert not ran.exists()
@@ -202,6 +202,6 @@ def test_a_server_that_does_not_answer_is_named() -> None:
 def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "botocore", None)
     with pytest.raises(
-        ValueError, match=r("^botocore is not installed: install Modelplane with the extra \[aws\]$")
+        ValueError, match=r"^botocore is not installed: install Modelplane with the extra \[aws\]$"
     ):
         aws_tokens.exchange(profile(KEYS))

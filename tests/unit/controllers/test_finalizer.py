@@ -300,7 +300,7 @@ async def test_a_cluster_without_a_credential_is_given_up_after_minutes_as_one_t
         ("east", f'ModelReplica "n/r" is released, but {LEFT} ({cause})'),
     ]
     assert await bench.finalize(cluster) == ""
-    on_it = 'given up with ModelReplica "n/r" on the cluster, whose objects can still be running'
+    on_it = 'abandoned with ModelReplica "n/r" on the cluster, whose objects can still be running'
     assert bench.warnings == [("east", f"{on_it} ({cause})")]
 
 

@@ -176,10 +176,8 @@ def test_a_cache_that_no_file_has_is_told():
     fleet = assemble(loaded(joined(CLASS, cluster("west"), deployment)).objects)
     [told] = placements.plan(fleet, fleet.deployments).deployments
     assert told.diagnosis.endswith(
-        (
-            '; no file contains ModelCache "weights": also pass the file that contains it, or '
-            "correct modelCacheRef"
-        )
+        '; no file contains ModelCache "weights": also pass the file that contains it, or '
+        "correct modelCacheRef"
     )
 
 
