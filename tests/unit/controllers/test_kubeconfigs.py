@@ -170,7 +170,7 @@ def _connected(clusters: Clusters) -> list[str]:
 async def test_every_cluster_is_connected_to_or_has_a_problem(clusters: Clusters) -> None:
     assert _connected(clusters) == ["east"]
     assert {name: clusters.problem(name) for name in ("later", "odd", "west")} == {
-        "later": 'Secret "later" does not exist in namespace "modelplane-system": '
+        "later": 'there is no Secret "later" in namespace "modelplane-system": '
         "create it with the cluster's kubeconfig",
         "odd": "cannot read spec.cluster: Invalid enum value 'Moon' - at `$.source`",
         "west": "a cluster of source Vultr has no kubeconfig yet",

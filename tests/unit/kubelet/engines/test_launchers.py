@@ -104,7 +104,7 @@ def test_an_unknown_image_names_those_that_are_known(container: dict[str, Any], 
         pytest.param(
             {"image": SGLANG},
             f'cannot run image "{SGLANG}" without a container runtime: the command does not '
-            "start SGLang: begin it "
+            "start SGLang: begin the command "
             f"with `python -m sglang.launch_server` or `sglang serve`, {OTHER_REMEDIES}",
             id="an image that starts nothing by itself",
         ),
