@@ -34,7 +34,7 @@ class Departure(msgspec.Struct, frozen=True):
 class Cause(Enum):
     """Reasons to leave. If several apply to a replica, the first one counts."""
 
-    DELETED = Departure("Deleted", "A replica that a user deletes", "All", replacement_first=False)
+    DELETED = Departure("Deleted", "A replica that someone deletes", "All", replacement_first=False)
     PREEMPTED = Departure(
         "Preempted",
         "A lower-priority replica, if a higher-priority replica can't be placed",
@@ -64,7 +64,7 @@ class Cause(Enum):
     )
     NO_POOL = Departure(
         "Pool removed",
-        "A replica in a node pool that the cluster no longer publishes",
+        "A replica in a node pool that its cluster no longer publishes",
         "All",
         replacement_first=True,
     )

@@ -215,7 +215,7 @@ def _show_proposal(proposal: "Proposal", settings: "ModelSettings", *, everythin
 
 def _tabulate_objects(proposal: "Proposal", settings: "ModelSettings") -> "Table":
     from modelplane.api.columns import Columns
-    from modelplane.api.listing import number_of
+    from modelplane.api.listing import count_noun
     from modelplane.api.meta import kind_name
     from modelplane.api.model_cache import ModelCache
     from modelplane.api.model_deployment import ModelDeployment
@@ -225,7 +225,7 @@ def _tabulate_objects(proposal: "Proposal", settings: "ModelSettings") -> "Table
     devices = f"{split.tensor} {'device' if split.tensor == 1 else 'devices'}"
     pods = "1 pod" if split.pipeline == 1 else f"{split.pipeline} pods"
     suffix = "" if split.pipeline == 1 else " each"
-    replicas = number_of(settings.replicas, "replica")
+    replicas = count_noun(settings.replicas, "replica")
     what = {
         kind_name(ModelCache): f"weights from claim {settings.claim}"
         if settings.claim
