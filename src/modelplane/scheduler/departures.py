@@ -72,13 +72,13 @@ class Cause(Enum):
         "Does not fit", "A replica whose template no longer fits the cluster", "All", replacement_first=True
     )
     YIELDS = Departure(
-        "Gives way",
+        "Double booking",
         "A replica that isn't serving yet, in a pool that was given to two deployments at once",
         "The surplus",
         replacement_first=True,
     )
     NODE_GOES = Departure(
-        "Node taken back", "A replica on a node that will be reclaimed", "All", replacement_first=True
+        "Node reclaimed", "A replica on a node that will be reclaimed", "All", replacement_first=True
     )
     DRAINED = Departure(
         "Drained",
