@@ -33,9 +33,9 @@ def test_the_arithmetic_is_printed(folder: Path) -> None:
     assert lines[0] == f"{folder}: 8,190,735,360 parameters"
     for line in (
         "loaded 8,190,735,360 16,381,470,720 15.26",
-        "2 x 8 KV heads x 128 x 2 bytes = 4,096 bytes of a token in a layer",
-        "36 full layers x 4,096 = 147,456 bytes of a token",
-        "40,960 tokens = 5.62 GiB of a sequence, in whole blocks, x 1 = 5.62 GiB",
+        "2 x 8 KV heads x 128 x 2 bytes = 4,096 bytes per token in each layer",
+        "36 full layers x 4,096 = 147,456 bytes per token",
+        "40,960 tokens = 5.62 GiB per sequence, in whole blocks, x 1 = 5.62 GiB",
         "TP 1 15.26 5.62 2.30 25.20 25.20",
         "a100-40-1x 1 NVIDIA A100-SXM4-40GB 1 TP 1 25.20 of 40.00 3",
     ):

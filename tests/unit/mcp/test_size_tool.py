@@ -29,7 +29,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_model_is_compared_with_the_catalogue(served: MCPServer) -> None:
     told = await call(served, "size_model", model=MODEL, context=16384, concurrency=2)
     assert "8,190,735,360 parameters" in told
-    assert "16,384 tokens = 2.25 GiB of a sequence, in whole blocks, x 2 = 4.50 GiB" in told
+    assert "16,384 tokens = 2.25 GiB per sequence, in whole blocks, x 2 = 4.50 GiB" in told
     assert "CLASS | DEVICES | NODES | SPLIT | GIB OF EACH | SEQUENCES" in told
     assert "TP 1" in told
 

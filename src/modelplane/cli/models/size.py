@@ -92,13 +92,13 @@ def _show_cache(size: "Size", cache: "Cache") -> None:
     heads = (
         f"2 x {cache.heads} KV heads x {cache.head_dim}" if cache.heads else f"a latent of {cache.head_dim}"
     )
-    click.echo(f"  {heads} x {element} bytes = {per_token:,} bytes of a token in a layer")
+    click.echo(f"  {heads} x {element} bytes = {per_token:,} bytes per token in each layer")
     for count, what in ((cache.full_layers, "full"), (cache.sliding_layers, "sliding")):
         if count:
-            click.echo(f"  {count} {what} layers x {per_token:,} = {count * per_token:,} bytes of a token")
+            click.echo(f"  {count} {what} layers x {per_token:,} = {count * per_token:,} bytes per token")
     if cache.state_layers:
         states = cache.state_bytes_per_sequence
-        click.echo(f"  {cache.state_layers} layers with a state = {states:,} bytes of a sequence")
+        click.echo(f"  {cache.state_layers} layers with a state = {states:,} bytes per sequence")
     click.echo(f"  {size_rows.describe_cache(size)}")
 
 

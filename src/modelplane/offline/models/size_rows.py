@@ -29,7 +29,7 @@ def describe_cache(size: Size) -> str:
     """Return the KV cache of the sequences in one line."""
     per_sequence, several = size.cache.sequence_bytes, size.cache.sequence_bytes * size.concurrency
     return (
-        f"{size.context:,} tokens = {format_gib(per_sequence)} GiB of a sequence, in whole blocks, x "
+        f"{size.context:,} tokens = {format_gib(per_sequence)} GiB per sequence, in whole blocks, x "
         f"{size.concurrency:,} = {format_gib(several)} GiB"
     )
 
