@@ -880,29 +880,29 @@ class ModelDeploymentReason(Reason):
     PREFERRED_NOT_FOUND = (
         *(ModelDeploymentCondition.STANDBY_ACTIVE, None, "NotFound"),
         (
-            "The ModelDeployment in `spec.standbyFor` doesn't exist or is being deleted. The standby "
-            "keeps its current state."
+            "The ModelDeployment in `spec.standbyFor` doesn't exist or is being deleted. The standby's "
+            "state doesn't change."
         ),
         "Create the ModelDeployment, or correct `spec.standbyFor`.",
         WARNS,
     )
     PREFERRED_UNREADABLE = (
         *(ModelDeploymentCondition.STANDBY_ACTIVE, None, "Unreadable"),
-        "The ModelDeployment in `spec.standbyFor` can't be read. The standby keeps its current state.",
+        "The ModelDeployment in `spec.standbyFor` can't be read. The standby's state doesn't change.",
         "Correct the object or the permission named in the message.",
         WARNS,
     )
     STANDBY_CYCLE = (
         *(ModelDeploymentCondition.STANDBY_ACTIVE, None, "InvalidSettings"),
-        "Deployments are standbys for each other. The standby keeps its current state.",
+        "Deployments are standbys for each other. The standby's state doesn't change.",
         "Correct `spec.standbyFor` in one of these deployments.",
         WARNS,
     )
     TOO_MANY_PREFERRED = (
         *(ModelDeploymentCondition.STANDBY_ACTIVE, None, "LimitExceeded"),
         (
-            "This deployment is a standby, directly or indirectly, for more than 8 deployments. The standby "
-            "keeps its current state."
+            "This deployment is a standby, directly or indirectly, for more than 8 deployments. The standby's "
+            "state doesn't change."
         ),
         "Shorten the chain of deployments in `spec.standbyFor`.",
         WARNS,
@@ -984,7 +984,7 @@ class ModelEndpointReason(Reason):
     SECRET_REFUSED = (
         *(ModelEndpointCondition.AUTHENTICATED, False, "SecretRefused"),
         (
-            "The Secret is missing, or doesn't permit its credential to be sent to this host. The endpoint "
+            "The Secret is missing, or doesn't permit the credential to be sent to this host. The endpoint "
             "receives no requests."
         ),
         "Create the Secret, or add the permission that the message describes.",
@@ -1039,7 +1039,7 @@ class ModelKeyReason(Reason):
     )
     CONFIGURING = (
         *(ModelKeyCondition.AUTHENTICATED, False, "Configuring"),
-        "The gateway hasn't loaded the key or its latest change yet.",
+        "The gateway hasn't loaded the key or the latest change yet.",
         "Wait. No action is needed.",
     )
     NOT_IN_FORCE = (
