@@ -22,8 +22,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from modelplane.compose.cache.hydration_program import PROGRAM, REQUIREMENTS  # noqa: E402  as above
-from modelplane.compose.cache.source_jobs import MARKER  # noqa: E402  as above
+from modelplane.compose.cache.staging_program import PROGRAM, REQUIREMENTS  # noqa: E402  as above
+from modelplane.compose.cache.staging_sources import MARKER  # noqa: E402  as above
 from support import hub  # noqa: E402  the folder is known only now
 
 REPO = "team/model"

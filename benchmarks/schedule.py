@@ -31,8 +31,7 @@ import msgspec
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Request
-from modelplane.compose.deployment import model_deployment
-from modelplane.compose.deployment import scheduler_input as snapshots
+from modelplane.compose.deployment import model_deployment, scheduler_input as snapshots
 from modelplane.compose.deployment.deployment_facts import DeploymentFacts
 from modelplane.compose.deployment.scheduler_quotas import read_quota
 from modelplane.scheduler import Fleet, PlacementPolicy, schedule

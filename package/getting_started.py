@@ -3,9 +3,9 @@
 
 import textwrap
 
-from modelplane.crossplane.package import package_installation
 from modelplane.crossplane.package.metadata import to_yaml
-from modelplane.crossplane.package.package_installation import installation
+from modelplane.crossplane.package.package_installation import build_installation
+from modelplane.crossplane.package.prerequisites import render_prerequisites
 
 _PURPOSES = """\
 The provider's options: watch what is on inference clusters, and keep the data of Secrets out of the status of
@@ -27,9 +27,9 @@ The Configuration: Modelplane's kinds, and their Compositions.
 
 def build_getting_started() -> dict[str, str]:
     """Return the content of each file, by name."""
-    explained = zip(_PURPOSES.split("\n\n"), installation(), strict=True)
+    explained = zip(_PURPOSES.split("\n\n"), build_installation(), strict=True)
     texts = (f"{_comment(purpose)}{to_yaml(document)}" for purpose, document in explained)
-    return {"prerequisites.yaml": package_installation.manifest(), "configuration.yaml": "---\n".join(texts)}
+    return {"prerequisites.yaml": render_prerequisites(), "configuration.yaml": "---\n".join(texts)}
 
 
 def _comment(text: str) -> str:

@@ -3,9 +3,9 @@
 
 from modelplane import __version__
 from modelplane.api.kinds import KINDS
-from modelplane.crossplane.package import package_installation
 from modelplane.crossplane.package.metadata import Document, Registry, Version, to_yaml
 from modelplane.crossplane.package.package_contents import packages
+from modelplane.crossplane.package.prerequisites import render_prerequisites
 
 _FILES = {
     "Configuration": "crossplane.yaml",
@@ -24,7 +24,7 @@ def project() -> dict[str, str]:
         for package in packages(Registry(), Version(__version__))
         for document in package.documents
     }
-    return files | {"prerequisites.yaml": package_installation.manifest()}
+    return files | {"prerequisites.yaml": render_prerequisites()}
 
 
 def _path(document: Document) -> str:

@@ -20,7 +20,7 @@ from modelplane.api.inference_class import InferenceClass
 from modelplane.api.model_deployment import Engine, ModelDeployment
 from modelplane.api.schema.decode import decode_as
 from modelplane.cel import AttributeValue, Version
-from modelplane.compose.replica.engine_command_lines import source
+from modelplane.compose.replica.engine_command_lines import find_model_argument
 from modelplane.offline.lint.engine_commands import EngineCommand, Flags, parse_commands
 from modelplane.offline.models.nominal_memory import is_selected
 from modelplane.sizing.architecture import LayerKind, parse_architecture
@@ -137,7 +137,7 @@ def _planned(
         [first, *_] = engine.members
         for command in parse_commands(first.template.spec.engine):
             given = command.flags
-            repository = source(first.template.spec.engine) or ""
+            repository = find_model_argument(first.template.spec.engine) or ""
             if not repository or repository.startswith("/mnt/models"):
                 repository = cached
             for class_ in classes:

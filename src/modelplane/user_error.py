@@ -2,6 +2,7 @@
 
 Deciding code returns ``Rejected``. What has a caller far above raises this: readers of files and of servers,
 and commands. Commands print the message, and tools of assistants answer with it, so nothing converts it.
+The errors of API servers are explained in ``cli/server_errors.py``.
 """
 
 

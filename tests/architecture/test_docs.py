@@ -15,7 +15,7 @@ from modelplane.cli.main import COMMANDS, main
 from modelplane.local.home import ENVIRONMENT_VARIABLE, choose_home
 from modelplane.local.next_steps import describe_next_steps
 from modelplane.local.ports import Ports
-from modelplane.local.settings import Settings
+from modelplane.local.settings import LocalSettings
 from support.transcripts import lines_for_a_shell
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -159,7 +159,8 @@ def test_the_demo_of_the_readme_is_what_up_prints(monkeypatch: pytest.MonkeyPatc
     monkeypatch.delenv(ENVIRONMENT_VARIABLE, raising=False)
     monkeypatch.chdir(ROOT)
     printed = [
-        line.strip() for line in describe_next_steps(choose_home(None), Settings(Ports())).splitlines()[2:]
+        line.strip()
+        for line in describe_next_steps(choose_home(None), LocalSettings(Ports())).splitlines()[2:]
     ]
     make_up, activate, *shown = lines_for_a_shell(ROOT / "README.md")[0].splitlines()
     assert (make_up, activate, shown) == ("make up", "source .venv/bin/activate", printed)

@@ -60,7 +60,7 @@ def test_an_exception_is_one(module: str) -> None:
 CAPABLE = {row.kind for row in workload_kinds.ROWS.values() if row.capability}
 ALSO = {
     "compose/workload_kinds.py",
-    "compose/replica/backends/backend.py",
+    "compose/replica/backends/gang.py",
     "compose/replica/backends/replica_routes.py",
     "gateway/gateway_api/http_routes.py",
     "kube/resources.py",

@@ -38,7 +38,8 @@ from modelplane.cli.main import main
 from modelplane.compose.composition import Composition
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.replica.backends.table import workload_key
-from modelplane.crossplane.package.package_installation import installation, prerequisites
+from modelplane.crossplane.package.package_installation import build_installation
+from modelplane.crossplane.package.prerequisites import build_prerequisites
 from modelplane.local.examples import Example, list_examples
 
 FILES = sorted(EXAMPLES.rglob("*.yaml"))
@@ -62,7 +63,7 @@ FOREIGN = {
     ("v1", "Namespace"),
     ("v1", "ResourceQuota"),
     ("vultr.m.upbound.io/v1beta1", "ClusterProviderConfig"),
-    *((each["apiVersion"], each["kind"]) for each in (*prerequisites(), *installation())),
+    *((each["apiVersion"], each["kind"]) for each in (*build_prerequisites(), *build_installation())),
 }
 """Everything in the examples that is not ours."""
 

@@ -8,8 +8,7 @@ import pytest
 from modelplane.compose.gateway import envoy_pods
 from support.crossplane.fleet import Fleet
 from support.crossplane.function_process import FunctionProcess
-from support.crossplane.gateway_pods import ADDRESS, DEPLOYMENT, GatewayPods
-from support.crossplane.gateway_pods import SERVICE as GATEWAY_SERVICE
+from support.crossplane.gateway_pods import ADDRESS, DEPLOYMENT, SERVICE as GATEWAY_SERVICE, GatewayPods
 from support.crossplane.manifests import GATEWAY, SERVICE, model_endpoint, model_service
 from support.crossplane.objects import condition
 from support.crossplane.scenarios import prepared

@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from support.document_patches import REMOVED, Like, apply, diff, is_same
 from support.goldens import Case, Goldens

@@ -31,7 +31,7 @@ def control_plane(
 async def client(control_plane: ControlPlane) -> AsyncIterator[Client]:
     """An administrator's client of the control plane."""
     async with Client.from_kubeconfig(
-        str(control_plane.kubeconfig), known=fleet_resources.known
+        str(control_plane.kubeconfig), known=fleet_resources.find_known
     ) as connected:
         yield connected
 

@@ -67,7 +67,7 @@ def _children(owner: str) -> list[tuple[str, dict[str, Any]]]:
 def registered(control_plane):
     async def install():
         async with Client.from_kubeconfig(
-            str(control_plane.kubeconfig), known=fleet_resources.known, timeout_s=PATIENCE_S
+            str(control_plane.kubeconfig), known=fleet_resources.find_known, timeout_s=PATIENCE_S
         ) as administrator:
             await prepare(administrator, NAMESPACES)
 

@@ -27,7 +27,7 @@ def kubeconfig(control_plane):
 
     async def install():
         async with Client.from_kubeconfig(
-            str(control_plane.kubeconfig), known=fleet_resources.known
+            str(control_plane.kubeconfig), known=fleet_resources.find_known
         ) as client:
             await apply_definitions(client, crds, EXISTING)
 
@@ -37,7 +37,7 @@ def kubeconfig(control_plane):
 
 @pytest.fixture
 async def client(kubeconfig):
-    async with Client.from_kubeconfig(kubeconfig, known=fleet_resources.known) as connected:
+    async with Client.from_kubeconfig(kubeconfig, known=fleet_resources.find_known) as connected:
         yield connected
 
 

@@ -140,13 +140,13 @@ class Drill:
 
     def client(self) -> Client:
         """Return an administrator's client of the control plane."""
-        return Client.from_kubeconfig(str(self.plane.kubeconfig), known=fleet_resources.known)
+        return Client.from_kubeconfig(str(self.plane.kubeconfig), known=fleet_resources.find_known)
 
     def controllers(self) -> AbstractAsyncContextManager[None]:
         """Run the controllers."""
         address = f"127.0.0.1:{self.gateway.port}"
         proxy = GatewayDirectory(self.gateway.directory, address, envoy_files.write)
-        return running_controllers(self.plane, proxy, dial=addresses.bound)
+        return running_controllers(self.plane, proxy, dial=addresses.find_bound)
 
     async def install(self) -> None:
         """Install the kinds and the controllers' permissions."""
@@ -273,7 +273,7 @@ async def drill(
     own_control_plane: ControlPlane, member: ControlPlane, tmp_path: Path
 ) -> AsyncIterator[Drill]:
     async with (
-        Client.from_kubeconfig(str(member.kubeconfig), known=fleet_resources.known) as on_member,
+        Client.from_kubeconfig(str(member.kubeconfig), known=fleet_resources.find_known) as on_member,
         running(member.home, member.binary, on_member, f"--cpu-devices={DEVICES}"),
         running_envoy(tmp_path / "envoy") as gateway,
     ):

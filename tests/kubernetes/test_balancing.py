@@ -15,8 +15,7 @@ import pytest
 
 from modelplane.gateway.envoy.module_filters import SERVICES
 from modelplane.gateway.envoy.priority_groups import ASKED, TOLD
-from modelplane.gateway.module_files.models import ModelFile
-from modelplane.gateway.module_files.models import ServiceEntry as Listed
+from modelplane.gateway.module_files.models import ModelFile, ServiceEntry as Listed
 from modelplane.gateway.module_files.route_files import (
     BackendEntry,
     BalancingEntry,

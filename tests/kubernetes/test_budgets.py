@@ -16,8 +16,7 @@ from modelplane.controllers.gateway.budget_enforcement import Budgets
 from modelplane.gateway.module_files.keys import KeyFile, KeyTable, build_key_table
 from modelplane.gateway.route_table import Backend
 from modelplane.host.file_system import write_private
-from modelplane.operations.api_keys import encode_hash, make_key
-from modelplane.operations.api_keys import hash_key as new_hash
+from modelplane.operations.api_keys import encode_hash, hash_key as new_hash, make_key
 from modelplane.proxy import envoy_directory as envoy_files
 from modelplane.proxy.envoy_directory import USAGE_LOG
 from modelplane.proxy.ledgers import get_now

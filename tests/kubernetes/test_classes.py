@@ -38,7 +38,7 @@ def installed(control_plane: ControlPlane) -> Iterator[ControlPlane]:
 
 
 def _client(control_plane: ControlPlane) -> Client:
-    return Client.from_kubeconfig(str(control_plane.kubeconfig), known=fleet_resources.known)
+    return Client.from_kubeconfig(str(control_plane.kubeconfig), known=fleet_resources.find_known)
 
 
 async def _delete(control_plane: ControlPlane, names: Iterable[str]) -> None:

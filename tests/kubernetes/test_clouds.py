@@ -58,7 +58,7 @@ ORIGINS = ("aws", "azure", "gcp", "nebius", "vultr")
 async def client(own_control_plane: ControlPlane) -> AsyncIterator[Client]:
     """An administrator's client, where the controllers may do what they do on a fleet."""
     async with Client.from_kubeconfig(
-        str(own_control_plane.kubeconfig), known=fleet_resources.known
+        str(own_control_plane.kubeconfig), known=fleet_resources.find_known
     ) as connected:
         await kinds.install(connected)
         for manifest in cluster_objects.build_fleet_roles():

@@ -90,7 +90,7 @@ async def test_a_pod_runs_in_a_container_answers_and_is_removed(agent: Agent) ->
     assert status_of(ready)["containerID"].startswith(f"{NAME}://")
     assert status_of(ready)["image"] == IMAGE
     assert status_of(ready)["imageID"] != ""
-    address = addresses.bound(ready["status"]["podIP"])
+    address = addresses.find_bound(ready["status"]["podIP"])
     assert await asyncio.to_thread(answer, f"http://{address}:8000/") == "two\nlines"
     await agent.client.delete(resources.PODS, "served", "default")
     await agent.gone("served")

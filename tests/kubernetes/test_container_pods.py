@@ -202,7 +202,7 @@ async def test_containers_whose_network_ends_restart_with_another_one(
     after = await agent.pod("cut", restarted("serve", "engine"))
     for name in ("serve", "engine"):
         assert statuses(after)[name]["lastState"]["terminated"]["reason"] == "PodNetworkLost"
-    address = addresses.bound(after["status"]["podIP"])
+    address = addresses.find_bound(after["status"]["podIP"])
 
     def answer() -> bytes:
         with urllib.request.urlopen(f"http://{address}:8001/", timeout=PATIENCE_S) as response:

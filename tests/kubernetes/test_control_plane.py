@@ -151,7 +151,9 @@ def definition_of_a_visitor():
 
 async def test_a_kind_that_goes_leaves_the_others_their_connection_to_etcd(control_plane):
     name = definition_of_a_visitor()["metadata"]["name"]
-    async with Client.from_kubeconfig(str(control_plane.kubeconfig), known=fleet_resources.known) as client:
+    async with Client.from_kubeconfig(
+        str(control_plane.kubeconfig), known=fleet_resources.find_known
+    ) as client:
 
         async def served():
             try:
@@ -182,7 +184,9 @@ def test_the_resources_of_the_api_server_share_a_connection_to_etcd(control_plan
 
 
 async def test_the_metrics_of_the_whole_process_are_in_one_place(control_plane):
-    async with Client.from_kubeconfig(str(control_plane.kubeconfig), known=fleet_resources.known) as client:
+    async with Client.from_kubeconfig(
+        str(control_plane.kubeconfig), known=fleet_resources.find_known
+    ) as client:
         lines = (await client.get_raw("/metrics")).decode().splitlines()
     names = {line.partition("{")[0].partition(" ")[0] for line in lines}
     wanted = {

@@ -87,7 +87,7 @@ async def client(own_control_plane: ControlPlane, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(workload_kinds.ROWS, (ROW.api_version, ROW.kind), ROW)
     monkeypatch.setitem(COMPOSERS, CLASS.kind, replace(COMPOSERS[CLASS.kind], decide=_composed))
     async with Client.from_kubeconfig(
-        str(own_control_plane.kubeconfig), known=fleet_resources.known
+        str(own_control_plane.kubeconfig), known=fleet_resources.find_known
     ) as connected:
         await kinds.install(connected)
         for manifest in cluster_objects.build_fleet_roles():

@@ -145,7 +145,7 @@ def kubeconfig(control_plane):
 
     async def install():
         async with Client.from_kubeconfig(
-            str(control_plane.kubeconfig), known=fleet_resources.known, timeout_s=PATIENCE_S
+            str(control_plane.kubeconfig), known=fleet_resources.find_known, timeout_s=PATIENCE_S
         ) as client:
             namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ml-team"}}
             await client.apply(namespace)
@@ -162,7 +162,7 @@ def kubeconfig(control_plane):
 @pytest.fixture
 async def client(kubeconfig):
     async with Client.from_kubeconfig(
-        kubeconfig, known=fleet_resources.known, timeout_s=PATIENCE_S
+        kubeconfig, known=fleet_resources.find_known, timeout_s=PATIENCE_S
     ) as connected:
         yield connected
 

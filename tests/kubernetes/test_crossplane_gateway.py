@@ -62,7 +62,7 @@ async def bench(own_control_plane: ControlPlane, tmp_path: Path) -> AsyncIterato
     plane = own_control_plane
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(
-            Client.from_kubeconfig(str(plane.kubeconfig), known=fleet_resources.known)
+            Client.from_kubeconfig(str(plane.kubeconfig), known=fleet_resources.find_known)
         )
         session = await stack.enter_async_context(aiohttp.ClientSession())
         commands = Commands(tmp_path)
@@ -120,7 +120,7 @@ async def answered(client: Client) -> dict[str, tuple[str, str]]:
         response = runner.run(RunFunctionRequest.FromString(request.SerializeToString()))
         for key, wanted in response.requirements.resources.items():
             request.required_resources[key].SetInParent()
-            known = fleet_resources.known(wanted.api_version, wanted.kind)
+            known = fleet_resources.find_known(wanted.api_version, wanted.kind)
             found = known and await client.get(known, wanted.match_name, wanted.namespace or None)
             if found and not request.required_resources[key].items:
                 request.required_resources[key].items.add().resource.update(found)

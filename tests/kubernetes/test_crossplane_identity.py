@@ -98,7 +98,7 @@ def site(own_control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFacto
 
 
 async def _identity(plane: ControlPlane) -> None:
-    async with Client.from_kubeconfig(str(plane.kubeconfig), known=fleet_resources.known) as client:
+    async with Client.from_kubeconfig(str(plane.kubeconfig), known=fleet_resources.find_known) as client:
         for manifest in documented.build_manifests(crossplane=True):
             await client.apply(manifest)
         for origin in ("gateway-api-inference-extension", "kserve"):

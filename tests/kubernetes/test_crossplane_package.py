@@ -26,7 +26,8 @@ from modelplane.crossplane.package.building import build
 from modelplane.crossplane.package.metadata import Registry
 from modelplane.crossplane.package.oci_layout import open_image
 from modelplane.crossplane.package.package_contents import configuration, function
-from modelplane.crossplane.package.package_installation import installation, prerequisites
+from modelplane.crossplane.package.package_installation import build_installation
+from modelplane.crossplane.package.prerequisites import build_prerequisites
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Object, Resource
@@ -68,7 +69,7 @@ def kubeconfig(control_plane) -> Iterator[str]:
 
     async def install() -> None:
         async with Client.from_kubeconfig(
-            str(control_plane.kubeconfig), known=fleet_resources.known, timeout_s=PATIENCE_S
+            str(control_plane.kubeconfig), known=fleet_resources.find_known, timeout_s=PATIENCE_S
         ) as client:
             for each in found:
                 await client.apply(each)
@@ -76,7 +77,7 @@ def kubeconfig(control_plane) -> Iterator[str]:
 
     async def remove() -> None:
         async with Client.from_kubeconfig(
-            str(control_plane.kubeconfig), known=fleet_resources.known, timeout_s=PATIENCE_S
+            str(control_plane.kubeconfig), known=fleet_resources.find_known, timeout_s=PATIENCE_S
         ) as client:
             for name in names:
                 await client.delete(CUSTOM_RESOURCE_DEFINITIONS, name)
@@ -104,7 +105,7 @@ def _served(definition: Object) -> Iterator[Resource]:
 
 async def _accepted(kubeconfig: str, document: Object) -> Object:
     async with Client.from_kubeconfig(
-        kubeconfig, known=fleet_resources.known, timeout_s=PATIENCE_S
+        kubeconfig, known=fleet_resources.find_known, timeout_s=PATIENCE_S
     ) as client:
         return await client.apply(document, dry_run=True)
 
@@ -115,7 +116,7 @@ async def test_an_object_of_the_configuration_is_accepted_and_nothing_of_it_is_d
     assert {field: accepted["spec"][field] for field in document["spec"]} == document["spec"]
 
 
-@pytest.mark.parametrize("document", prerequisites(), ids=_name)
+@pytest.mark.parametrize("document", build_prerequisites(), ids=_name)
 async def test_a_prerequisite_is_accepted_and_nothing_of_it_is_dropped(kubeconfig, document):
     if "namespace" in document["metadata"]:  # which a dry run does not make
         document = {**document, "metadata": {**document["metadata"], "namespace": "default"}}
@@ -123,7 +124,7 @@ async def test_a_prerequisite_is_accepted_and_nothing_of_it_is_dropped(kubeconfi
     assert accepted.get("rules") == document.get("rules")
 
 
-@pytest.mark.parametrize("document", installation(), ids=_name)
+@pytest.mark.parametrize("document", build_installation(), ids=_name)
 async def test_what_installs_the_packages_is_accepted(kubeconfig, document):
     accepted = await _accepted(kubeconfig, document)
     assert accepted["spec"].get("package") == document["spec"].get("package")

@@ -14,7 +14,7 @@ from modelplane.api.schema.crd import crd
 from modelplane.cli.operate.cleanup import cleanup
 from modelplane.controllers import fleet_resources
 from modelplane.crossplane.function.companions import provider_config_name
-from modelplane.crossplane.package.package_installation import prerequisites
+from modelplane.crossplane.package.prerequisites import build_prerequisites
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource
@@ -54,7 +54,7 @@ async def provided(own_control_plane) -> AsyncIterator[Client]:
     """A client of a control plane with the provider's kinds."""
     crds = [each for each in definitions("provider-kubernetes") if each["spec"]["group"] == GROUP]
     async with Client.from_kubeconfig(
-        str(own_control_plane.kubeconfig), known=fleet_resources.known
+        str(own_control_plane.kubeconfig), known=fleet_resources.find_known
     ) as client:
         for each in crds:
             await client.apply(each)
@@ -189,7 +189,7 @@ async def test_with_the_policy_it_stays_until_what_it_is_for_is_gone(provided: C
     async def is_gone() -> bool:
         return await provided.get(resources.NAMESPACES, "kept") is None
 
-    for document in prerequisites():
+    for document in build_prerequisites():
         if document["apiVersion"].startswith(ADMISSION):
             await provided.apply(document)
     await _tracked(provided, "kept")

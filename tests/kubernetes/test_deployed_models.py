@@ -29,7 +29,7 @@ NAMESPACE = "default"
 
 def _client(control_plane: ControlPlane) -> Client:
     return Client.from_kubeconfig(
-        str(control_plane.kubeconfig), known=fleet_resources.known, timeout_s=PATIENCE_S
+        str(control_plane.kubeconfig), known=fleet_resources.find_known, timeout_s=PATIENCE_S
     )
 
 

@@ -85,7 +85,7 @@ class Counts:
 @pytest.fixture
 async def client(plane: ControlPlane) -> AsyncIterator[Client]:
     async with Client.from_kubeconfig(
-        str(plane.kubeconfig), known=fleet_resources.known, timeout_s=PATIENCE_S
+        str(plane.kubeconfig), known=fleet_resources.find_known, timeout_s=PATIENCE_S
     ) as connected:
         yield connected
 

@@ -101,7 +101,7 @@ def kubeconfig(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory
 
     async def install() -> None:
         await lifecycle.wait_until_running(home, CONTROL_PLANE, PATIENCE_S, lambda _record: None)
-        async with Client.from_kubeconfig(str(home.kubeconfig), known=fleet_resources.known) as client:
+        async with Client.from_kubeconfig(str(home.kubeconfig), known=fleet_resources.find_known) as client:
             await apply_definitions(client, _definitions(), NAMESPACES)
 
     try:
@@ -115,7 +115,7 @@ def kubeconfig(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory
 async def crossplane(kubeconfig: str) -> AsyncIterator[Client]:
     """A client that applies as Crossplane does."""
     async with Client.from_kubeconfig(
-        kubeconfig, field_manager=MANAGER, known=fleet_resources.known
+        kubeconfig, field_manager=MANAGER, known=fleet_resources.find_known
     ) as connected:
         yield connected
 
@@ -124,7 +124,7 @@ async def crossplane(kubeconfig: str) -> AsyncIterator[Client]:
 async def somebody(kubeconfig: str) -> AsyncIterator[Client]:
     """A client that has a say in the same objects."""
     async with Client.from_kubeconfig(
-        kubeconfig, field_manager="somebody", known=fleet_resources.known
+        kubeconfig, field_manager="somebody", known=fleet_resources.find_known
     ) as connected:
         yield connected
 

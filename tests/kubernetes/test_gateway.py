@@ -261,7 +261,7 @@ def plane(own_control_plane: ControlPlane) -> ControlPlane:
 async def bench(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Bench]:
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(
-            Client.from_kubeconfig(str(plane.kubeconfig), known=fleet_resources.known)
+            Client.from_kubeconfig(str(plane.kubeconfig), known=fleet_resources.find_known)
         )
         session = await stack.enter_async_context(aiohttp.ClientSession())
         commands = Commands(tmp_path)

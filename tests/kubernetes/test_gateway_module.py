@@ -27,8 +27,7 @@ from modelplane.gateway.module_files.keys import KeyTable, build_key_table
 from modelplane.gateway.route_table import Backend, Listener, Route, Table
 from modelplane.host.file_system import write_private
 from modelplane.local import gateway_module
-from modelplane.operations.api_keys import encode_hash, make_key
-from modelplane.operations.api_keys import hash_key as new_hash
+from modelplane.operations.api_keys import encode_hash, hash_key as new_hash, make_key
 from modelplane.proxy import envoy_bootstrap
 from support.envoys import LOCAL, Gateway, engines, free_ports, raw_get, service
 from support.gateway_module import (

@@ -21,8 +21,7 @@ from modelplane.gateway.route_table import Certificate, Listener, Route, Table, 
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.local.kubernetes import cluster_objects
-from modelplane.proxy import admin, envoy_directory
-from modelplane.proxy import envoy_directory as envoy_files
+from modelplane.proxy import admin, envoy_directory, envoy_directory as envoy_files
 from modelplane.proxy.proxies import GatewayDirectory
 from support import kinds
 from support.certificates import server_pair

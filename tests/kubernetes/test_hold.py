@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.gateway.module_files.models import ModelFile
-from modelplane.gateway.module_files.models import ServiceEntry as NamedService
+from modelplane.gateway.module_files.models import ModelFile, ServiceEntry as NamedService
 from modelplane.gateway.module_files.route_files import HoldEntry, ServiceEntry
 from modelplane.gateway.route_table import Backend, Front, Route
 from support.envoys import Gateway, raw_get, running_envoy

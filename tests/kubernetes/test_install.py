@@ -135,7 +135,9 @@ async def _platform(cluster: Shell) -> None:
     """Do what a platform team, a cloud and a gateway's implementation do."""
     devices = discover()
     local = settings.load(cluster.plane.home).ports
-    async with Client.from_kubeconfig(str(cluster.plane.kubeconfig), known=fleet_resources.known) as client:
+    async with Client.from_kubeconfig(
+        str(cluster.plane.kubeconfig), known=fleet_resources.find_known
+    ) as client:
         kinds = cluster_objects.load_gateway_api()
         for kind in kinds:
             await client.apply(kind)
@@ -165,10 +167,12 @@ async def _platform(cluster: Shell) -> None:
 async def _open_the_way(cluster: Shell) -> None:
     """Have the cluster's gateway serve its routes, as its implementation would."""
     kinds = (resources.HTTP_ROUTES, resources.SERVICES, resources.ENDPOINT_SLICES)
-    async with Client.from_kubeconfig(str(cluster.plane.kubeconfig), known=fleet_resources.known) as client:
+    async with Client.from_kubeconfig(
+        str(cluster.plane.kubeconfig), known=fleet_resources.find_known
+    ) as client:
         found = [(await client.list(kind)).items for kind in kinds]
     port = settings.load(cluster.plane.home).ports.workload_gateway
-    routes = build_workload_routes(*found, addresses.bound)
+    routes = build_workload_routes(*found, addresses.find_bound)
     envoy_files.write(
         cluster.plane.home.envoy,
         render_files(Table((Listener("cluster-local", CLUSTER_GATEWAY, port, routes),))),

@@ -225,7 +225,7 @@ async def test_traefik_is_installed_serves_and_is_removed_in_order(
 ) -> None:
     plane = own_control_plane
     caplog.set_level(logging.INFO, "modelplane.controllers.helm.cluster_releases")
-    async with Client.from_kubeconfig(str(plane.kubeconfig), known=fleet_resources.known) as client:
+    async with Client.from_kubeconfig(str(plane.kubeconfig), known=fleet_resources.find_known) as client:
         await kinds.install(client)
         for manifest in (
             *cluster_objects.build_fleet_roles(),

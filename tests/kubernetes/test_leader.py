@@ -327,7 +327,7 @@ def plane(own_control_plane: ControlPlane) -> ControlPlane:
 @pytest.fixture
 async def bench(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Bench]:
     async with (
-        Client.from_kubeconfig(str(plane.kubeconfig), known=fleet_resources.known) as client,
+        Client.from_kubeconfig(str(plane.kubeconfig), known=fleet_resources.find_known) as client,
         recording(plane, tmp_path) as proxy,
     ):
         running = Bench(client, proxy, tmp_path)

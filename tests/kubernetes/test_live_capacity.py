@@ -25,8 +25,8 @@ from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.local.home import Home
 from modelplane.local.kubernetes import cluster_objects
-from modelplane.scheduler import Cluster as PlacementCluster
 from modelplane.scheduler import (
+    Cluster as PlacementCluster,
     Deployment,
     DeviceRequest,
     Engine,
@@ -69,7 +69,7 @@ def plane(kubernetes_binary, tmp_path_factory):
 
 @pytest.fixture
 async def client(plane):
-    async with Client.from_kubeconfig(str(plane.kubeconfig), known=fleet_resources.known) as client:
+    async with Client.from_kubeconfig(str(plane.kubeconfig), known=fleet_resources.find_known) as client:
         await client.apply(gpu_nodes.device_class())
         yield client
 

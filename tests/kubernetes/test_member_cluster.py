@@ -69,7 +69,7 @@ async def member(own_control_plane: ControlPlane) -> AsyncIterator[Member]:
     upstream = urlsplit(config["clusters"][0]["cluster"]["server"]).port
     assert upstream is not None
     async with (
-        Client.from_kubeconfig(str(own_control_plane.kubeconfig), known=fleet_resources.known) as client,
+        Client.from_kubeconfig(str(own_control_plane.kubeconfig), known=fleet_resources.find_known) as client,
         Relay(upstream, 0.0) as relay,
     ):
         kinds = [crd(kind) for kind in COMPOSED]

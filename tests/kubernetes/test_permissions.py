@@ -96,10 +96,10 @@ def everything_asked(
 async def _happen(fleet: ControlPlane, gpu: ControlPlane, folder: Path) -> None:
     async with (
         Client.from_kubeconfig(
-            str(fleet.kubeconfig), known=fleet_resources.known, timeout_s=PATIENCE_S
+            str(fleet.kubeconfig), known=fleet_resources.find_known, timeout_s=PATIENCE_S
         ) as control,
         Client.from_kubeconfig(
-            str(gpu.kubeconfig), known=fleet_resources.known, timeout_s=PATIENCE_S
+            str(gpu.kubeconfig), known=fleet_resources.find_known, timeout_s=PATIENCE_S
         ) as cluster,
     ):
         for manifest in build_manifests(Options()):

@@ -225,7 +225,7 @@ def test_a_deployment_whose_engine_has_another_one_as_its_sidecar(fleet: Fleet, 
             "second": (True, 0),
             "engine": (True, 0),
         }
-        address = addresses.bound(found["status"]["podIP"])
+        address = addresses.find_bound(found["status"]["podIP"])
         for port in (8000, 8001):
             with urllib.request.urlopen(f"http://{address}:{port}/health", timeout=60) as answer:
                 assert answer.status == 200

@@ -62,7 +62,7 @@ def kubeconfig(control_plane):
 
     async def install():
         async with Client.from_kubeconfig(
-            str(control_plane.kubeconfig), known=fleet_resources.known, timeout_s=PATIENCE_S
+            str(control_plane.kubeconfig), known=fleet_resources.find_known, timeout_s=PATIENCE_S
         ) as client:
             namespaces = (*NAMESPACES, SYSTEM_NAMESPACE, CERTIFICATE_NAMESPACE, OF_A_RELEASE)
             await apply_definitions(client, crds, namespaces)
@@ -74,7 +74,7 @@ def kubeconfig(control_plane):
 @pytest.fixture
 async def client(kubeconfig):
     async with Client.from_kubeconfig(
-        kubeconfig, known=fleet_resources.known, timeout_s=PATIENCE_S
+        kubeconfig, known=fleet_resources.find_known, timeout_s=PATIENCE_S
     ) as connected:
         yield connected
 

@@ -250,7 +250,7 @@ async def test_a_cluster_gets_its_stack_and_a_model_although_an_optional_chart_f
     own_control_plane: ControlPlane, repository: str
 ) -> None:
     plane = own_control_plane
-    async with Client.from_kubeconfig(str(plane.kubeconfig), known=fleet_resources.known) as client:
+    async with Client.from_kubeconfig(str(plane.kubeconfig), known=fleet_resources.find_known) as client:
         await kinds.install(client)
         for manifest in (*cluster_objects.build_manifests(), *_fleet(plane, repository)):
             await client.apply(manifest)

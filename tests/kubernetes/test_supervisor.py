@@ -58,7 +58,7 @@ async def until_controllers_run(home):
     A controller manager that cannot reach etcd while it starts ends, as upstream's does, and the API server
     of its process with it. It runs its first controller once all are made.
     """
-    async with Client.from_kubeconfig(str(home.kubeconfig), known=fleet_resources.known) as client:
+    async with Client.from_kubeconfig(str(home.kubeconfig), known=fleet_resources.find_known) as client:
         async with asyncio.timeout(PATIENCE_S):
             while await client.get(resources.SERVICE_ACCOUNTS, "default", "default") is None:
                 await asyncio.sleep(0.05)
@@ -120,7 +120,7 @@ async def test_no_object_is_lost_when_etcd_and_the_api_server_are_killed_at_once
         "metadata": {"name": "kept", "namespace": "default"},
         "data": {"some": "thing"},
     }
-    async with Client.from_kubeconfig(str(home.kubeconfig), known=fleet_resources.known) as client:
+    async with Client.from_kubeconfig(str(home.kubeconfig), known=fleet_resources.find_known) as client:
         await client.create(config_map)
     before = pids(home)
     for name in ("etcd", "control-plane"):
@@ -128,7 +128,7 @@ async def test_no_object_is_lost_when_etcd_and_the_api_server_are_killed_at_once
     for name in ("etcd", "control-plane"):
         until(lambda name=name: running(home, name, not_pid=before[name]))
     found = None
-    async with Client.from_kubeconfig(str(home.kubeconfig), known=fleet_resources.known) as client:
+    async with Client.from_kubeconfig(str(home.kubeconfig), known=fleet_resources.find_known) as client:
         async with asyncio.timeout(PATIENCE_S):
             while found is None:
                 # One that came back before etcd may end once more.

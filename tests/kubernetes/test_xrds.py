@@ -39,7 +39,7 @@ def kubeconfig(control_plane):
 
     async def install():
         async with Client.from_kubeconfig(
-            str(control_plane.kubeconfig), known=fleet_resources.known
+            str(control_plane.kubeconfig), known=fleet_resources.find_known
         ) as client:
             await until_not_leaving(client)
             await client.apply(definition)
@@ -47,7 +47,7 @@ def kubeconfig(control_plane):
 
     async def remove():
         async with Client.from_kubeconfig(
-            str(control_plane.kubeconfig), known=fleet_resources.known
+            str(control_plane.kubeconfig), known=fleet_resources.find_known
         ) as client:
             await client.delete(CUSTOM_RESOURCE_DEFINITIONS, name)
 
@@ -59,6 +59,6 @@ def kubeconfig(control_plane):
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 async def test_an_xrd_is_accepted_and_nothing_of_it_is_dropped(kubeconfig, kind):
     manifest = build_xrd(kind)
-    async with Client.from_kubeconfig(kubeconfig, known=fleet_resources.known) as client:
+    async with Client.from_kubeconfig(kubeconfig, known=fleet_resources.find_known) as client:
         accepted = (await client.apply(manifest, dry_run=True))["spec"]
     assert {field: accepted[field] for field in manifest["spec"]} == manifest["spec"]

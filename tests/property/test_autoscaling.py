@@ -3,11 +3,10 @@
 import itertools
 import math
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from modelplane.api.fields.requests.first_token import BOUNDS_S, BUCKETS
-from modelplane.deciders.autoscaling.decision import Outcome, Settings, decide
+from modelplane.deciders.autoscaling.decision import Outcome, ScalingSettings, decide
 from modelplane.deciders.autoscaling.evidence import Evidence, Sample
 
 TICK_S = 2.0
@@ -18,12 +17,12 @@ bounds = st.tuples(st.integers(0, 5), st.integers(0, 20)).map(lambda pair: (pair
 loads = st.lists(st.tuples(counts, st.integers(0, 20), st.booleans(), st.booleans()), max_size=400)
 
 
-def settings_of(least_and_most: tuple[int, int], target: float = 10.0) -> Settings:
+def settings_of(least_and_most: tuple[int, int], target: float = 10.0) -> ScalingSettings:
     least, most = least_and_most
-    return Settings(least, most, requests=target, tokens_per_second=50.0, down_s=60, idle_s=90)
+    return ScalingSettings(least, most, requests=target, tokens_per_second=50.0, down_s=60, idle_s=90)
 
 
-def constant(load: int, seconds: float, settings: Settings, replicas: int) -> list[int]:
+def constant(load: int, seconds: float, settings: ScalingSettings, replicas: int) -> list[int]:
     """Return the numbers of replicas under a load that does not change."""
     evidence, found = Evidence(), [replicas]
     for tick in range(int(seconds / TICK_S)):
@@ -69,7 +68,7 @@ def test_a_constant_load_settles_and_then_nothing_changes(
 
 @given(st.lists(counts, min_size=1, max_size=100), st.integers(2, 40))
 def test_nothing_is_given_up_before_the_window_has_been_watched(load: list[int], replicas: int) -> None:
-    settings, evidence = Settings(0, 40, requests=10, down_s=600, idle_s=900), Evidence()
+    settings, evidence = ScalingSettings(0, 40, requests=10, down_s=600, idle_s=900), Evidence()
     for tick, in_flight in enumerate(load):
         evidence, decision = decide(settings, evidence, Sample(tick * TICK_S, in_flight), replicas)
         assert decision.replicas >= replicas
@@ -78,7 +77,7 @@ def test_nothing_is_given_up_before_the_window_has_been_watched(load: list[int],
 
 @given(st.integers(0, 200), st.integers(1, 20))
 def test_the_memory_of_a_decision_is_bounded(seed: int, replicas: int) -> None:
-    settings, evidence = Settings(1, 40, requests=10, down_s=600), Evidence()
+    settings, evidence = ScalingSettings(1, 40, requests=10, down_s=600), Evidence()
     for tick in range(600):
         sample = Sample(tick * TICK_S, in_flight=(tick * (seed + 7)) % 211)
         evidence, decision = decide(settings, evidence, sample, replicas)
@@ -93,7 +92,7 @@ def test_a_goal_that_more_replicas_reach_settles_and_does_not_swing(
     bearable: float, load: int, replicas: int
 ) -> None:
     """First tokens are late with more than ``bearable`` requests; the target of the load allows ten."""
-    settings = Settings(1, 200, requests=10, first_token_s=1.0, down_s=60, idle_s=90)
+    settings = ScalingSettings(1, 200, requests=10, first_token_s=1.0, down_s=60, idle_s=90)
     evidence, found = Evidence(), [replicas]
     for tick in range(int(3500 / TICK_S)):
         place = LATE if load / found[-1] > bearable else 0

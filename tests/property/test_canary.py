@@ -4,8 +4,7 @@ import random
 from fractions import Fraction
 from typing import Any
 
-from hypothesis import Phase, example, given, settings
-from hypothesis import strategies as st
+from hypothesis import Phase, example, given, settings, strategies as st
 
 from modelplane.api import labels
 from modelplane.api.model_deployment import ModelDeployment

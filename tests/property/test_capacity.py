@@ -4,8 +4,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from modelplane.scheduler.free_capacity import DeviceCapacity, Group, Load, PodDemand
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.clouds.table import RECIPES

@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from modelplane.kubelet.pods import container_worker
 from modelplane.kubelet.pods.views import ContainerView, PodView, Role, Running, Terminated, Waiting

@@ -1,7 +1,6 @@
 """Deployments of models by name: what holds for every model, load and fleet."""
 
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from modelplane.offline.models.model_manifests import Engine
 from modelplane.offline.models.size_report import find_pool_fits

@@ -2,8 +2,7 @@
 
 import ipaddress
 
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from modelplane.gateway.destinations import Address, Destinations
 

@@ -11,8 +11,7 @@ import pytest
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 from google.protobuf.message import DecodeError
 from grpc_health.v1 import health_pb2
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.crossplane.function.structs import RunFunctionRequest

@@ -3,8 +3,7 @@
 import random
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from modelplane.api.inference_gateway import KeyGrant
 from modelplane.gateway.module_files.keys import KeyTable, build_key_table

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx2
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from modelplane.controllers.leader import STANDARD
 from support import virtual_time

@@ -3,8 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from modelplane.api.fields.cluster.mutual_tls_settings import MutualTLSPhase
 from modelplane.gateway.mutual_tls import Protocol, Rollout, Seen, choose_protocol, list_accepted, step

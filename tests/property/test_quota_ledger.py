@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from modelplane.api.fields.pods.engines import Role
 from modelplane.scheduler import Accounting, Cluster, Deployment, Device, Fleet, Limit, Pool, Quota, Replica

@@ -3,8 +3,7 @@
 import re
 from typing import Any
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from modelplane.compose.composition import Desired
 from support.replicas import composed, engine, member, replica

@@ -8,8 +8,7 @@ from random import Random
 from typing import TypeAlias
 
 import msgspec
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from modelplane.scheduler import (
     Accounting,

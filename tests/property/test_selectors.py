@@ -4,8 +4,7 @@ import random
 import time
 from typing import Final
 
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 from modelplane import cel
 from oracle.comparison import DEVICES

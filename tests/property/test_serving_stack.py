@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from modelplane.api.clouds.serving_stack import ServingStack
 from modelplane.api.schema.decode import decode_as

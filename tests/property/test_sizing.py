@@ -4,8 +4,7 @@ import functools
 import json
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from modelplane.sizing.architecture import parse_architecture
 from modelplane.sizing.loaded_weights import sum_weights

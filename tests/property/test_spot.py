@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from random import Random
 
-from hypothesis import Phase, example, given, settings
-from hypothesis import strategies as st
+from hypothesis import Phase, example, given, settings, strategies as st
 from msgspec.structs import replace
 
 from modelplane.api.fields.deployment.placement_settings import PlacementPolicy, SpotFallback

@@ -2,8 +2,7 @@
 
 from itertools import pairwise
 
-from hypothesis import Phase, given, settings
-from hypothesis import strategies as st
+from hypothesis import Phase, given, settings, strategies as st
 
 from support.variants import ADA, AMPERE, BF16, FP8, HOPPER, INT4, SteppedVariants
 

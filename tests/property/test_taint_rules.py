@@ -2,8 +2,7 @@
 
 from random import Random
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from modelplane.api.fields.cluster.devices import Device
 from modelplane.api.fields.cluster.node_pools import NodePool

@@ -5,8 +5,7 @@ from contextlib import suppress
 
 import pytest
 import yaml
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from modelplane.offline.files.tree import Document, parse_documents
 from modelplane.offline.files.yaml_text import NotFinite, resolve, to_yaml

@@ -69,7 +69,7 @@ class Registered:
     async def connected(self, clock: Any) -> AsyncIterator[tuple[Clusters, Credentials]]:
         """Connect to the cluster as the controllers do, under their identity."""
         path = str(self.fleet.kubeconfig)
-        async with Client.from_kubeconfig(path, known=fleet_resources.known) as client:
+        async with Client.from_kubeconfig(path, known=fleet_resources.find_known) as client:
             clusters = Clusters(lambda _cluster, _item: None, lambda _cluster: None)
             registered = Informer(client, fleet_resources.INFERENCE_CLUSTERS)
             clouds = (fleet_resources.resource_of_kind(recipe.type) for recipe in RECIPES.values())

@@ -355,7 +355,7 @@ OTHERS: dict[str, Any] = {
 def registered(own_control_plane: ControlPlane) -> ControlPlane:
     async def install() -> None:
         async with Client.from_kubeconfig(
-            str(own_control_plane.kubeconfig), known=fleet_resources.known
+            str(own_control_plane.kubeconfig), known=fleet_resources.find_known
         ) as administrator:
             await prepare(
                 administrator,
@@ -373,7 +373,7 @@ def registered(own_control_plane: ControlPlane) -> ControlPlane:
 
 @pytest.fixture
 async def administrator(registered: ControlPlane) -> AsyncIterator[Client]:
-    async with Client.from_kubeconfig(str(registered.kubeconfig), known=fleet_resources.known) as client:
+    async with Client.from_kubeconfig(str(registered.kubeconfig), known=fleet_resources.find_known) as client:
         yield client
 
 

@@ -20,8 +20,7 @@ from modelplane.compose.serving_stack.cluster_gateway import ANSWER, CONTROLLER
 from modelplane.compose.serving_stack.traffic_policies import LIMITS, REQUESTS, policies
 from modelplane.controllers import fleet_resources
 from modelplane.controllers.clusters.copy_namespaces import CopyAccess
-from modelplane.install import cluster_admission as admission
-from modelplane.install import cluster_requirements
+from modelplane.install import cluster_admission as admission, cluster_requirements
 from modelplane.install.identity_permissions import INFERENCE_CLUSTER
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
@@ -227,7 +226,7 @@ ESCAPES: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.fixture
 async def administrator(own_control_plane: ControlPlane) -> AsyncIterator[Client]:
     async with Client.from_kubeconfig(
-        str(own_control_plane.kubeconfig), known=fleet_resources.known
+        str(own_control_plane.kubeconfig), known=fleet_resources.find_known
     ) as client:
         for manifest in cluster_requirements.build_manifests():
             await client.apply(manifest)
@@ -252,7 +251,7 @@ async def stolen(
 ) -> AsyncIterator[Client]:
     """A client with the identity's credential, once the policies act."""
     path = kubeconfig(own_control_plane, INFERENCE_CLUSTER, tmp_path / "kubeconfig")
-    async with Client.from_kubeconfig(str(path), known=fleet_resources.known) as client:
+    async with Client.from_kubeconfig(str(path), known=fleet_resources.find_known) as client:
         # One of each policy: an API server takes a moment to act by a new one.
         probes = [ESCAPES[name][0] for name in ("the node's files", "an account in the system's namespace")]
 

@@ -8,7 +8,7 @@ import pytest
 
 from modelplane.local.home import Home
 from modelplane.local.ports import Ports
-from modelplane.local.settings import Settings
+from modelplane.local.settings import LocalSettings
 from modelplane.local.supervision import processes, spawn
 from modelplane.local.supervision.processes import CONTROL_PLANE, Lived, Process
 
@@ -40,7 +40,7 @@ def test_a_program_of_the_control_plane_gets_none_of_them(
 
 
 def test_these_programs_are_all_of_the_control_planes(tmp_path: Path) -> None:
-    table = processes.build_table(Home(tmp_path), Settings(Ports()), tmp_path / "binary")
+    table = processes.build_table(Home(tmp_path), LocalSettings(Ports()), tmp_path / "binary")
     found = {each.name for each in table if each.own_environment}
     assert found == {each.name for each in table if each.name.endswith(CONTROL_PLANE)}
     assert len(found) > 1

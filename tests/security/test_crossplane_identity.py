@@ -73,7 +73,7 @@ def deployment(where: str, name: str = "probe", **pod: Any) -> dict[str, Any]:
 @pytest.fixture
 async def administrator(own_control_plane: ControlPlane) -> AsyncIterator[Client]:
     async with Client.from_kubeconfig(
-        str(own_control_plane.kubeconfig), known=fleet_resources.known
+        str(own_control_plane.kubeconfig), known=fleet_resources.find_known
     ) as client:
         for manifest in (
             *cluster_requirements.build_manifests(crossplane=True),
@@ -93,7 +93,7 @@ async def provider(
     """A client with the identity, as the provider applies, once the policies act."""
     path = kubeconfig(own_control_plane, INFERENCE_CLUSTER, tmp_path / "kubeconfig")
     async with Client.from_kubeconfig(
-        str(path), field_manager="provider-kubernetes/probe", known=fleet_resources.known
+        str(path), field_manager="provider-kubernetes/probe", known=fleet_resources.find_known
     ) as client:
 
         async def acts() -> bool:
@@ -198,7 +198,7 @@ async def test_two_objects_that_make_one_namespace_both_succeed(
     path = kubeconfig(own_control_plane, INFERENCE_CLUSTER, tmp_path / "another")
     made = namespace("made-twice", labels=MADE)
     async with Client.from_kubeconfig(
-        str(path), field_manager="provider-kubernetes/other", known=fleet_resources.known
+        str(path), field_manager="provider-kubernetes/other", known=fleet_resources.find_known
     ) as other:
         assert [await refusal(each, made) for each in (provider, other)] == ["", ""]
 

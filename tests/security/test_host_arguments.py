@@ -2,8 +2,8 @@
 
 import pytest
 
-from modelplane.compose.cache.hydration_program import REQUIREMENTS
-from modelplane.compose.cache.source_jobs import MARKER
+from modelplane.compose.cache.staging_program import REQUIREMENTS
+from modelplane.compose.cache.staging_sources import MARKER
 from modelplane.kubelet.engines import launcher_allow_lists, llama_cpp_flags
 from modelplane.kubelet.engines.allow_list import Place
 from modelplane.user_error import UserError

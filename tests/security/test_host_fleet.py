@@ -141,7 +141,7 @@ def test_an_engine_serves_and_sees_nothing_of_the_fleet(fleet: Fleet, tmp_path: 
     create(fleet, tmp_path, "engine", {"args": [*MODEL], "env": []})
     fleet.kubectl("wait", "pod/engine", *TENANT, "--for=condition=Ready", "--timeout=180s")
     found = pod(fleet, "engine")
-    url = f"http://{addresses.bound(found['status']['podIP'])}:8000"
+    url = f"http://{addresses.find_bound(found['status']['podIP'])}:8000"
     until(lambda: _healthy(url))
     assert "NotIsolated" not in fleet.kubectl("events", *TENANT)
     (record,) = (home.agent / "pods" / found["metadata"]["uid"]).glob("engine/*/engine.json")

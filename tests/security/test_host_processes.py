@@ -7,8 +7,8 @@ import pytest
 
 from modelplane.api.rejected import Rejected
 from modelplane.compose.added_containers import HYDRATION
-from modelplane.compose.cache.hydration_program import PROGRAM, REQUIREMENTS
-from modelplane.compose.cache.source_jobs import MARKER
+from modelplane.compose.cache.staging_program import PROGRAM, REQUIREMENTS
+from modelplane.compose.cache.staging_sources import MARKER
 from modelplane.kubelet.engines import launcher_allow_lists, launchers
 from modelplane.kubelet.engines.allow_list import AllowList, Place
 from support.rejections import message_of

@@ -15,8 +15,8 @@ import pytest
 import modelplane
 from modelplane.api import labels
 from modelplane.compose.added_containers import ENDPOINT_PICKER, HYDRATION
-from modelplane.compose.cache.hydration_program import PROGRAM, REQUIREMENTS, SOURCES_PROGRAM
-from modelplane.compose.cache.source_jobs import MARKER
+from modelplane.compose.cache.staging_program import PROGRAM, REQUIREMENTS, SOURCES_PROGRAM
+from modelplane.compose.cache.staging_sources import MARKER
 from support.fleets import Fleet, fleet_of_processes
 from support.patience import PATIENCE_S
 

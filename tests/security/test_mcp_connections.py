@@ -40,7 +40,7 @@ def token(request: pytest.FixtureRequest) -> str | None:
 @asynccontextmanager
 async def serving(token: str | None = TOKEN) -> AsyncIterator[int]:
     """Run a server on a real socket and yield its port."""
-    with http.bound("127.0.0.1", 0) as listening:
+    with http.bind("127.0.0.1", 0) as listening:
         port: int = listening.getsockname()[1]
         server = http.build_server(http.build_application(MCPServer("test"), port, (), token))
         task = asyncio.create_task(server.serve(sockets=[listening]))

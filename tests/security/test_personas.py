@@ -82,7 +82,7 @@ ALLOWED = {
 async def client(own_control_plane: ControlPlane) -> AsyncIterator[Client]:
     """An administrator, after each persona was bound to its role."""
     async with Client.from_kubeconfig(
-        str(own_control_plane.kubeconfig), known=fleet_resources.known
+        str(own_control_plane.kubeconfig), known=fleet_resources.find_known
     ) as client:
         for name in (TEAM, OTHERS, SYSTEM):
             await client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})

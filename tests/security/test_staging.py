@@ -18,8 +18,8 @@ from modelplane.api.meta import API_VERSION
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.cache import cache_coverage
-from modelplane.compose.cache.hydration_program import SOURCES_PROGRAM
 from modelplane.compose.cache.model_cache import compose, requirements
+from modelplane.compose.cache.staging_program import SOURCES_PROGRAM
 from modelplane.compose.composition import Composition, Desired, Request
 from modelplane.compose.facts import CacheFacts
 

@@ -133,7 +133,7 @@ async def attacked(
 
 
 def _administrator(plane: ControlPlane) -> Client:
-    return Client.from_kubeconfig(str(plane.kubeconfig), known=fleet_resources.known)
+    return Client.from_kubeconfig(str(plane.kubeconfig), known=fleet_resources.find_known)
 
 
 async def _install(client: Client, kinds: list[Object]) -> None:

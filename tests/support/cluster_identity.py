@@ -42,7 +42,7 @@ async def prepare(administrator: Client, namespaces: Mapping[str, Mapping[str, s
 async def limited(plane: ControlPlane, folder: Path, namespaces: Iterable[str]) -> AsyncIterator[Client]:
     """Yield a client with the identity's credential, once every policy acts."""
     path = kubeconfig(plane, INFERENCE_CLUSTER, folder / "kubeconfig")
-    async with Client.from_kubeconfig(str(path), known=fleet_resources.known) as client:
+    async with Client.from_kubeconfig(str(path), known=fleet_resources.find_known) as client:
         access = CopyAccess(client)
         for name in namespaces:
             await access.take(resources.SECRETS, name)

@@ -21,7 +21,7 @@ async def running_controllers(
 ) -> AsyncIterator[None]:
     """Run the controllers under their own identity, as ``modelplane controller`` does."""
     async with Client.from_kubeconfig(
-        str(control_plane.home.controller_kubeconfig), known=fleet_resources.known
+        str(control_plane.home.controller_kubeconfig), known=fleet_resources.find_known
     ) as client:
         manager = Manager(client, proxy=proxy, dial=dial, helm=helm or Program())
         task = asyncio.create_task(manager.run())

@@ -19,8 +19,7 @@ from aiohttp import web
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.envoy.envoy_files import render_files
 from modelplane.gateway.route_table import Backend, Front, Listener, Route, Table
-from modelplane.proxy import admin, envoy_bootstrap, module
-from modelplane.proxy import envoy_directory as envoy_files
+from modelplane.proxy import admin, envoy_bootstrap, envoy_directory as envoy_files, module
 from support.certificates import authority
 from support.patience import PATIENCE_S
 

@@ -57,7 +57,7 @@ class SimulatedClouds:
         self._thread.join(PATIENCE_S)
 
     async def _run(self) -> None:
-        async with Client.from_kubeconfig(self.kubeconfig, known=fleet_resources.known) as client:
+        async with Client.from_kubeconfig(self.kubeconfig, known=fleet_resources.find_known) as client:
             while not self._stopped.is_set():
                 found = [
                     (of_row(row), item)

@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 
 from modelplane.backup.contents import list_contents
-from modelplane.controllers.fleet_resources import known, resource_of
+from modelplane.controllers.fleet_resources import find_known, resource_of
 from modelplane.kube.client import Client
 
 Object = dict[str, Any]
@@ -32,7 +32,7 @@ class StoringServer:
     def client(self) -> Client:
         """Return a client of it."""
         http = httpx2.AsyncClient(base_url="http://server", transport=httpx2.MockTransport(self))
-        return Client(http, "tester", known=known)
+        return Client(http, "tester", known=find_known)
 
     def put(self, item: Object) -> Object:
         """Store an object as it is."""

@@ -10,7 +10,7 @@ import pytest
 
 from modelplane.controllers.clusters.cluster_connection import Connection
 from modelplane.controllers.clusters.connections import Clusters
-from modelplane.controllers.fleet_resources import known, resource_of
+from modelplane.controllers.fleet_resources import find_known, resource_of
 from modelplane.kube.client import Client
 from support import virtual_time
 
@@ -103,7 +103,7 @@ def east() -> Scripted:
 def _connect(server: Scripted) -> Client:
     transport = httpx2.MockTransport(server)
     http = httpx2.AsyncClient(base_url="http://server", transport=transport)
-    return Client(http, "modelplane", known=known)
+    return Client(http, "modelplane", known=find_known)
 
 
 @pytest.fixture
@@ -115,9 +115,9 @@ async def client(plane: Scripted) -> AsyncIterator[Client]:
 @pytest.fixture
 async def clusters() -> AsyncIterator[Clusters]:
     """Connections, each begun when the test calls ``connected``."""
-    known = Clusters(lambda _cluster, _item: None, lambda _cluster: None)
-    yield known
-    await known.close()
+    clusters = Clusters(lambda _cluster, _item: None, lambda _cluster: None)
+    yield clusters
+    await clusters.close()
 
 
 async def begin(clusters: Clusters, name: str, server: Scripted, read: bool = True) -> Connection:

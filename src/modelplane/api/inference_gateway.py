@@ -113,7 +113,6 @@ AddressRange = Annotated[
     ),
 ]
 
-
 EVERY_NAMESPACE = "*"
 """Namespace of the grant for those that have none of their own."""
 
@@ -124,7 +123,6 @@ ClientNamespace = Annotated[
 
 MAX_KEYS = 100
 """Maximum of valid ModelKeys of a namespace, unless its grant has another."""
-
 
 MOST_HOPS = 8
 """Maximum of proxies in front of the gateway."""

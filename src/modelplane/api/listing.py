@@ -26,7 +26,7 @@ def in_order(items: Sequence[str], limit: int = LIMIT, separator: str = ", ") ->
     return f"{shown}{separator.rstrip(', ')} and {len(items) - limit:,} more"
 
 
-def number_of(number: int, noun: str) -> str:
+def count_noun(number: int, noun: str) -> str:
     """Return a number with its noun: "1 node", "2 nodes", "3 classes"."""
     if number == 1:
         return f"{number} {noun}"

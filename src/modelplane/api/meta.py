@@ -58,6 +58,11 @@ class Model(
     __rules__: ClassVar[tuple[Rule, ...]] = ()
 
 
+def get_full_name(item: Object) -> tuple[str, str]:
+    """Return the namespace and the name of an object of a namespace."""
+    return item["metadata"]["namespace"], item["metadata"]["name"]
+
+
 def kind_name(type_: type[Model]) -> str:
     """Return the kind whose objects are of a type, as manifests name it."""
     return type_.__name__

@@ -5,15 +5,7 @@ from typing import Annotated
 
 from msgspec import field
 
-from modelplane.api.fields.cache_sources import (
-    HTTP,
-    LARGEST_GIB,
-    NGC,
-    OCI,
-    S3,
-    ClaimedVolume,
-    HuggingFace,
-)
+from modelplane.api.fields.cache_sources import HTTP, LARGEST_GIB, NGC, OCI, S3, ClaimedVolume, HuggingFace
 from modelplane.api.fields.requests.regions import MOST_REGIONS, Region
 from modelplane.api.meta import LabelSelector, Model, ObjectMeta, Status
 from modelplane.api.schema.fields import Rule, about

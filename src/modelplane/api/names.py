@@ -55,7 +55,6 @@ ModelName = Annotated[
     ),
 ]
 
-
 MAX_LENGTH = 63
 """Characters of a DNS label (RFC 1123)."""
 

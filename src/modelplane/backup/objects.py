@@ -43,7 +43,7 @@ class Entry:
     """True if it was being deleted."""
     created: str = field(default="", compare=False)
     """The time at which it was created first."""
-    claims: frozenset[str] = field(default=frozenset(), compare=False)
+    exclusive_values: frozenset[str] = field(default=frozenset(), compare=False)
     """Claims that only the oldest of several objects gets."""
 
     @property
@@ -67,7 +67,7 @@ def build_entry(item: Mapping[str, Any], place: int = 0) -> Entry:
     if not (_fits(_NAME, name) and _fits(_UID, uid)):
         raise Damaged(f"the object at byte {place:,} has no valid name and uid")
     is_placed = _fits(_NAMESPACE, namespace) if content.resource.namespaced else not namespace
-    if not (is_placed and _is_shaped(metadata) and content.can_hold(item)):
+    if not (is_placed and _has_valid_metadata(metadata) and content.can_hold(item)):
         raise Damaged(f"the object at byte {place:,} is not an object of a backup")
     owners = (reference.get("uid") for reference in metadata.get("ownerReferences") or ())
     return Entry(
@@ -79,7 +79,7 @@ def build_entry(item: Mapping[str, Any], place: int = 0) -> Entry:
         place,
         is_leaving="deletionTimestamp" in metadata,
         created=str(metadata.get("creationTimestamp", "")),
-        claims=find_claims(item),
+        exclusive_values=find_exclusive_values(item),
     )
 
 
@@ -87,7 +87,7 @@ def _fits(pattern: re.Pattern[str], value: Any) -> bool:
     return isinstance(value, str) and len(value) <= 253 and bool(pattern.fullmatch(value))
 
 
-def _is_shaped(metadata: Mapping[str, Any]) -> bool:
+def _has_valid_metadata(metadata: Mapping[str, Any]) -> bool:
     maps = all(isinstance(metadata.get(key) or {}, Mapping) for key in ("labels", "annotations"))
     owners = metadata.get("ownerReferences") or []
     return maps and isinstance(owners, list) and all(isinstance(owner, Mapping) for owner in owners)
@@ -100,7 +100,7 @@ def build_manifest(item: Mapping[str, Any], uids: Mapping[str, str]) -> Object:
     """
     metadata = item["metadata"]
     kept = {key: metadata[key] for key in ("name", "namespace", "labels") if metadata.get(key)}
-    annotations = {**(metadata.get("annotations") or {}), **record(item)}
+    annotations = {**(metadata.get("annotations") or {}), **build_former_uids(item)}
     if annotations:
         kept["annotations"] = annotations
     if item["kind"] == NAMESPACES.kind:
@@ -123,7 +123,7 @@ def list_owners(metadata: Mapping[str, Any], uids: Mapping[str, str]) -> list[Ob
     ]
 
 
-def record(item: Mapping[str, Any]) -> dict[str, str]:
+def build_former_uids(item: Mapping[str, Any]) -> dict[str, str]:
     """Return the annotation with the uids that an object had before; none for a kind without children."""
     if item["kind"] not in COMPOSERS:
         return {}
@@ -154,16 +154,16 @@ def is_restored(item: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
     return contains(live, content) and contains(live["metadata"], maps)
 
 
-def find_claims(item: Mapping[str, Any]) -> frozenset[str]:
+def find_exclusive_values(item: Mapping[str, Any]) -> frozenset[str]:
     """Return what only the oldest of several objects gets: the hashes of a key, the target of an autoscaler.
 
     A restored object is as old as its restore, so a restore keeps their order. Else a team that copied the
     hash of another team's key could have the key after a restore.
     """
-    return frozenset(_claims(item))
+    return frozenset(_list_exclusive_values(item))
 
 
-def _claims(item: Mapping[str, Any]) -> Iterator[str]:
+def _list_exclusive_values(item: Mapping[str, Any]) -> Iterator[str]:
     spec = item.get("spec")
     if not isinstance(spec, Mapping):
         return

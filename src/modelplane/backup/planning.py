@@ -72,10 +72,10 @@ def _ranks(entries: Iterable[Entry]) -> dict[str, int]:
     """Return the rank of each object that claims something among those that claim the same, oldest first."""
     last: dict[str, int] = {}
     ranks: dict[str, int] = {}
-    for entry in (claimant for claimant in entries if claimant.claims):
-        rank = max((last[claim] + 1 for claim in entry.claims if claim in last), default=0)
+    for entry in (claimant for claimant in entries if claimant.exclusive_values):
+        rank = max((last[claim] + 1 for claim in entry.exclusive_values if claim in last), default=0)
         ranks[entry.uid] = rank = min(rank, MOST_TURNS - 1)
-        last |= dict.fromkeys(entry.claims, rank)
+        last |= dict.fromkeys(entry.exclusive_values, rank)
     return ranks
 
 

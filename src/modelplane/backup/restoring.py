@@ -28,11 +28,11 @@ from modelplane.backup.objects import (
     Entry,
     Identity,
     build_entry,
+    build_former_uids,
     build_manifest,
     is_restored,
     list_managers,
     list_owners,
-    record,
 )
 from modelplane.backup.planning import Plan
 from modelplane.compose.kinds import COMPOSED
@@ -180,7 +180,7 @@ class Restorer:
         live = await self._client.get(entry.content.resource, entry.name, entry.namespace or None)
         if live is None or not is_restored(item, live):
             raise UserError(f"{entry} was changed there in the meantime: run the command again")
-        annotations = record(item)
+        annotations = build_former_uids(item)
         if annotations.items() <= (live["metadata"].get("annotations") or {}).items():
             return live
         return await self._patch(entry, {"metadata": {"annotations": annotations}})

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from modelplane import __version__
-from modelplane.api.listing import number_of
+from modelplane.api.listing import count_noun
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.backup.archive import FORMAT, NAME, Header, Reference, Seal, Writer, make_salt, write_file
 from modelplane.backup.contents import SECRET, Content, Named, find_named, list_contents, list_installed
@@ -102,7 +102,7 @@ class Saver:
                 file.add(item)
         if count:
             how = "" if not content.is_secret else ", encrypted" if seal is not None else ", the names only"
-            self._report(f"{number_of(count, content.resource.kind)}{how}")
+            self._report(f"{count_noun(count, content.resource.kind)}{how}")
         if not content.is_secret or seal is not None:
             self._saved += count
 
@@ -142,7 +142,7 @@ class Saver:
             )
         if named:
             how = ", with the encrypted contents" if seal is not None else ""
-            self._report(f"{number_of(len(named), 'name')} of Secrets and ConfigMaps{how}")
+            self._report(f"{count_noun(len(named), 'name')} of Secrets and ConfigMaps{how}")
 
     async def _content(self, named: Named) -> Object | None:
         resource = resources.SECRETS if named.kind == SECRET else resources.CONFIG_MAPS

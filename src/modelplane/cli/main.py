@@ -112,14 +112,12 @@ _EXTRAS = {
 }
 """Import names of the packages that commands need, by extra."""
 
-
 _REMEDIES = {
     errno.ENOSPC: "free space on that disk, and run the command again",
     errno.EDQUOT: "free space on that disk, and run the command again",
     errno.EADDRINUSE: "stop the program that listens there, or choose another address",
 }
 """Remedies for errors of the machine that can occur in any command."""
-
 
 _LONGEST: Final = max(map(len, COMMANDS))
 

@@ -208,6 +208,7 @@ def _reach(
 ) -> T:
     import asyncio
 
+    from modelplane.cli.server_errors import explain_error
     from modelplane.kube.errors import KubernetesError
 
     async def run() -> T:
@@ -218,19 +219,6 @@ def _reach(
         return asyncio.run(run())
     except KubernetesError as error:
         raise UserError(f"cannot {purpose} the control plane: {explain_error(error)}") from error
-
-
-def explain_error(error: "Exception") -> str:
-    """Return the cause of an API server's error, and the remedy."""
-    from modelplane.kube.errors import Forbidden, NotFound, Unreachable
-
-    remedies = {
-        Forbidden: "ask its administrator for that permission, or name another --kubeconfig",
-        NotFound: "check that Modelplane is installed there, or name another control plane with --kubeconfig",
-        Unreachable: "check that it runs, or name another control plane with --kubeconfig",
-    }
-    remedy = next((text for type_, text in remedies.items() if isinstance(error, type_)), "try again")
-    return f"{error}: {remedy}"
 
 
 def read_fleet(target: Target, needed: "Iterable[Resource]") -> "list[Object]":

@@ -61,7 +61,7 @@ def state_unless_new(condition: Condition, status: Status) -> tuple[Condition, .
     return (condition,) if was_stated or not condition.holds else ()
 
 
-def last_said(status: Status, types: Container[str]) -> tuple[Condition, ...]:
+def list_written(status: Status, types: Container[str]) -> tuple[Condition, ...]:
     """Return the conditions of these types as they were last written."""
     return tuple(
         Condition(condition.type, condition.status == "True", condition.reason, condition.message)

@@ -7,11 +7,10 @@ numbers (``scheduler.quota_ledger``). The values of PriorityClasses are read her
 from typing import Any, Final
 
 from modelplane import scheduler
-from modelplane.api.conditions.reasons import DeviceQuotaCondition as Type
-from modelplane.api.conditions.reasons import DeviceQuotaReason as Reason
+from modelplane.api.conditions.reasons import DeviceQuotaCondition as Type, DeviceQuotaReason as Reason
 from modelplane.api.device_quota import DeviceQuota
 from modelplane.api.inference_cluster import InferenceCluster
-from modelplane.api.listing import listing, number_of
+from modelplane.api.listing import count_noun, listing
 from modelplane.api.meta import API_VERSION, kind_name
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.schema.decode import InvalidObject
@@ -101,7 +100,7 @@ def _accepted(request: Request[DeviceQuota, NoFacts]) -> Condition:
                 "placed there: remove it from one of them"
             )
             return false(Type.ACCEPTED, Reason.NAMESPACE_CONFLICT, message)
-    count = number_of(len(own.spec.namespaces), "namespace")
+    count = count_noun(len(own.spec.namespaces), "namespace")
     return true(Type.ACCEPTED, Reason.IN_FORCE, f"it limits {count}")
 
 

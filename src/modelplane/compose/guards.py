@@ -123,7 +123,7 @@ class Dependency(NamedTuple):
     name: str
 
 
-def needed(user: Object) -> tuple[Dependency, ...]:
+def list_needed(user: Object) -> tuple[Dependency, ...]:
     """Return the objects that an object needs, whether they exist or not."""
     own = user["metadata"].get("namespace", "")
     return tuple(
@@ -190,7 +190,7 @@ def matters_only_on_deletion(requirement: Requirement) -> bool:
     return requirement.key.startswith(_KEY)
 
 
-def found(kind: str, request: Request[Any, Any]) -> tuple[Guard, ...]:
+def find_guards(kind: str, request: Request[Any, Any]) -> tuple[Guard, ...]:
     """Return the guards among the required objects."""
     owner = request.owner.metadata
     keys = [_KEY + need.user for need in _NEEDS if need.needed == kind]
@@ -217,6 +217,6 @@ def users_of(target: Dependency, candidates: Iterable[Object]) -> tuple[Guard, .
 def needs(user: Object, *targets: Dependency) -> bool:
     """Return True if an object needs all of these. A malformed one may need anything."""
     try:
-        return set(targets) <= set(needed(user))
+        return set(targets) <= set(list_needed(user))
     except (AttributeError, KeyError, TypeError):
         return True

@@ -2,15 +2,18 @@
 
 from typing import Any
 
-from modelplane.api.conditions.reasons import InferenceAutoscalerCondition as Type
-from modelplane.api.conditions.reasons import InferenceAutoscalerReason as Reason
-from modelplane.api.conditions.reasons import ModelDeploymentCondition, ModelDeploymentReason
+from modelplane.api.conditions.reasons import (
+    InferenceAutoscalerCondition as Type,
+    InferenceAutoscalerReason as Reason,
+    ModelDeploymentCondition,
+    ModelDeploymentReason,
+)
 from modelplane.api.inference_autoscaler import InferenceAutoscaler
-from modelplane.api.listing import number_of
+from modelplane.api.listing import count_noun
 from modelplane.api.meta import API_VERSION, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.compose.composition import Blocked, Composition, Requirement
-from modelplane.compose.conditions import Condition, false, last_said, true
+from modelplane.compose.conditions import Condition, false, list_written, true
 from modelplane.compose.facts import AutoscalerRequest
 from modelplane.compose.readiness import condition_of
 from modelplane.deciders.autoscaling.decision import Inert, State
@@ -49,7 +52,7 @@ def _is_ready(active: Condition) -> bool:
 
 def _unchanged(request: AutoscalerRequest, state: State) -> Composition:
     """Say nothing new before the counts were looked at: they may be there."""
-    said = last_said(request.owner.status, (Type.SCALING_ACTIVE, Type.SCALING_LIMITED))
+    said = list_written(request.owner.status, (Type.SCALING_ACTIVE, Type.SCALING_LIMITED))
     ready = any(condition.type == Type.SCALING_ACTIVE and _is_ready(condition) for condition in said)
     return Composition(status=_status(state), conditions=said, ready=ready)
 
@@ -81,7 +84,7 @@ def _limited(request: AutoscalerRequest, state: State) -> tuple[Condition, ...]:
     """Tell whether replicas that the load needs are out of reach; nothing while it is unknown."""
     type_ = Type.SCALING_LIMITED
     if state.limited:
-        most = number_of(request.owner.spec.max_replicas, "replica")
+        most = count_noun(request.owner.spec.max_replicas, "replica")
         return (true(type_, Reason.TOO_MANY_REPLICAS, f"the load needs more than the {most} of maxReplicas"),)
     for deployment in request.found(_DEPLOYMENT):
         scheduled = condition_of(deployment, ModelDeploymentCondition.REPLICAS_SCHEDULED)

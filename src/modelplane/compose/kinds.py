@@ -44,7 +44,7 @@ from modelplane.compose.composition import (
     Unknown,
     keep_all,
 )
-from modelplane.compose.conditions import false, join_same_type, last_said
+from modelplane.compose.conditions import false, join_same_type, list_written
 from modelplane.compose.deployment import model_deployment, scheduler_quotas
 from modelplane.compose.deployment.deployment_facts import DeploymentFacts
 from modelplane.compose.facts import (
@@ -76,7 +76,7 @@ def admitted(request: Request[Any, Any], composed: Composition | Blocked) -> Com
         return composed
     status: dict[str, Any] = msgspec.to_builtins(owner.status)
     status.pop("conditions", None)
-    known = last_said(owner.status, {condition.type for condition in owner.status.conditions} - _COMMON)
+    known = list_written(owner.status, {condition.type for condition in owner.status.conditions} - _COMMON)
     refusal = false(CommonCondition.ACCEPTED, AdmittedReason.RESERVED_NAMESPACE, rejected.message)
     return replace(
         composed,

@@ -1,8 +1,7 @@
 """A ModelEndpoint is one place that serves a model: a replica, or an external provider."""
 
 from modelplane.api import labels
-from modelplane.api.conditions.reasons import ModelEndpointCondition as Type
-from modelplane.api.conditions.reasons import ModelEndpointReason as Reason
+from modelplane.api.conditions.reasons import ModelEndpointCondition as Type, ModelEndpointReason as Reason
 from modelplane.api.inference_gateway import Backend
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.names import name_backend

@@ -2,9 +2,11 @@
 
 from typing import Any
 
-from modelplane.api.conditions.reasons import InferenceGatewayCondition
-from modelplane.api.conditions.reasons import ModelKeyCondition as Type
-from modelplane.api.conditions.reasons import ModelKeyReason as Reason
+from modelplane.api.conditions.reasons import (
+    InferenceGatewayCondition,
+    ModelKeyCondition as Type,
+    ModelKeyReason as Reason,
+)
 from modelplane.api.fields.requests.key_limits import RateLimitType
 from modelplane.api.fields.requests.pricing import Budget
 from modelplane.api.fields.requests.regions import format_regions

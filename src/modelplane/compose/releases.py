@@ -86,11 +86,11 @@ def progress(release: Object) -> str:
     return str(condition_of(release, READY).get("message") or reported.get("releaseDescription") or "")
 
 
-def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+def merge_values(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """Return values with others over them: maps are merged, everything else is replaced."""
     result = dict(base)
     for key, value in over.items():
         known: Any = result.get(key)
         both = isinstance(known, Mapping) and isinstance(value, Mapping)
-        result[key] = merged(known, value) if both else value
+        result[key] = merge_values(known, value) if both else value
     return result

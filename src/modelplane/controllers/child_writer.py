@@ -34,7 +34,7 @@ from modelplane.controllers.helm.release_control import Releases, place_of
 from modelplane.controllers.status_writer import StatusWriter
 from modelplane.kube import errors
 from modelplane.kube.client import Client
-from modelplane.kube.informer import Informer, Key, build_key
+from modelplane.kube.informer import Informer, Key, build_key, name_object
 from modelplane.kube.resources import Object
 
 _log = logging.getLogger(__name__)
@@ -127,7 +127,7 @@ class ChildWriter:
 
     async def _hold_needed(self, owner: Object) -> None:
         """Add the finalizer to each object that the owner needs, before it is used."""
-        for kind, namespace, name in guards.needed(owner):
+        for kind, namespace, name in guards.list_needed(owner):
             item = self._informers[kind].get(name, namespace)
             if item is not None:
                 await self._add_finalizer(item, ownership.IN_USE)
@@ -181,7 +181,7 @@ class ChildWriter:
             await self._write(owner, child, observed)
         except errors.ApiError as error:
             # One rejected child does not hold up the others.
-            return f"cannot write {_name(child.manifest)}: {error}", False
+            return f"cannot write {name_object(child.manifest)}: {error}", False
         except errors.KubernetesError as error:
             # A cluster that does not answer is tried once, and does not hold up the others.
             return str(error), True
@@ -306,7 +306,7 @@ def _leave_to_its_owner(owner: Object, child: Identity, children: ChildIndex) ->
     kind, namespace, name = ownership.owner_of(children.get(child))
     if (kind, Key(namespace, name)) != (owner["kind"], build_key(owner)):
         message = f'it belongs to {kind} "{namespace}/{name}": rename one of the two, or delete the other'
-    elif children.taken_from(child) == uid:
+    elif children.find_former_owner(child) == uid:
         message = (
             f'another control plane has taken it over for its own {kind} "{namespace}/{name}": '
             "let only one of the two have the cluster"
@@ -332,10 +332,8 @@ async def delete(client: Client, child: Object) -> None:
             propagation=propagation,
         )
     except errors.Conflict:
-        _log.debug("%s was replaced meanwhile", _name(child))
+        _log.debug("%s was replaced meanwhile", name_object(child))
     except errors.ApiError as error:
-        raise errors.ApiError(error.code, error.reason, f"cannot delete {_name(child)}: {error}") from error
-
-
-def _name(item: Mapping[str, Any]) -> str:
-    return f'{item["kind"]} "{build_key(item)}"'
+        raise errors.ApiError(
+            error.code, error.reason, f"cannot delete {name_object(child)}: {error}"
+        ) from error

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from modelplane.api.conditions.reasons import is_warning
-from modelplane.api.listing import listing, number_of
+from modelplane.api.listing import count_noun, listing
 from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
@@ -60,7 +60,7 @@ def _counted(replicas: list[Object], where: str) -> str:
     named = (
         f"{replica['metadata']['name']} {where} {replica['spec']['clusterName']}" for replica in replicas
     )
-    return f"{number_of(len(replicas), 'replica')}: {listing(named, _MOST_NAMED)}"
+    return f"{count_noun(len(replicas), 'replica')}: {listing(named, _MOST_NAMED)}"
 
 
 class Recorder:

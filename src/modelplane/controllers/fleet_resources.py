@@ -1,6 +1,6 @@
 """Resources of the fleet: our own kinds, and those that are written to clusters, as API servers serve them.
 
-``kube`` knows the kinds of Kubernetes only. A client that gets ``known`` from here need not discover these.
+``kube`` knows the kinds of Kubernetes only. A client that gets ``find_known`` from here discovers neither.
 """
 
 from collections.abc import Mapping
@@ -78,7 +78,7 @@ _ACCOUNTS = {
 }
 
 
-def known(api_version: str, kind: str) -> Resource | None:
+def find_known(api_version: str, kind: str) -> Resource | None:
     """Return the resource of a kind that need not be discovered."""
     if resource := _OURS.get((api_version, kind)):
         return resource
@@ -93,14 +93,14 @@ def resource_of_kind(type_: type[Model]) -> Resource:
     return _of_kind(kind_of(type_))
 
 
-def needed_to_explain(kind: str) -> tuple[Resource, ...]:
+def list_needed_to_explain(kind: str) -> tuple[Resource, ...]:
     """Return the resources from which an explanation of a kind is computed."""
     return _NEEDED_TO_EXPLAIN[kind]
 
 
 def resource_for(api_version: str, kind: str) -> Resource:
     """Return the resource of a kind; ``KeyError`` names one that is not known."""
-    if resource := known(api_version, kind):
+    if resource := find_known(api_version, kind):
         return resource
     raise KeyError(f'no REST path known for kind "{kind}" of "{api_version}"')
 

@@ -53,7 +53,7 @@ def boot_clock() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-def own_identity() -> str:
+def make_identity() -> str:
     """Return a name that no other process has, and none after this one."""
     return f"{socket.gethostname()}_{os.getpid()}_{os.urandom(4).hex()}"
 
@@ -159,7 +159,7 @@ class Election:
         """``client`` is for the lease alone: whatever else the process sends must not hold it up."""
         self._client = client
         self._namespace = namespace
-        self._identity = identity or own_identity()
+        self._identity = identity or make_identity()
         self._timing = timing
         self._clock = clock
         self._candidacy = Candidacy(self._identity, timing)

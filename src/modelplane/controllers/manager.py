@@ -39,9 +39,11 @@ from modelplane.controllers.fact_sources import FactSource
 from modelplane.controllers.fleet_resources import resource_for
 from modelplane.controllers.gateway.budget_enforcement import Budgets, Tiers
 from modelplane.controllers.gateway.gateway_admission import Admission, KeyRing, ModelList
-from modelplane.controllers.gateway.gateway_certificates import Certificates as GatewayCertificates
-from modelplane.controllers.gateway.gateway_certificates import import_issuing
-from modelplane.controllers.gateway.gateway_controller import GatewayController, Settings
+from modelplane.controllers.gateway.gateway_certificates import (
+    Certificates as GatewayCertificates,
+    import_issuing,
+)
+from modelplane.controllers.gateway.gateway_controller import GatewayController, GatewaySources
 from modelplane.controllers.gateway.mutual_tls_rollout import MutualTls
 from modelplane.controllers.gateway.named_secrets import Certificates, ProviderCredentials
 from modelplane.controllers.helm.helm_program import Host, Program
@@ -186,7 +188,7 @@ class Manager:
             clusters=self._clusters,
             opened=self._gateway_address_changed,
             settled=self._enqueue,
-            settings=Settings(
+            settings=GatewaySources(
                 destinations=lambda: self._destinations(is_local),
                 front=front,
                 written=self._admission.written,

@@ -35,8 +35,8 @@ LONGEST_REST_S = 1.0
 """Longest delay of a failed key that is added again."""
 
 
-class Turns(Generic[K]):
-    """Keys, each held once."""
+class FairLane(Generic[K]):
+    """The waiting keys of a lane, each once; the flows in it take turns."""
 
     def __init__(self, flow: Callable[[K], str]) -> None:
         self._flow = flow
@@ -86,7 +86,7 @@ class WorkQueue(Generic[K]):
         self._flow = flow
         self._waited = waited
         self._waiting: dict[K, float] = {}  # since when
-        self._lanes: dict[str, Turns[K]] = {}
+        self._lanes: dict[str, FairLane[K]] = {}
         self._running: dict[K, str] = {}
         self._busy: Counter[str] = Counter()
         self._again: set[K] = set()
@@ -135,26 +135,26 @@ class WorkQueue(Generic[K]):
         timer = self._timers.pop(key, None)
         if timer is not None:
             timer.cancel()
-        turns = self._lanes.setdefault(self._lane(key), Turns(self._flow))
+        queued = self._lanes.setdefault(self._lane(key), FairLane(self._flow))
         self._waiting[key] = asyncio.get_running_loop().time()
-        turns.add(key)
+        queued.add(key)
         self._arrived.set()
 
     async def get(self) -> K:
         """Wait for the next key and take it; end it with ``done`` or ``failed``."""
         while True:
-            for lane, turns in self._lanes.items():
+            for lane, queued in self._lanes.items():
                 if self._busy[lane] < self._width:
-                    return self._take(lane, turns)
+                    return self._take(lane, queued)
             self._arrived.clear()
             await self._arrived.wait()
 
-    def _take(self, lane: str, turns: Turns[K]) -> K:
-        key = turns.take()
+    def _take(self, lane: str, queued: FairLane[K]) -> K:
+        key = queued.take()
         self._waited(asyncio.get_running_loop().time() - self._waiting.pop(key))
         del self._lanes[lane]
-        if turns:
-            self._lanes[lane] = turns  # behind the others
+        if queued:
+            self._lanes[lane] = queued  # behind the others
         self._running[key] = lane
         self._busy[lane] += 1
         return key

@@ -12,11 +12,11 @@ from typing import Final
 from modelplane import scheduler
 from modelplane.api.conditions.reasons import (
     InferenceAutoscalerCondition,
+    InferenceClusterCondition as Type,
+    InferenceClusterReason as Reason,
     ModelDeploymentCondition,
     ModelDeploymentReason,
 )
-from modelplane.api.conditions.reasons import InferenceClusterCondition as Type
-from modelplane.api.conditions.reasons import InferenceClusterReason as Reason
 from modelplane.api.device_quota import DeviceQuota
 from modelplane.api.inference_autoscaler import InferenceAutoscaler
 from modelplane.api.inference_cluster import InferenceCluster

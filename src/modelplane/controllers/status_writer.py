@@ -83,7 +83,7 @@ class StatusWriter:
         """Write a status, unless it is what the owner has; ``NotFound`` when the owner is gone."""
         known = owner.get("status", {})
         if owner_status.is_same(known, wanted) or owner_status.is_same(
-            _told(owner, known), _told(owner, wanted)
+            _drop_server_fields(owner, known), _drop_server_fields(owner, wanted)
         ):
             return
         metadata = {key: owner["metadata"][key] for key in ("name", "namespace") if key in owner["metadata"]}
@@ -105,7 +105,7 @@ def _first(owner: Object) -> Object:
     return {"clusters": [*clusters]} if clusters else {}
 
 
-def _told(owner: Object, said: Mapping[str, Any]) -> Mapping[str, Any]:
+def _drop_server_fields(owner: Object, said: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return what a status says without what a server fills in."""
     try:
         decoded = decode_as(COMPOSERS[owner["kind"]].type, {**owner, "status": said})

@@ -24,7 +24,7 @@ from modelplane.compose.conditions import READY
 from modelplane.compose.deployment import scheduler_input, standby
 from modelplane.compose.memo import per_version
 from modelplane.compose.readiness import condition_of, read_state
-from modelplane.compose.replica import endpoint_manifests
+from modelplane.compose.replica import replica_endpoint
 from modelplane.controllers import state_samples
 from modelplane.telemetry import metric_definitions
 
@@ -195,7 +195,7 @@ class Snapshot:
     def services(self) -> tuple[Service, ...]:
         """All services, those that are not ready first."""
         listed = self.list_objects(kind_name(ModelEndpoint))
-        endpoints = _Labeled(item for item in listed if not endpoint_manifests.is_placeholder(item))
+        endpoints = _Labeled(item for item in listed if not replica_endpoint.is_placeholder(item))
         services = (_service(item, endpoints) for item in self.list_objects(kind_name(ModelService)))
         return tuple(sorted(services, key=_urgency))
 

@@ -36,7 +36,7 @@ SETTLED: Final = timedelta(seconds=330)
 Such a connection serves one more request at most, and is closed after 300 seconds without one.
 """
 
-_LEAST_BYTES = 16
+_MINIMUM_SECRET_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def read(secret: Object) -> GatewayKeys:
             key = base64.b64decode(text, validate=True)
         except binascii.Error:
             continue
-        if name.isdecimal() and len(key) >= _LEAST_BYTES:
+        if name.isdecimal() and len(key) >= _MINIMUM_SECRET_BYTES:
             found[int(name)] = key
     newest = dict(sorted(found.items())[-2:])
     annotation = get_map(secret, "metadata", "annotations").get(REQUIRED, "")

@@ -22,7 +22,7 @@ def find_cidr(place: int) -> str:
     return f"{_REPORTED}{256 // _NODE_BLOCKS * place}.0/20"
 
 
-def bound(reported_address: str) -> str:
+def find_bound(reported_address: str) -> str:
     """Return the address to dial for a reported address; return a foreign one unchanged."""
     if reported_address.startswith(_REPORTED):
         return _BOUND + reported_address.removeprefix(_REPORTED)

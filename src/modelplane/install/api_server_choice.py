@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from modelplane.controllers.fleet_resources import known
+from modelplane.controllers.fleet_resources import find_known
 from modelplane.kube import connection
 from modelplane.kube.client import Client
 from modelplane.user_error import UserError
@@ -18,7 +18,7 @@ def connect(kubeconfig: Path | None, context: str, field_manager: str, timeout_s
     path = kubeconfig or _default()
     try:
         return Client.from_kubeconfig(
-            str(path), context=context, field_manager=field_manager, timeout_s=timeout_s, known=known
+            str(path), context=context, field_manager=field_manager, timeout_s=timeout_s, known=find_known
         )
     except ValueError as error:
         raise _explain(error, path) from error

@@ -69,7 +69,9 @@ class Installer:
         names = {definition["metadata"]["name"] for definition in existing.definitions}
         kinds = [resource_of_kind(kind.type) for kind in KINDS if kind.definition in names]
         asked = [partial(self.client.list, kind) for kind in kinds]
-        return [_own(item) for ask in asked for item in (await self.deadline.wait_for_answer(ask)).items]
+        return [
+            _drop_foreign(item) for ask in asked for item in (await self.deadline.wait_for_answer(ask)).items
+        ]
 
     async def _apply(self, what: str, manifests: Sequence[Object]) -> None:
         outcomes = [await apply(self.client, manifest, dry_run=self.dry_run) for manifest in manifests]
@@ -121,7 +123,7 @@ def find_left_behind(existing: Installation, manifests: Sequence[Object]) -> tup
     )
 
 
-def _own(item: Object) -> Object:
+def _drop_foreign(item: Object) -> Object:
     """Return an object without Crossplane's own fields, which may be removed with it."""
     parts = {key: {**item[key]} for key in ("spec", "status") if isinstance(item.get(key), dict)}
     for part in parts.values():

@@ -168,7 +168,6 @@ _OBJECTS = (
     *_forms({**{kind: {"spec": form, "status": ANY} for kind, form in SPECS.items()}, **ROOTS}),
 )
 
-
 _SECURITY = "pod-security.kubernetes.io/enforce"
 
 _NAMESPACES = (
@@ -191,7 +190,6 @@ _NAMESPACES = (
         "a namespace that Modelplane makes has no further labels, and no annotations",
     ),
 )
-
 
 _STORAGE_CLASSES = sorted([row.cache_storage, row.cache_provisioner] for row in CLOUDS if row.cache_storage)
 
@@ -228,7 +226,6 @@ _GATEWAYS = (
 )
 """Settings of infrastructure and parameters can change the pods of the gateway's proxy."""
 
-
 _CARDS = (
     *_LABELED,
     Validation(
@@ -238,7 +235,6 @@ _CARDS = (
     *_forms({NIC_CLUSTER_POLICY.kind: {"spec": CARDS, "status": ANY}}),
 )
 """The operator runs these images with every privilege on the nodes."""
-
 
 _STORAGE = (
     *_LABELED,
@@ -258,7 +254,6 @@ _STORAGE = (
     *_forms({"StorageClass": STORAGE_CLASS}),
 )
 """A driver reads the Secrets that a StorageClass names, with its own permissions."""
-
 
 _ONLY_DRY_RUNS = (
     Validation("false", "Modelplane changes no CustomResourceDefinition: it only looks at them"),

@@ -15,11 +15,7 @@ from modelplane.compose.replica.backends.picker_workload import READABLE
 from modelplane.compose.serving_stack import cloud_components
 from modelplane.compose.serving_stack.cluster_gateway import ANSWER_STATUS, ANSWERED
 from modelplane.compose.serving_stack.cluster_mutual_tls import LISTENER, SECRET
-from modelplane.compose.workload_kinds import (
-    INFERENCE_POOL,
-    LEADER_WORKER_SET,
-    LLM_INFERENCE_SERVICE,
-)
+from modelplane.compose.workload_kinds import INFERENCE_POOL, LEADER_WORKER_SET, LLM_INFERENCE_SERVICE
 from modelplane.gateway.mutual_tls import CLIENT_NAME
 from modelplane.gateway.tokens import HEADERS
 from modelplane.install.cluster_admission_forms import ANY, Each, Form, OneOf, Unchanged, find_fields
@@ -27,7 +23,6 @@ from modelplane.install.cluster_admission_forms import ANY, Each, Form, OneOf, U
 _NONROOT: Final = 65532
 _SECCOMP: Final[Form] = {"type": OneOf(("RuntimeDefault",))}
 _AMOUNTS: Final[Form] = {"cpu": ANY, "memory": ANY, "ephemeral-storage": ANY}
-
 
 _PROBE: Final[Form] = {**find_fields(Probe), "grpc": {"port": ANY, "service": ANY}}
 

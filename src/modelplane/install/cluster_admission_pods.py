@@ -109,7 +109,6 @@ PODS: Final = (
     ),
 )
 
-
 ALLOWED_KEYS: Final = "allow.modelplane.ai/keys"
 """Annotation of the system's namespace: keys that the administrator of the cluster allows.
 

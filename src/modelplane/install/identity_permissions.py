@@ -19,7 +19,7 @@ from modelplane.compose.cluster.cluster_kubeconfig import ACCOUNT
 from modelplane.compose.kinds import COMPOSED
 from modelplane.compose.replica.backends.picker_workload import EXTENSIONS
 from modelplane.compose.workload_kinds import Place
-from modelplane.install import roles
+from modelplane.install import people_roles, roles
 from modelplane.install.installation_options import CONTROLLER, build_labels
 from modelplane.install.roles import RBAC, Role, Rule, build_account
 from modelplane.kube.resources import Object
@@ -34,7 +34,6 @@ TEAM_OBJECTS = "modelplane-team-objects"
 
 INFERENCE_CLUSTER = ACCOUNT
 """The identity of a fleet on one of its clusters, and the identity's roles."""
-
 
 _KINDS = tuple(kind.plural for kind in COMPOSED if kind.group == GROUP)
 _CLOUD_CLUSTERS = tuple(kind.plural for kind in COMPOSED if kind.group == INFRASTRUCTURE_GROUP)
@@ -338,7 +337,6 @@ BIND_COPIES = Rule(
     unseen="the API server asks its authorizer itself when the binding is written",
 )
 
-
 _PROVIDER = (
     Rule(
         "",
@@ -396,5 +394,5 @@ def build_roles(team_namespaces: Iterable[str]) -> list[Object]:
             for team_namespace in tuple(team_namespaces) or ("",)
         ),
         *roles.build_publishing_roles(),
-        *roles.build_people_roles(),
+        *people_roles.build_people_roles(),
     ]

@@ -23,7 +23,7 @@ from modelplane.install.installation_options import CONTROLLER, INSTALLATION, PA
 from modelplane.install.waiting import Deadline, Report
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
-from modelplane.kube.informer import build_key
+from modelplane.kube.informer import name_object
 from modelplane.kube.resources import Object, Resource
 from modelplane.proxy.publication import SELECTOR
 from modelplane.user_error import UserError
@@ -91,7 +91,7 @@ class Uninstaller:
         names = [item["metadata"]["name"] for item in existing.objects if item["kind"] == "Namespace"]
         for name in names:
             if left := await self._contents(name):
-                self.report(f"namespace {name}: kept, because of {listing(map(_name, left))}")
+                self.report(f"namespace {name}: kept, because of {listing(map(name_object, left))}")
                 continue
             await self.client.delete(resources.NAMESPACES, name)
             await self.deadline.wait_until_nothing(partial(self._ending, name))
@@ -108,7 +108,8 @@ class Uninstaller:
             return
         if models := await self._objects(_served(_MODELS, native)):
             raise UserError(
-                f"there are models: {listing(map(_name, models))}: delete them first, or say --delete-models"
+                f"there are models: {listing(map(name_object, models))}: delete them first, or say "
+                "--delete-models"
             )
 
     async def _objects(self, kinds: Iterable[Resource]) -> list[Object]:
@@ -126,7 +127,7 @@ class Uninstaller:
         items = await self._objects(kinds)
         for item in items:
             await self._delete(item)
-        causes = listing(f"{_name(item)}, {_waits_for(item)}" for item in items)
+        causes = listing(f"{name_object(item)}, {_waits_for(item)}" for item in items)
         return f"{causes}: their deletion completes only while {CONTROLLER} runs" if items else ""
 
     def _counted(self, what: str, count: int) -> None:
@@ -166,13 +167,13 @@ class Uninstaller:
 
     async def _running(self) -> str:
         pods = await list_metadata(self.client, resources.PODS, SYSTEM_NAMESPACE, labels=PARTS)
-        return f"{listing(map(_name, pods))} has not ended yet" if pods else ""
+        return f"{listing(map(name_object, pods))} has not ended yet" if pods else ""
 
     async def _delete_definitions(self, ours: Sequence[Object]) -> None:
         """Delete the kinds, unless that would delete objects with them."""
         left = await self._objects(_served((*_MODELS, *_FLEET), ours))
         if left:
-            self.report(f"kinds: kept, because of {listing(map(_name, left))}")
+            self.report(f"kinds: kept, because of {listing(map(name_object, left))}")
             return
         for definition in ours:
             await self._delete(definition)
@@ -202,10 +203,6 @@ def _served(kinds: Iterable[Resource], definitions: Iterable[Object]) -> tuple[R
     """Return those of some kinds that an API server has."""
     names = {definition["metadata"]["name"] for definition in definitions}
     return tuple(kind for kind in kinds if f"{kind.plural}.{kind.group}" in names)
-
-
-def _name(item: Object) -> str:
-    return f'{item["kind"]} "{build_key(item)}"'
 
 
 def _waits_for(item: Object) -> str:

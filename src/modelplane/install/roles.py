@@ -1,6 +1,6 @@
-"""Roles and bindings (Kubernetes RBAC): their manifests, those for the gateway's files, and those of people.
+"""Roles and bindings (Kubernetes RBAC): their manifests, and those for the gateway's files.
 
-The permissions of the controllers are in ``identity_permissions.py``.
+The permissions of the controllers are in ``identity_permissions.py``, those of people in ``people_roles.py``.
 
 A role cannot select Secrets by their label. So the gateway's have a namespace of their own, and the gateway's
 identity reads no others.
@@ -9,10 +9,7 @@ identity reads no others.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from modelplane.api.kinds import kind_of
-from modelplane.api.meta import GATEWAY_NAMESPACE, GROUP, INFRASTRUCTURE_GROUP, SYSTEM_NAMESPACE
-from modelplane.api.model_key import ModelKey
-from modelplane.compose.kinds import COMPOSED
+from modelplane.api.meta import GATEWAY_NAMESPACE, SYSTEM_NAMESPACE
 from modelplane.install.installation_options import CONTROLLER, GATEWAY, build_labels
 from modelplane.kube.resources import Object
 
@@ -83,93 +80,6 @@ class Role:
     def _metadata(self, namespace: str) -> Object:
         where = {"namespace": namespace} if namespace else {}
         return {"name": self.name, **where, "labels": dict(self.labels)}
-
-
-_VIEW = ("get", "list", "watch")
-_EDIT = ("create", "delete", "patch", "update")
-
-_SECRET = kind_of(ModelKey).plural
-"""Its hashes are as secret as Secrets, which the role `view` of Kubernetes does not read either."""
-
-_KINDS = tuple(kind.plural for kind in COMPOSED if kind.group == GROUP and kind.plural != _SECRET)
-_CLOUD_CLUSTERS = tuple(kind.plural for kind in COMPOSED if kind.group == INFRASTRUCTURE_GROUP)
-
-PEOPLE = {
-    "edit": (
-        Rule(
-            GROUP,
-            (
-                "inferenceautoscalers",
-                "modelcaches",
-                "modeldeployments",
-                "modeldeployments/scale",
-                "modelendpoints",
-                "modelkeys",
-                "modelservices",
-            ),
-            ("create", "delete", "deletecollection", "patch", "update"),
-            "Users who may edit a namespace may serve models in it.",
-        ),
-        Rule(GROUP, (_SECRET,), _VIEW, "They see the hashes of their keys, which users with view do not."),
-    ),
-    "view": (
-        Rule(
-            GROUP,
-            tuple(
-                kind.plural
-                for kind in COMPOSED
-                if kind.namespaced and kind.group == GROUP and kind.plural != _SECRET
-            ),
-            _VIEW,
-            "Users who may view a namespace may see its models.",
-        ),
-    ),
-    "platform": (
-        Rule(
-            GROUP,
-            ("devicequotas", "inferenceclasses", "inferenceclusters"),
-            _EDIT,
-            "Platform teams publish hardware, and divide it among teams. Kubeconfigs are Secrets of one "
-            "namespace, which this role cannot name.",
-        ),
-        Rule(
-            INFRASTRUCTURE_GROUP,
-            _CLOUD_CLUSTERS,
-            _VIEW,
-            "Platform teams follow the progress of provisioning.",
-        ),
-        Rule(
-            GROUP,
-            _KINDS,
-            _VIEW,
-            "`modelplane explain` compares the fleet's models with its hardware.",
-        ),
-    ),
-    "gateway-operator": (
-        Rule(GROUP, ("inferencegateways",), _EDIT, "Operators of the gateway choose its destinations."),
-        Rule(
-            GROUP,
-            ("inferencegateways", "modelendpoints", "modelservices"),
-            _VIEW,
-            "The addresses that the gateway serves, and those that it sends requests to.",
-        ),
-    ),
-}
-"""Rules of the roles for people, by the end of the role's name."""
-
-_INHERITORS = {"edit": ("edit", "admin"), "view": ("view", "edit", "admin")}
-"""Kubernetes' own roles that contain a role for people. An administrator binds the others."""
-
-
-def build_people_roles() -> list[Object]:
-    """Return the roles for people."""
-    return [_for_people(name, rules) for name, rules in PEOPLE.items()]
-
-
-def _for_people(name: str, rules: tuple[Rule, ...]) -> Object:
-    """Return a role for people, which Kubernetes adds to its own roles of some names (aggregation)."""
-    inherited = {f"{RBAC}/aggregate-to-{role}": "true" for role in _INHERITORS.get(name, ())}
-    return Role("ClusterRole", f"modelplane-{name}", rules, build_labels() | inherited).build_manifest()
 
 
 _READ = ("list", "watch")

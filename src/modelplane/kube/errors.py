@@ -11,11 +11,11 @@ class KubernetesError(Exception):
 
 
 class Unreachable(KubernetesError):
-    """No answer: refused, timed out, or broken off. Try again later."""
+    """No answer: refused, timed out, or broken off. ``controllers/queue.py`` tries again later."""
 
 
 class Fenced(KubernetesError):
-    """Not sent: this process may not write any more."""
+    """Not sent, by ``kube/fence.py``: this process may not write any more."""
 
 
 class ApiError(KubernetesError):
@@ -50,15 +50,15 @@ class Conflict(ApiError):
 
 
 class Gone(ApiError):
-    """410: the resource version is too old; list again."""
+    """410: the resource version is too old; ``kube/informer.py`` lists again."""
 
 
 class Invalid(ApiError):
-    """400 or 422: the object was refused by validation or admission."""
+    """400 or 422: the object was refused; ``child_writer`` reports it in the owner's condition Synced."""
 
 
 class Forbidden(ApiError):
-    """401 or 403: this identity may not do that."""
+    """401 or 403: this identity may not do that; reported as ``Invalid`` is."""
 
 
 UNAUTHORIZED = "the API server does not accept the credential, which may have expired"

@@ -46,6 +46,11 @@ def build_key(manifest: Mapping[str, Any]) -> Key:
     return Key(metadata.get("namespace", ""), metadata["name"])
 
 
+def name_object(item: Mapping[str, Any]) -> str:
+    """Return an object as messages name it: its kind and key."""
+    return f'{item["kind"]} "{build_key(item)}"'
+
+
 Handler = Callable[[Object], None]
 """Called, on the event loop, with the new state of a changed object or the last state of a deleted one."""
 

@@ -49,7 +49,6 @@ class Resource:
         return "/".join(parts)
 
 
-BACKEND_TLS_POLICIES = Resource("gateway.networking.k8s.io", "v1", "BackendTLSPolicy", "backendtlspolicies")
 CUSTOM_RESOURCE_DEFINITIONS = Resource(
     "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
 )
@@ -71,11 +70,9 @@ INFERENCE_POOLS = Resource("inference.networking.k8s.io", "v1", "InferencePool",
 JOBS = Resource("batch", "v1", "Job", "jobs")
 LEASES = Resource("coordination.k8s.io", "v1", "Lease", "leases")
 NAMESPACES = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
-NETWORK_POLICIES = Resource("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies")
 NODES = Resource("", "v1", "Node", "nodes", namespaced=False)
 PERSISTENT_VOLUME_CLAIMS = Resource("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 PERSISTENT_VOLUMES = Resource("", "v1", "PersistentVolume", "persistentvolumes", namespaced=False)
-POD_DISRUPTION_BUDGETS = Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
 PODS = Resource("", "v1", "Pod", "pods")
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps")
 RESOURCE_CLAIMS = Resource("resource.k8s.io", "v1", "ResourceClaim", "resourceclaims")
@@ -83,18 +80,15 @@ RESOURCE_CLAIM_TEMPLATES = Resource(
     "resource.k8s.io", "v1", "ResourceClaimTemplate", "resourceclaimtemplates"
 )
 RESOURCE_SLICES = Resource("resource.k8s.io", "v1", "ResourceSlice", "resourceslices", namespaced=False)
-PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", namespaced=False)
 REPLICA_SETS = Resource("apps", "v1", "ReplicaSet", "replicasets")
 ROLES = Resource("rbac.authorization.k8s.io", "v1", "Role", "roles")
 ROLE_BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings")
 SECRETS = Resource("", "v1", "Secret", "secrets")
 SERVICE_ACCOUNTS = Resource("", "v1", "ServiceAccount", "serviceaccounts")
-SERVICE_MONITORS = Resource("monitoring.coreos.com", "v1", "ServiceMonitor", "servicemonitors")
 SELF_SUBJECT_ACCESS_REVIEWS = Resource(
     "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False
 )
 SERVICES = Resource("", "v1", "Service", "services")
-STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "StorageClass", "storageclasses", namespaced=False)
 VALIDATING_ADMISSION_POLICIES = Resource(
     "admissionregistration.k8s.io",
     "v1",
@@ -110,9 +104,19 @@ VALIDATING_ADMISSION_POLICY_BINDINGS = Resource(
     namespaced=False,
 )
 
+# Kinds of objects that are applied as manifests, and not read.
+_WRITTEN_ONLY = (
+    Resource("gateway.networking.k8s.io", "v1", "BackendTLSPolicy", "backendtlspolicies"),
+    Resource("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies"),
+    Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets"),
+    Resource("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", namespaced=False),
+    Resource("monitoring.coreos.com", "v1", "ServiceMonitor", "servicemonitors"),
+    Resource("storage.k8s.io", "v1", "StorageClass", "storageclasses", namespaced=False),
+)
+
 _BY_KIND = {
     (value.api_version, value.kind): value
-    for value in list(globals().values())
+    for value in (*globals().values(), *_WRITTEN_ONLY)
     if isinstance(value, Resource)
 }
 

@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class AgentSettings:
     """Options of the command line."""
 
     kubeconfig: Path
@@ -51,7 +51,7 @@ class Settings:
     """Directories with the files of the fleet, which the processes of pods do not see."""
 
 
-def run(settings: Settings) -> None:
+def run(settings: AgentSettings) -> None:
     """Be the node agent until SIGTERM or SIGINT.
 
     Raises ``LocalError`` where another agent uses the directory, or the port is taken.
@@ -71,7 +71,7 @@ def run(settings: Settings) -> None:
             _log.info("the agent ends; its pods run on")
 
 
-async def _serve(settings: Settings) -> None:
+async def _serve(settings: AgentSettings) -> None:
     devices = await asyncio.to_thread(discover, settings.share)
     async with Client.from_kubeconfig(
         str(settings.kubeconfig), field_manager="modelplane-agent", timeout_s=_REQUEST_S

@@ -24,7 +24,6 @@ LEASE_NAMESPACE = "kube-node-lease"
 ADDRESS = "127.0.0.1"
 """The one address of the Node; the API server dials it for logs."""
 
-
 _log = logging.getLogger(__name__)
 
 

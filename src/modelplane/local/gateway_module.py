@@ -34,7 +34,6 @@ _PACKAGE = Path(modelplane.__file__).parent
 SOURCES = _PACKAGE.parents[1] / "gateway-module"
 """The crate, in a checkout of the repository."""
 
-
 BUILT = SOURCES / "built"
 """The libraries that the repository carries, one for each kind of machine, and the record of their build."""
 

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.local.home import ENVIRONMENT_VARIABLE, Home, choose_home
-from modelplane.local.settings import Settings
+from modelplane.local.settings import LocalSettings
 
 _TOUR_GOES_ON = (
     "The tour goes on in examples/03-deploying-a-model/README.md. `modelplane example --dir examples` "
@@ -33,7 +33,7 @@ EMPTY: Final = Contents(has_clusters=False, has_deployments=False)
 
 
 def describe_next_steps(
-    home: Home, settings: Settings, contents: Contents = EMPTY, *, elsewhere: bool = False
+    home: Home, settings: LocalSettings, contents: Contents = EMPTY, *, elsewhere: bool = False
 ) -> str:
     """Return the lines that look at the models of a fleet, deploy the first one, or register a cluster.
 

@@ -39,12 +39,7 @@ FRONT = ALONE - {"agent", "workload_gateway"}
 BEHIND = ALONE - {"gateway"}
 """Ports of each of those clusters."""
 
-OWNERS = {
-    "api_server": "control-plane",
-    "agent": "agent",
-    "gateway": "envoy",
-    "workload_gateway": "envoy",
-}
+OWNERS = {"api_server": "control-plane", "agent": "agent", "gateway": "envoy", "workload_gateway": "envoy"}
 """The process that listens on each port."""
 
 
@@ -98,9 +93,7 @@ def _claims() -> int:
 
 
 def choose(
-    names: Collection[str] = ALONE,
-    taken: Collection[int] = (),
-    is_free: Callable[[int], bool] = claim_free,
+    names: Collection[str] = ALONE, taken: Collection[int] = (), is_free: Callable[[int], bool] = claim_free
 ) -> Ports:
     """Return for each name the first free port at or after the preferred one, no port twice."""
     chosen = dict.fromkeys(ALONE, 0)

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from urllib.parse import SplitResult, urlsplit
 
+from modelplane.api.meta import get_full_name
 from modelplane.compose.readiness import is_true
 from modelplane.controllers import fleet_resources
 from modelplane.kube import errors
@@ -41,7 +42,7 @@ async def list_services(client: Client) -> Services:
                 raise
             await asyncio.sleep(_POLL_S)
         else:
-            return {_key(item): item["status"]["address"] for item in items if _ready(item)}
+            return {get_full_name(item): item["status"]["address"] for item in items if _ready(item)}
 
 
 async def wait_until_answering(client: Client, before: Services, timeout_s: float) -> tuple[Key, ...]:
@@ -60,7 +61,8 @@ async def wait_until_answering(client: Client, before: Services, timeout_s: floa
 
 
 async def _silent(client: Client, before: Services, waiting: Iterable[Key]) -> tuple[Key, ...]:
-    ready = {_key(item): _ready(item) for item in (await client.list(fleet_resources.MODEL_SERVICES)).items}
+    listed = await client.list(fleet_resources.MODEL_SERVICES)
+    ready = {get_full_name(item): _ready(item) for item in listed.items}
     # Do not wait for a deleted service.
     left = [key for key in waiting if key in ready]
     answers = await asyncio.gather(*(asyncio.to_thread(_answers, before[key]) for key in left))
@@ -92,7 +94,3 @@ def _connection(address: SplitResult) -> http.client.HTTPConnection:
 
 def _ready(service: Object) -> bool:
     return is_true(service, "Ready") and bool(service["status"].get("address"))
-
-
-def _key(item: Object) -> Key:
-    return item["metadata"]["namespace"], item["metadata"]["name"]

@@ -24,7 +24,7 @@ MOST_CLUSTERS = 15
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class LocalSettings:
     """Settings of a fleet's processes, apart from its directory."""
 
     ports: Ports
@@ -66,12 +66,12 @@ class Choice:
 AS_BEFORE = Choice()
 
 
-def load(home: Home) -> Settings:
+def load(home: Home) -> LocalSettings:
     """Return the saved settings; raise ``LocalError`` if there are none, or they cannot be read."""
     try:
         document = json.loads(home.settings.read_text())
         clusters = {name: _ports(entry) for name, entry in document.pop("clusters", {}).items()}
-        return Settings(_ports(document.pop("ports")), clusters, **document)
+        return LocalSettings(_ports(document.pop("ports")), clusters, **document)
     except FileNotFoundError:
         raise LocalError(f"nothing was ever started in {home.root}: run `modelplane up`") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -89,7 +89,7 @@ def choose(
     choice: Choice,
     running: Collection[str],
     is_free: Callable[[int], bool] = ports.claim_free,
-) -> Settings:
+) -> LocalSettings:
     """Return the settings of a fleet, those that are new chosen and saved.
 
     ``running`` names the fleet's own processes that run already: they may hold their ports, and are not
@@ -112,7 +112,7 @@ def choose(
 
 
 def find_stranger(
-    settings: Settings, running: Collection[str], is_free: Callable[[int], bool] = ports.can_listen
+    settings: LocalSettings, running: Collection[str], is_free: Callable[[int], bool] = ports.can_listen
 ) -> str | None:
     """Return which port of a fleet another program holds; None where none does.
 
@@ -130,14 +130,16 @@ def find_stranger(
     return None
 
 
-def _first(choice: Choice, is_free: Callable[[int], bool]) -> Settings:
+def _first(choice: Choice, is_free: Callable[[int], bool]) -> LocalSettings:
     count = choice.clusters or 0
     front = ports.choose(ports.FRONT if count else ports.ALONE, (), is_free)
-    first = Settings(front, **choice.select_kept(), cpu_devices=choice.cpu_devices or 1)
+    first = LocalSettings(front, **choice.select_kept(), cpu_devices=choice.cpu_devices or 1)
     return dataclasses.replace(first, clusters=_clusters(first, count, is_free))
 
 
-def _grown(home: Home, before: Settings, choice: Choice, is_free: Callable[[int], bool]) -> Settings:
+def _grown(
+    home: Home, before: LocalSettings, choice: Choice, is_free: Callable[[int], bool]
+) -> LocalSettings:
     """Return the settings with the additions of a choice."""
     count = len(before.clusters) if choice.clusters is None else choice.clusters
     has = f"{len(before.clusters)} clusters" if before.clusters else "a control plane that is its own cluster"
@@ -154,7 +156,7 @@ def _grown(home: Home, before: Settings, choice: Choice, is_free: Callable[[int]
     return dataclasses.replace(before, clusters=_clusters(before, count, is_free), **choice.select_kept())
 
 
-def _clusters(settings: Settings, count: int, is_free: Callable[[int], bool]) -> dict[str, Ports]:
+def _clusters(settings: LocalSettings, count: int, is_free: Callable[[int], bool]) -> dict[str, Ports]:
     clusters = dict(settings.clusters)
     for name in (f"local-{number}" for number in range(len(clusters) + 1, count + 1)):
         used = dataclasses.replace(settings, clusters=clusters).list_ports()
@@ -162,6 +164,6 @@ def _clusters(settings: Settings, count: int, is_free: Callable[[int], bool]) ->
     return clusters
 
 
-def _save(home: Home, settings: Settings) -> Settings:
+def _save(home: Home, settings: LocalSettings) -> LocalSettings:
     write_private(home.settings, json.dumps(dataclasses.asdict(settings), indent=2) + "\n")
     return settings

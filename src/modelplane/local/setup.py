@@ -20,7 +20,7 @@ from modelplane.local import ports, settings
 from modelplane.local.home import Home, find_space_problem
 from modelplane.local.kubernetes import pki
 from modelplane.local.kubernetes.control_plane import HEALTH_PATHS, ControlPlane, Pki, list_control_planes
-from modelplane.local.settings import AS_BEFORE, Choice, Settings
+from modelplane.local.settings import AS_BEFORE, Choice, LocalSettings
 from modelplane.local.supervision import locks
 from modelplane.local.supervision.processes import LEADER
 
@@ -54,7 +54,7 @@ def make_home(home: Home) -> None:
         raise LocalError(f"{lacking}, or choose another place with --home")
 
 
-def set_up(home: Home, choice: Choice = AS_BEFORE) -> Settings:
+def set_up(home: Home, choice: Choice = AS_BEFORE) -> LocalSettings:
     """Make settings, certificates and kubeconfigs in a home; return the settings."""
     held = {
         path for path in home.run.glob("*.lock") if path != home.turn and locks.find_holder(path) is not None

@@ -35,12 +35,7 @@ _MOST_OF_A_PAGE: Final = 60_000
 
 _PACKAGE = Path(modelplane.__file__).parent
 
-_COPIES: Final = {
-    "README.md": "_README.md",
-    "docs": "_docs",
-    "examples": "_examples",
-    "skills": "_skills",
-}
+_COPIES: Final = {"README.md": "_README.md", "docs": "_docs", "examples": "_examples", "skills": "_skills"}
 """Places in the wheel, below the package, by those in the repository."""
 
 WEIGHTS: Final = {"docs/decisions/": 0.7}
@@ -67,7 +62,7 @@ class DocumentationTools:
         hits = await asyncio.to_thread(self._search, query[:_MOST_OF_A_QUERY])
         if not hits:
             return f"Nothing found. Use other words, or read the page {INDEX}, which lists all pages."
-        return "\n\n".join(f"{number}. {_told(hit)}" for number, hit in enumerate(hits, 1))
+        return "\n\n".join(f"{number}. {_format_hit(hit)}" for number, hit in enumerate(hits, 1))
 
     def _search(self, query: str) -> tuple[Hit, ...]:
         return self._index.search(query, _HITS)
@@ -79,11 +74,11 @@ class DocumentationTools:
             return build_index(TITLE, SUMMARY, self._pages.values(), GROUPS)
         page = self._find(path)
         if anchor:
-            return _section(page, anchor)
+            return _find_section(page, anchor)
         if len(page.markdown) <= _MOST_OF_A_PAGE:
             return page.markdown
         cut = page.markdown[:_MOST_OF_A_PAGE].rpartition("\n")[0]
-        return f"{cut}\n\n(cut here: read {page.path}#ANCHOR, with one of {_anchors(page)})\n"
+        return f"{cut}\n\n(cut here: read {page.path}#ANCHOR, with one of {_list_anchors(page)})\n"
 
     def _find(self, path: str) -> Page:
         """Return the page of a path, also without its ending or the folder ``docs``. Raises ``UserError``."""
@@ -96,26 +91,26 @@ class DocumentationTools:
         raise UserError(f'there is no page "{path[:100]}": {meant}The page {INDEX} lists all pages')
 
 
-def _told(hit: Hit) -> str:
+def _format_hit(hit: Hit) -> str:
     anchor = f"#{hit.section.anchor}" if hit.section.anchor else ""
     return f"{' > '.join(hit.section.trail)}\n   page: {hit.page.path}{anchor}\n   {hit.snippet}"
 
 
-def _section(page: Page, anchor: str) -> str:
+def _find_section(page: Page, anchor: str) -> str:
     """Return a section with those below it. Raises ``UserError``."""
     for start, section in enumerate(page.sections):
         if section.anchor == anchor:
             return (
                 "\n\n".join(
                     f"{'#' * len(section.trail)} {section.heading}\n\n{section.text}"
-                    for section in _with_those_below(page, start)
+                    for section in _list_with_subsections(page, start)
                 )
                 + "\n"
             )
-    raise UserError(f'{page.path} has no section "{anchor[:100]}": name one of {_anchors(page)}')
+    raise UserError(f'{page.path} has no section "{anchor[:100]}": name one of {_list_anchors(page)}')
 
 
-def _with_those_below(page: Page, start: int) -> list[Section]:
+def _list_with_subsections(page: Page, start: int) -> list[Section]:
     depth = len(page.sections[start].trail)
     sections = [page.sections[start]]
     for section in page.sections[start + 1 :]:
@@ -125,22 +120,22 @@ def _with_those_below(page: Page, start: int) -> list[Section]:
     return sections
 
 
-def _anchors(page: Page) -> str:
+def _list_anchors(page: Page) -> str:
     return ", ".join(section.anchor for section in page.sections[1:])
 
 
 def load_pages() -> dict[str, str]:
     """Return the text of each page by its path in the repository."""
-    return {path: text for part in ("README.md", "docs", "examples") for path, text in _texts(part)}
+    return {path: text for part in ("README.md", "docs", "examples") for path, text in _read_texts(part)}
 
 
 def load_skills() -> dict[str, str]:
     """Return the text of each skill of agents by the name of its folder."""
-    return {Path(path).parent.name: text for path, text in _texts("skills")}
+    return {Path(path).parent.name: text for path, text in _read_texts("skills")}
 
 
-def _texts(part: str) -> Iterator[tuple[str, str]]:
-    root = _root(part)
+def _read_texts(part: str) -> Iterator[tuple[str, str]]:
+    root = _find_root(part)
     if root.is_file():
         yield part, root.read_text(encoding="utf-8")
         return
@@ -148,7 +143,7 @@ def _texts(part: str) -> Iterator[tuple[str, str]]:
         yield f"{part}/{path.relative_to(root).as_posix()}", path.read_text(encoding="utf-8")
 
 
-def _root(part: str) -> Path:
+def _find_root(part: str) -> Path:
     for candidate in (_PACKAGE / _COPIES[part], _PACKAGE.parents[1] / part):
         if candidate.exists():
             return candidate

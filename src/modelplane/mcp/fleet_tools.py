@@ -152,7 +152,7 @@ class FleetTools:
         """Return why replicas are placed, routed to, and ready, or not. Raises ``UserError``."""
         if kind not in EXPLAINED:
             raise UserError(f"{clean(kind)} cannot be explained: name one of {', '.join(EXPLAINED)}")
-        snapshot = await self._fleet.take_snapshot(fleet_resources.needed_to_explain(kind))
+        snapshot = await self._fleet.take_snapshot(fleet_resources.list_needed_to_explain(kind))
         item = _find(snapshot, kind, name, namespace)
         told = await self._compute(explanations.explain, snapshot, item)
         lines = format_table(_columns_of_conditions(kind).tabulate("Conditions", read_conditions(item)))

@@ -139,7 +139,7 @@ class TokenGuard:
         return len(given) == 1 and hmac.compare_digest(given[0], self._expected)
 
 
-class Turns:
+class RequestLimiter:
     """Answers a limited number of requests at a time, of those that are there as a whole."""
 
     def __init__(self, application: Application) -> None:
@@ -179,12 +179,12 @@ def build_application(made: MCPServer, port: int, hosts: Iterable[str], token: s
         max_request_body_size=4 * MOST_BYTES,
         transport_security=security,
     )
-    served = Turns(plain)
+    served = RequestLimiter(plain)
     return served if token is None else TokenGuard(served, token)
 
 
 @contextmanager
-def bound(host: str, port: int) -> Iterator[socket.socket]:
+def bind(host: str, port: int) -> Iterator[socket.socket]:
     """Listen on an address inside the block; port 0 stands for any free one. Raises ``OSError``."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.create_server((host, port), family=family) as listening:

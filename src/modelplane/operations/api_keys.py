@@ -10,7 +10,7 @@ from modelplane.api.columns import Columns
 from modelplane.api.conditions.reasons import ModelKeyCondition, ModelKeyReason
 from modelplane.api.fields.requests.pricing import Budget
 from modelplane.api.kinds import kind_of
-from modelplane.api.meta import Object
+from modelplane.api.meta import Object, get_full_name
 from modelplane.api.model_key import MAX_HASHES, BudgetScope, KeyHash, ModelKey, UsedBudget
 from modelplane.api.rejected import Rejected
 from modelplane.api.schema.decode import InvalidObject, decode_as
@@ -55,7 +55,7 @@ def rotate_hashes(
             remedy="say with --expires how long the new one is valid",
         )
     end = now + overlap
-    old = [KeyHash(sha256=hash_.sha256, expires=_earlier(hash_, end)) for hash_ in hashes]
+    old = [KeyHash(sha256=hash_.sha256, expires=_shorten_life(hash_, end)) for hash_ in hashes]
     kept = [hash_ for hash_ in old if is_valid(hash_, now)]
     if len(kept) >= MAX_HASHES:
         return Rejected(
@@ -65,7 +65,7 @@ def rotate_hashes(
     return (*kept, hash_key(key, expires or before.expires))
 
 
-def _earlier(hash_: KeyHash, end: dt.datetime) -> dt.datetime:
+def _shorten_life(hash_: KeyHash, end: dt.datetime) -> dt.datetime:
     seconds = parse_seconds(hash_.expires)
     return end if seconds is None or seconds > end.timestamp() else dt.datetime.fromtimestamp(seconds, dt.UTC)
 
@@ -125,7 +125,7 @@ class ListedKey:
     """A ModelKey in a list, at a time."""
 
     def __init__(self, item: Object, now: dt.datetime) -> None:
-        self.namespace, self.name = get_place(item)
+        self.namespace, self.name = get_full_name(item)
         self.state, self.keys, self.expires, self.services, self.budgets = "Unreadable", "", "", "", ""
         try:
             decoded = decode_as(ModelKey, item)
@@ -149,11 +149,6 @@ KEYS: Final = Columns[ListedKey](
     ("SERVICES", lambda key: key.services),
     ("BUDGETS", lambda key: key.budgets),
 )
-
-
-def get_place(item: Object) -> tuple[str, str]:
-    """Return the namespace and the name of an object."""
-    return item["metadata"]["namespace"], item["metadata"]["name"]
 
 
 def _describe_budget(budget: Budget | None) -> str:

@@ -17,7 +17,7 @@ from modelplane.api.meta import GROUP
 from modelplane.compose.workload_kinds import has_pods
 from modelplane.controllers import fleet_resources
 from modelplane.controllers.fleet_resources import resource_of
-from modelplane.crossplane.function import remote
+from modelplane.crossplane.function import remote_objects
 from modelplane.crossplane.function.applied_fields import PROVIDERS_FINALIZER
 from modelplane.crossplane.function.companions import provider_config_name
 from modelplane.install.waiting import Deadline
@@ -27,8 +27,8 @@ from modelplane.kube.resources import Object, Resource
 from modelplane.operations.pod_logs import ClusterUnreachable, InferenceClusters
 from modelplane.user_error import UserError
 
-_GROUP, _, _VERSION = remote.API_VERSION.partition("/")
-OBJECTS: Final = Resource(_GROUP, _VERSION, remote.KIND, "objects")
+_GROUP, _, _VERSION = remote_objects.API_VERSION.partition("/")
+OBJECTS: Final = Resource(_GROUP, _VERSION, remote_objects.KIND, "objects")
 _DELETES: Final = frozenset({"*", "Delete"})
 
 
@@ -116,7 +116,7 @@ class Cleaner:
         if stored is None:
             # Raises if the answer came from a proxy in front of the API server.
             await client.is_served(resource)
-        seen = remote.there(held)
+        seen = remote_objects.find_observed(held)
         if stored is not None and seen is not None and _uid(seen) not in ("", _uid(stored)):
             raise _Doubt(f'on cluster "{cluster}" there is another object of that name')
         return Leftover(held, cluster, stored)

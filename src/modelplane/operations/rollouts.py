@@ -11,7 +11,7 @@ from modelplane.api.meta import Object
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.rejected import Rejected
 from modelplane.api.schema.decode import InvalidObject, decode_as
-from modelplane.compose.deployment.revisions import number_of, revision
+from modelplane.compose.deployment.revisions import get_revision_number, revision
 from modelplane.compose.workload_kinds import CONTROLLER_REVISION
 from modelplane.controllers.fleet_resources import MODEL_DEPLOYMENTS, of_row
 from modelplane.kube.client import Client
@@ -52,7 +52,7 @@ async def list_revisions(client: Client, item: Object) -> list[Object]:
         for record in records
         if any(owner.get("uid") == uid for owner in record["metadata"].get("ownerReferences", ()))
     )
-    return sorted(owned, key=number_of, reverse=True)
+    return sorted(owned, key=get_revision_number, reverse=True)
 
 
 def build_pause(item: Object, *, paused: bool) -> Patch | Rejected:
@@ -94,9 +94,9 @@ def choose_revision(item: Object, records: Sequence[Object], number: int | None)
     if number is None and stable:
         records = sorted(records, key=lambda record: get_hash(record) != stable)
     for record in records:
-        if number_of(record) == number or (number is None and get_hash(record) != current):
+        if get_revision_number(record) == number or (number is None and get_hash(record) != current):
             return record
-    numbers = ", ".join(str(number_of(record)) for record in records) or "none"
+    numbers = ", ".join(str(get_revision_number(record)) for record in records) or "none"
     target = "an earlier revision" if number is None else f"revision {number}"
     return Rejected(subject=name_deployment(item), detail=f"has not kept {target}; there are: {numbers}")
 

@@ -33,7 +33,6 @@ _DRAIN_S = 6 * 3600
 # Maximum age of usage records that are lost if Envoy is killed.
 _FLUSH_MS = 1000
 
-
 _CA_BUNDLES = (
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",

@@ -78,7 +78,7 @@ _NOT_REACHED = frozenset(
 )
 
 _TIMEOUT_S = 3.0
-_MOST_BYTES = 32 << 20
+_MOST_ANSWER_BYTES = 32 << 20
 _COMPLETION = "completion"
 _Counts = dict[str, dict[str, int]]
 _FIELDS = {
@@ -235,7 +235,7 @@ def _of_pod(address: str, port: int) -> Reading | str:
     try:
         connection.request("GET", "/metrics")
         answer = connection.getresponse()
-        text = answer.read(_MOST_BYTES).decode()
+        text = answer.read(_MOST_ANSWER_BYTES).decode()
         if answer.status != http.client.OK:
             return f"the gateway's pod at {address} answers {answer.status} about its metrics"
         return _reading(text)

@@ -12,7 +12,6 @@ from modelplane.kube.informer import Informer
 FLEET_LISTENER = "front-door"
 """Name of the listener of the services."""
 
-
 Write = Callable[[Path, Mapping[str, str]], bool]
 """Writes files to a directory; returns True if any of them changed."""
 

@@ -47,7 +47,7 @@ SELECTOR = f"{labels.USAGE}={DEFAULT_NAME}"
 """Label selector of the objects."""
 
 _PERIOD, _SUMS = "period", "sums"
-_MOST_BYTES = 64 << 20
+_MOST_LEDGER_BYTES = 64 << 20
 _log = logging.getLogger(__name__)
 LEDGER = "usage/ledger"
 """File of the sums, from Envoy's directory."""
@@ -141,7 +141,7 @@ class Published:
 def _rows(item: Object) -> Rows:
     content = base64.b64decode((item.get("binaryData") or {}).get(_SUMS, ""), validate=True)
     unpacking = zlib.decompressobj(wbits=31)
-    text = unpacking.decompress(content, _MOST_BYTES)
+    text = unpacking.decompress(content, _MOST_LEDGER_BYTES)
     if not unpacking.eof:
         raise EOFError("it is not complete")
     return decode_rows(text)

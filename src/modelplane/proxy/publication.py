@@ -42,9 +42,9 @@ CHUNK_BYTES = 512 * 1024
 _PRIVATE = (PRIVATE, TLS, MUTUAL_TLS)
 """Folders of the files that are published as Secrets, as are clusters with tokens."""
 
-_LEAST_BYTES = 1024 * 1024
-_MOST_BYTES = 4 * _LEAST_BYTES
-_MARK = re.compile(rb"000")
+_LEAST_PIECE_BYTES = 1024 * 1024
+_MOST_PIECE_BYTES = 4 * _LEAST_PIECE_BYTES
+_PIECE_END = re.compile(rb"000")
 """It is in hashes, about every 14 KB."""
 
 _FORMAT = "gzip of json, 1"
@@ -151,8 +151,8 @@ def build_objects(
 def _pieces(content: bytes) -> Iterator[bytes]:
     at = 0
     while at < len(content):
-        mark = _MARK.search(content, at + _LEAST_BYTES, at + _MOST_BYTES)
-        end = mark.end() if mark else at + _MOST_BYTES
+        mark = _PIECE_END.search(content, at + _LEAST_PIECE_BYTES, at + _MOST_PIECE_BYTES)
+        end = mark.end() if mark else at + _MOST_PIECE_BYTES
         yield content[at:end]
         at = end
 

@@ -10,8 +10,7 @@ from modelplane.api.fields.deployment.placement_settings import PlacementPolicy
 from modelplane.api.fields.pods.engines import Role
 from modelplane.api.model_deployment import TolerationOperator as Operator
 from modelplane.cel.bindings import AttributeValue, Version
-from modelplane.scheduler.departures import Cause, Departure
-from modelplane.scheduler.departures import Role as ReplicaRole
+from modelplane.scheduler.departures import Cause, Departure, Role as ReplicaRole
 from modelplane.scheduler.diagnosis import Block, Diagnosis, Exclusion, Remedy
 from modelplane.scheduler.existing.drain import describe_drain, list_moving
 from modelplane.scheduler.filters.accepted_pod_keys import check_pod_keys

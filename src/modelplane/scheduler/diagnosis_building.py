@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from modelplane.api.listing import listing, number_of
+from modelplane.api.listing import count_noun, listing
 from modelplane.api.rejected import Rejected
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.diagnosis import Block, Diagnosis, Exclusion
@@ -16,7 +16,7 @@ from modelplane.scheduler.free_capacity import FreeCapacity, NodeCapacity
 from modelplane.scheduler.placement.cluster_choice import Filled
 from modelplane.scheduler.placement.pool_rejections import Excluded
 from modelplane.scheduler.placement.unmet_conditions import Details, find_unmet
-from modelplane.scheduler.preemption import Displacement, Turns
+from modelplane.scheduler.preemption import Displacement, Precedence
 from modelplane.scheduler.remedies import find_remedies
 from modelplane.scheduler.types import Pool
 
@@ -61,8 +61,8 @@ def find_block(state: CycleState) -> tuple[Block, str]:
     return Block.NONE, ""
 
 
-def add_turns(
-    diagnosis: Diagnosis, ahead: Turns, displaced: Mapping[str, str], wanted: Displacement | None
+def add_precedence(
+    diagnosis: Diagnosis, ahead: Precedence, displaced: Mapping[str, str], wanted: Displacement | None
 ) -> Diagnosis:
     """Add to a diagnosis which deployments come first, and the replicas that leave, here or for this one."""
     notes = [f'replica "{name}" is withdrawn: {why}' for name, why in sorted(displaced.items())]
@@ -70,7 +70,7 @@ def add_turns(
         notes.append(note)
     if wanted is not None and wanted.replicas:
         names = listing(f"{replica.namespace}/{replica.name}" for replica in wanted.replicas)
-        count = number_of(len(wanted.replicas), "replica")
+        count = count_noun(len(wanted.replicas), "replica")
         verb = "leaves" if len(wanted.replicas) == 1 else "leave"
         notes.append(f"{count} of lower priority {verb} for the next one: {names}")
     return replace(diagnosis, notes=(*diagnosis.notes, *notes), preempted=bool(displaced))

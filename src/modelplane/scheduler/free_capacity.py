@@ -124,25 +124,25 @@ class DeviceCapacity(msgspec.Struct, frozen=True, gc=False):
         lacking: tuple[tuple[tuple[int, ...], int], ...] = (),
     ) -> "DeviceCapacity":
         """Return the capacity that loads leave, fitting or not."""
-        return cls(nodes, tuple(devices), _added((), loads), lacking)
+        return cls(nodes, tuple(devices), _add((), loads), lacking)
 
     def take(self, load: Load) -> "DeviceCapacity | None":
         """Return the capacity without the load, or None if a pod might find no node."""
-        capacity = DeviceCapacity(self.nodes, self.devices, _added(self.groups, (load,)), self.lacking)
+        capacity = DeviceCapacity(self.nodes, self.devices, _add(self.groups, (load,)), self.lacking)
         return None if capacity.overcommitted else capacity
 
     def count_missing(self, load: Load) -> int:
         """Return the number of further nodes that the load needs; 0 also if no number suffices."""
-        groups = _added(self.groups, (load,))
+        groups = _add(self.groups, (load,))
         capacity = DeviceCapacity(self.nodes, self.devices, groups, self.lacking)
         if not all(capacity._ever(group) for group, _ in groups):
             return 0
-        return max(0, *(capacity._needed(group) - self.nodes for group, _ in groups))
+        return max(0, *(capacity._count_nodes(group) - self.nodes for group, _ in groups))
 
     @property
     def overcommitted(self) -> bool:
         """True if a pod might find no node."""
-        return any(not self._ever(group) or self._needed(group) > self.nodes for group, _ in self.groups)
+        return any(not self._ever(group) or self._count_nodes(group) > self.nodes for group, _ in self.groups)
 
     def add_nodes(self, nodes: int) -> "DeviceCapacity":
         """Return the capacity as it would be with more nodes."""
@@ -166,7 +166,7 @@ class DeviceCapacity(msgspec.Struct, frozen=True, gc=False):
             for need, have in zip(demand.need, self.devices, strict=True)
         )
 
-    def _needed(self, group: Group) -> int:
+    def _count_nodes(self, group: Group) -> int:
         """Return how many nodes make each pod of a group sure to find one."""
         others = [(other, copies - (other == group)) for other, copies in self.groups]
         # Missing devices are one group of pods, which are on different nodes.
@@ -175,9 +175,9 @@ class DeviceCapacity(msgspec.Struct, frozen=True, gc=False):
         ]
         if blockers:
             others.append((Group(tuple(blockers)), 1))
-        return group.size + max(self._closed(demand, others) for demand, _ in group.pods)
+        return group.size + max(self._count_closed_nodes(demand, others) for demand, _ in group.pods)
 
-    def _closed(self, demand: PodDemand, others: Sequence[tuple[Group, int]]) -> int:
+    def _count_closed_nodes(self, demand: PodDemand, others: Sequence[tuple[Group, int]]) -> int:
         """Return how many nodes other pods can close to a pod, at most."""
         closing = {
             entry: least
@@ -222,7 +222,7 @@ def _steps(demand: PodDemand, entry: int) -> Iterable[int]:
     return (most,) if demand.exact[entry] else range(1, most + 1)
 
 
-def _added(groups: tuple[tuple[Group, int], ...], loads: Iterable[Load]) -> tuple[tuple[Group, int], ...]:
+def _add(groups: tuple[tuple[Group, int], ...], loads: Iterable[Load]) -> tuple[tuple[Group, int], ...]:
     counts = dict(groups)
     for load in loads:
         counts[load.group] = counts.get(load.group, 0) + load.copies

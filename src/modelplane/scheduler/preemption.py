@@ -33,25 +33,23 @@ from modelplane.scheduler.quota_ledger import Reservation
 from modelplane.scheduler.search.search_budget import SearchBudget
 from modelplane.scheduler.types import Cluster, Deployment, Fleet, PlacedEngine, Replica
 
-_MOST: Final = 16
+_MOST_RESERVING: Final = 16
 """Deployments for which capacity is reserved in one placement, so that many cost no other much time."""
 
-
-_PART: Final = 4
-"""Their search may take this part of what the placement itself may take."""
-
+_SEARCH_PART: Final = 4
+"""Their search may take this part, a quarter, of the steps of the placement itself."""
 
 _MOST_DISPLACING: Final = 4
 """Deployments for which replicas are being displaced at a time, each for one replica."""
 
-
 _MOST_CLUSTERS: Final = 16
-
+"""Clusters that are searched for replicas to displace."""
 
 _MOST_CANDIDATES: Final = 64
+"""Replicas that are tried for one cluster, beside those that leave already."""
 
 
-class Turns(msgspec.Struct, frozen=True):
+class Precedence(msgspec.Struct, frozen=True):
     """Reservations of the deployments that come first, and the replicas that leave for them, with the reason.
 
     `may_displace` is false while as many displace others as may at a time.
@@ -92,29 +90,29 @@ class Displacement(msgspec.Struct, frozen=True):
         return tuple(replica for replica in self.replicas if not replica.deleting)
 
 
-def find_turns(fleet: Fleet, deployment: Deployment) -> Turns:
+def find_precedence(fleet: Fleet, deployment: Deployment) -> Precedence:
     """Return what comes before a deployment; nothing where no priorities are in use."""
     first = _list_first(fleet, deployment)
     if not first:
-        return Turns()
+        return Precedence()
     everyone = replace(fleet, others=(*fleet.others, deployment))
-    budget = SearchBudget(_PART)
+    budget = SearchBudget(_SEARCH_PART)
     reservations: list[Reservation] = []
     displaced: dict[tuple[str, str], str] = {}
     displacing = 0
-    for earlier in first[:_MOST]:
+    for earlier in first[:_MOST_RESERVING]:
         if budget.spent:
             break
         try:
             state = CycleState.begin(everyone, earlier, reservations, budget)
-            reservations += _waited_for(state, everyone, displacing < _MOST_DISPLACING)
+            reservations += _reserve_awaited(state, everyone, displacing < _MOST_DISPLACING)
         except SelectorError:
             continue  # its own conditions say so; it takes nothing
         last = reservations[-1] if reservations else None
         if last and last.deployment.uid == earlier.uid and last.instead_of:
             displacing += 1
             displaced |= {(who.namespace, who.name): _reason(earlier) for who in last.instead_of}
-    return Turns(tuple(reservations), displaced, displacing < _MOST_DISPLACING)
+    return Precedence(tuple(reservations), displaced, displacing < _MOST_DISPLACING)
 
 
 def _list_first(fleet: Fleet, deployment: Deployment) -> list[Deployment]:
@@ -145,7 +143,7 @@ def _list_first(fleet: Fleet, deployment: Deployment) -> list[Deployment]:
     return sorted(waiting, key=lambda other: (-other.priority.value, other.order))
 
 
-def _waited_for(state: CycleState, fleet: Fleet, may_displace: bool) -> Iterable[Reservation]:
+def _reserve_awaited(state: CycleState, fleet: Fleet, may_displace: bool) -> Iterable[Reservation]:
     """Return the places of the missing replicas of a deployment that comes first."""
     if state.quotas.problem:
         return ()
@@ -174,12 +172,12 @@ def _reason(deployment: Deployment) -> str:
     )
 
 
-def list_displaced(turns: Turns, replicas: Iterable[Replica]) -> dict[str, str]:
+def list_displaced(precedence: Precedence, replicas: Iterable[Replica]) -> dict[str, str]:
     """Return those of the replicas that leave, by name, and why. One that is being deleted is gone anyway."""
     return {
-        replica.name: turns.displaced[replica.namespace, replica.name]
+        replica.name: precedence.displaced[replica.namespace, replica.name]
         for replica in replicas
-        if not replica.deleting and (replica.namespace, replica.name) in turns.displaced
+        if not replica.deleting and (replica.namespace, replica.name) in precedence.displaced
     }
 
 

@@ -31,11 +31,6 @@ def describe_request(asked: str, offered: str) -> str:
     return f"{asked} ({about}{shown}{unit})"
 
 
-def format_nodes(count: int) -> str:
-    """Return a number of nodes, in words."""
-    return f"{count} node" if count == 1 else f"{count} nodes"
-
-
 def _unit(text: str) -> str | None:
     """Return the suffix of a quantity; None if it has an exponent, or is not a quantity."""
     match = _WRITTEN.fullmatch(text)

@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
+from modelplane.api.listing import count_noun
 from modelplane.api.model_deployment import TolerationOperator
 from modelplane.api.rejected import Rejected
 from modelplane.cel import ObservedValue, SelectorError
@@ -114,7 +115,7 @@ def _more_nodes(
                 break
             nodes = _least(partial(_fits_with, state, cluster, capacities, pins, position), most)
             if nodes:
-                more = rejection_reasons.format_nodes(nodes)
+                more = count_noun(nodes, "node")
                 change = f'add {more} to pool {pool.name} of InferenceCluster "{cluster.name}"'
                 most, best = nodes - 1, Remedy(change, (cluster.name,))
     return best

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.departures import Cause, Role
 from modelplane.scheduler.diagnosis import Block, Diagnosis
-from modelplane.scheduler.diagnosis_building import add_turns, diagnose, find_block
+from modelplane.scheduler.diagnosis_building import add_precedence, diagnose, find_block
 from modelplane.scheduler.existing.drain import drain
 from modelplane.scheduler.existing.eviction import evict_noticed
 from modelplane.scheduler.existing.retention import Kept, Leaving, depart, give_way, hold, retain, unpin
@@ -23,7 +23,7 @@ from modelplane.scheduler.placement.placement_policy import rank_cluster
 from modelplane.scheduler.placement.placement_result import Assignment, Dropped, Placement
 from modelplane.scheduler.placement.pool_choice import Offer
 from modelplane.scheduler.placement.spot import find_spot_pools
-from modelplane.scheduler.preemption import Displacement, find_displacement, find_turns, list_displaced
+from modelplane.scheduler.preemption import Displacement, find_displacement, find_precedence, list_displaced
 from modelplane.scheduler.types import Demand, Deployment, Fleet, PlacedEngine, Surge
 
 
@@ -49,7 +49,7 @@ def list_alternatives(fleet: Fleet, deployment: Deployment) -> Alternatives:
 
     Raises SelectorError.
     """
-    state = CycleState.begin(fleet, deployment, find_turns(fleet, deployment).reservations)
+    state = CycleState.begin(fleet, deployment, find_precedence(fleet, deployment).reservations)
     places = []
     for name, cluster in state.clusters.items():
         offer = state.find_offer(cluster)
@@ -83,7 +83,7 @@ class _Cycle:
 
     def __init__(self, fleet: Fleet, deployment: Deployment, demands: Sequence[Demand], surge: Surge) -> None:
         self.fleet, self.deployment, self.demands, self.surge = fleet, deployment, demands, surge
-        self.ahead = find_turns(fleet, deployment)
+        self.ahead = find_precedence(fleet, deployment)
         self.state = CycleState.begin(fleet, deployment, self.ahead.reservations)
         self.ours = [replica for replica in fleet.replicas if replica.deployment_uid == deployment.uid]
         self.indices = Indices(self.ours)
@@ -217,7 +217,7 @@ class _Cycle:
         self, short: Short, kept: Sequence[Kept], displacement: Displacement | None = None
     ) -> Diagnosis:
         diagnosis = diagnose(short.state, kept, self.roster.leaving, short.filled)
-        return add_turns(diagnosis, self.ahead, self.displaced, displacement)
+        return add_precedence(diagnosis, self.ahead, self.displaced, displacement)
 
     def _explain_surge(self) -> str:
         """Return why fewer replicas are placed in addition than there are to be; empty if none is missing."""

@@ -20,7 +20,7 @@ from modelplane.api.meta import GATEWAY_NAME, SYSTEM_NAMESPACE
 from modelplane.compose.gateway import installed_gateway
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.workload_kinds import Place, rows
-from modelplane.crossplane.package.package_installation import prerequisites
+from modelplane.crossplane.package.prerequisites import build_prerequisites
 from modelplane.gateway.gateway_api import endpoint_backends
 from support.crossplane.api import ApiServer, Event, Stored
 from support.crossplane.breaker import Breaker
@@ -64,7 +64,7 @@ class Fleet:
         for controller in controllers:
             self.simulation.add(self.api, controller)
         self._define()
-        self.api.policy = Policies(self.api, prerequisites()).admit
+        self.api.policy = Policies(self.api, build_prerequisites()).admit
 
     # What people do
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelplane.api.listing import in_order, listing, number_of
+from modelplane.api.listing import count_noun, in_order, listing
 
 
 @pytest.mark.parametrize(
@@ -38,4 +38,4 @@ def test_the_count_of_clauses_stands_apart_from_the_last_one():
     ids=["one", "several", "a noun that ends with an s"],
 )
 def test_a_number_has_the_form_of_the_noun_that_fits(number, noun, text):
-    assert number_of(number, noun) == text
+    assert count_noun(number, noun) == text

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from modelplane.api.fields.requests.first_token import BOUNDS_S, BUCKETS
-from modelplane.deciders.autoscaling.decision import Outcome, Settings, decide
+from modelplane.deciders.autoscaling.decision import Outcome, ScalingSettings, decide
 from modelplane.deciders.autoscaling.evidence import Evidence, Sample
 
-SETTINGS = Settings(0, 40, requests=10, down_s=600, idle_s=900)
+SETTINGS = ScalingSettings(0, 40, requests=10, down_s=600, idle_s=900)
 TICK_S = 2.0
 LATE = BOUNDS_S.index(5.0)
 """Bucket of streams that wait three to five seconds for their first token."""
@@ -18,7 +18,7 @@ LATE = BOUNDS_S.index(5.0)
 class Deployment:
     """A deployment whose number of replicas is decided."""
 
-    def __init__(self, replicas: int, settings: Settings = SETTINGS) -> None:
+    def __init__(self, replicas: int, settings: ScalingSettings = SETTINGS) -> None:
         self.replicas, self.settings = replicas, settings
         self.evidence, self.now = Evidence(), 0.0
         self.outcome = Outcome.STEADY

@@ -8,8 +8,7 @@ from click.testing import CliRunner
 from modelplane import __version__
 from modelplane.cli.main import main
 from modelplane.cli.operate.install import _problems
-from modelplane.install import cluster_requirements
-from modelplane.install import installation_options as options
+from modelplane.install import cluster_requirements, installation_options as options
 from modelplane.install.installation_options import Options
 from modelplane.install.manifests import build_manifests, build_quota
 

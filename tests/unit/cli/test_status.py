@@ -8,8 +8,7 @@ from click.testing import CliRunner
 from modelplane.cli.main import main
 from modelplane.gateway.envoy.envoy_names import WITH_MODULE
 from modelplane.host.errors import LocalError
-from modelplane.local import home as homes
-from modelplane.local import settings
+from modelplane.local import home as homes, settings
 from modelplane.local.supervision import lifecycle
 from modelplane.local.supervision.lifecycle import ProcessStatus
 from modelplane.proxy import admin

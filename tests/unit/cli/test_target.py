@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from modelplane.cli.target import Target, explain_error
+from modelplane.cli.server_errors import explain_error
+from modelplane.cli.target import Target
 from modelplane.install import api_server_choice
 from modelplane.kube import errors
 from modelplane.user_error import UserError

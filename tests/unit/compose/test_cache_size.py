@@ -5,7 +5,7 @@ import pytest
 from modelplane.api.model_cache import CacheEstimate, ModelCache
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.cache import cache_size
-from modelplane.compose.cache.source_jobs import source_of
+from modelplane.compose.cache.staging_sources import find_source
 
 SPEC = {"source": "HuggingFace", "huggingFace": {"repo": "team/model"}}
 CACHE = decode_as(ModelCache, {"metadata": {"name": "weights"}, "spec": SPEC})
@@ -19,9 +19,9 @@ def pod(message: str, code: int = 66, job: str = "measure") -> dict[str, Any]:
 
 
 def reported(*pods: dict[str, Any]) -> CacheEstimate | str | None:
-    source = source_of(CACHE.spec)
+    source = find_source(CACHE.spec)
     assert source is not None
-    return cache_size.reported(source, JOB, pods)
+    return cache_size.read_estimate(source, JOB, pods)
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,7 @@ import datetime as dt
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from modelplane.api.fields.cluster.devices import Device
 from modelplane.api.fields.cluster.node_pools import Accounting

@@ -8,7 +8,7 @@ from modelplane.compose.child_marks import mark
 from modelplane.compose.composition import Composition, Desired
 from modelplane.compose.readiness import exists
 from modelplane.controllers.children.ownership import stamp
-from modelplane.crossplane.function.answer import _composed
+from modelplane.crossplane.function.answer import _list_children
 from modelplane.crossplane.function.observation import Observation
 
 OWNER = {
@@ -55,7 +55,7 @@ def test_what_a_composition_writes_stays_and_cannot_take_the_place_of_a_mark(fie
 
 
 def test_the_function_and_the_controllers_write_the_same() -> None:
-    [(_, written)] = _composed(OWNER, Composition((child(),)), Observation({}))
+    [(_, written)] = _list_children(OWNER, Composition((child(),)), Observation({}))
     ours = written.manifest["spec"]["forProvider"]["manifest"]["metadata"]
     theirs = stamp(OWNER, child())["metadata"]
     del theirs["annotations"]["modelplane.ai/applied"]

@@ -2,7 +2,7 @@ import pytest
 
 from modelplane.api.fields.pods.containers import Container
 from modelplane.api.fields.pods.variables import EnvVar
-from modelplane.compose.replica.engine_command_lines import flag, model, served_model
+from modelplane.compose.replica.engine_command_lines import find_flag, find_model, find_served_name
 
 
 def _container(
@@ -59,11 +59,11 @@ def _container(
     ],
 )
 def test_the_value_of_a_flag_is_found_wherever_it_is_written(container: Container, port: str | None) -> None:
-    assert flag(container, "--port") == port
+    assert find_flag(container, "--port") == port
 
 
 def test_a_flag_may_have_several_names_and_be_spelt_with_underscores() -> None:
-    assert flag(_container(args=("--page_size=32",)), "--block-size", "--page-size") == "32"
+    assert find_flag(_container(args=("--page_size=32",)), "--block-size", "--page-size") == "32"
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_flag_may_have_several_names_and_be_spelt_with_underscores() -> None:
     ],
 )
 def test_the_model_that_flags_name(args: tuple[str, ...], named: str | None) -> None:
-    assert model(_container(args=args)) == named
+    assert find_model(_container(args=args)) == named
 
 
 @pytest.mark.parametrize(
@@ -101,4 +101,4 @@ def test_the_model_that_flags_name(args: tuple[str, ...], named: str | None) -> 
     ],
 )
 def test_the_name_by_which_an_engine_knows_its_model(container: Container, name: str | None) -> None:
-    assert served_model(container) == name
+    assert find_served_name(container) == name

@@ -11,7 +11,7 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.schema.decode import convert, decode_as
 from modelplane.compose.composition import Desired
-from modelplane.compose.replica import endpoint_manifests, engine_variables
+from modelplane.compose.replica import engine_variables, replica_endpoint
 from support.replicas import composed, engine, manifest, member
 
 NAME = {"name": "MODELPLANE_SERVED_MODEL_NAME", "value": "ml-team/qwen"}
@@ -76,7 +76,7 @@ def test_a_replica_of_no_deployment_has_its_own_name() -> None:
 
 def test_the_gateway_knows_the_name_that_the_engine_serves_under() -> None:
     owner = _replica(member(args=["--model=Qwen/Qwen3", FLAG]))
-    assert endpoint_manifests.annotations(owner) == {labels.SERVED_MODEL: "ml-team/qwen"}
+    assert replica_endpoint.build_annotations(owner) == {labels.SERVED_MODEL: "ml-team/qwen"}
 
 
 def _undefined(role: Role = Role.STANDALONE, phase: Phase | None = None, **container: Any) -> list[str]:

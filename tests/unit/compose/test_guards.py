@@ -110,7 +110,7 @@ STACK: dict[str, Any] = {
     ],
 )
 def test_what_an_object_needs(user: dict[str, Any], needed: list[Dependency]) -> None:
-    assert list(guards.needed(user)) == needed
+    assert list(guards.list_needed(user)) == needed
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,13 @@ from typing import Any
 
 import pytest
 
-from modelplane.compose.releases import merged, problem, progress
+from modelplane.compose.releases import merge_values, problem, progress
 
 
 def test_values_are_merged_by_key_and_everything_else_is_replaced() -> None:
     base = {"a": {"b": 1, "c": [1, 2]}, "d": {"e": 1}, "f": 1}
     over = {"a": {"c": [3]}, "d": 2, "f": {"g": 1}}
-    assert merged(base, over) == {"a": {"b": 1, "c": [3]}, "d": 2, "f": {"g": 1}}
+    assert merge_values(base, over) == {"a": {"b": 1, "c": [3]}, "d": 2, "f": {"g": 1}}
     assert base["a"] == {"b": 1, "c": [1, 2]}
 
 

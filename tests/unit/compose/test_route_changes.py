@@ -12,8 +12,7 @@ from modelplane.compose.facts import ServiceFacts
 from modelplane.compose.service.model_service import compose
 from modelplane.gateway.gateway_api import route_tree
 from modelplane.gateway.gateway_api.route_tree import ROUTE
-from support.http_route_semantics import NOT_FOUND, Gateway
-from support.http_route_semantics import Request as Asked
+from support.http_route_semantics import NOT_FOUND, Gateway, Request as Asked
 
 SERVICE = decode_as(
     ModelService,

@@ -58,7 +58,10 @@ def test_a_tier_is_closed_while_its_budget_is_spent(
 ) -> None:
     condition = service_conditions.within_budget(service(said), found, are_counted=False)
     assert condition is not None
-    assert (set(service_conditions.closed(service(said), found)), condition.reason) == (closed, reason)
+    assert (set(service_conditions.list_closed_entries(service(said), found)), condition.reason) == (
+        closed,
+        reason,
+    )
 
 
 def test_a_service_without_budgets_says_nothing() -> None:

@@ -10,7 +10,7 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Request
 from modelplane.compose.deployment.deployment_facts import DeploymentFacts, DeploymentRequest
-from modelplane.compose.deployment.model_deployment import soonest
+from modelplane.compose.deployment.model_deployment import find_next_withdrawal
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 API = {"apiVersion": "modelplane.ai/v1alpha1"}
@@ -58,11 +58,11 @@ def request(*leave_in_s: int | None, now: datetime | None = NOW) -> DeploymentRe
 def test_it_is_composed_again_a_minute_before_a_node_goes(
     leave_in_s: tuple[int | None, ...], others: float | None, expected: float | None
 ) -> None:
-    assert soonest(request(*leave_in_s), others) == (expected and pytest.approx(expected))
+    assert find_next_withdrawal(request(*leave_in_s), others) == (expected and pytest.approx(expected))
 
 
 def test_without_a_clock_nothing_is_withdrawn() -> None:
-    assert soonest(request(120, now=None), None) is None
+    assert find_next_withdrawal(request(120, now=None), None) is None
 
 
 def test_a_spot_pool_without_a_price_of_its_own_costs_the_other_one() -> None:

@@ -17,7 +17,7 @@ from modelplane.compose.workload_kinds import WorkloadKind
 from modelplane.compose.workload_readiness import Copies
 from modelplane.controllers.child_writer import delete
 from modelplane.controllers.clusters.connections import Clusters
-from modelplane.crossplane.function import remote
+from modelplane.crossplane.function import remote_objects
 from modelplane.install import cluster_requirements as registration
 from modelplane.kube import resources
 
@@ -146,7 +146,9 @@ def test_the_readiness_of_an_invented_kind_is_read(turning: int, ready: bool) ->
 
 @pytest.mark.usefixtures("orbit")
 def test_under_crossplane_the_provider_reads_the_readiness_of_an_invented_kind() -> None:
-    spec = remote.write(Desired("key", MANIFEST, exists, "east"), remote.Connection("config"))["spec"]
+    spec = remote_objects.write(
+        Desired("key", MANIFEST, exists, "east"), remote_objects.Connection("config")
+    )["spec"]
     assert spec["forProvider"]["deletionPropagationPolicy"] == "Foreground"
     assert spec["readiness"]["celQuery"] == Copies("turning").query
     assert spec["readiness"]["celQuery"].startswith("has(object.status.turning) && object.status.turning > 0")

@@ -13,7 +13,7 @@ from modelplane.compose.composition import Requirement, Unknown
 from modelplane.controllers.clusters import connections
 from modelplane.controllers.clusters.cluster_connection import Connection
 from modelplane.controllers.clusters.connections import Clusters
-from modelplane.controllers.fleet_resources import known
+from modelplane.controllers.fleet_resources import find_known
 from modelplane.kube import errors, resources, timestamps
 from modelplane.kube.client import Client
 
@@ -50,9 +50,9 @@ async def told() -> list[str]:
 
 @pytest.fixture
 async def clusters(told: list[str]) -> AsyncIterator[Clusters]:
-    known = Clusters(lambda _cluster, _item: None, told.append)
-    yield known
-    await known.close()
+    clusters = Clusters(lambda _cluster, _item: None, told.append)
+    yield clusters
+    await clusters.close()
 
 
 GOOD = _secret(_kubeconfig(token="one"))
@@ -125,7 +125,7 @@ def taken(monkeypatch: pytest.MonkeyPatch, east: Any) -> set[str]:
 
     def connect(content: dict[str, Any], **_: object) -> Client:
         http = httpx2.AsyncClient(base_url="http://east", transport=httpx2.MockTransport(answer))
-        client = Client(http, "modelplane", known=known)
+        client = Client(http, "modelplane", known=find_known)
         client.use_token(content["users"][0]["user"]["token"])
         return client
 

@@ -13,7 +13,7 @@ from modelplane.compose.cluster.cluster_facts import Credential
 from modelplane.controllers.clusters import token_renewal as module
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.clusters.token_renewal import Credentials, pause_s, renewal_of, share_of
-from modelplane.controllers.fleet_resources import known
+from modelplane.controllers.fleet_resources import find_known
 from modelplane.install.installation_options import CREDENTIAL_LIFETIME
 from modelplane.kube import timestamps
 from modelplane.kube.client import Client
@@ -119,7 +119,7 @@ def east(monkeypatch: pytest.MonkeyPatch) -> Cluster:
 
     def connect(content: dict[str, Any], **_: object) -> Client:
         http = httpx2.AsyncClient(base_url="http://east", transport=httpx2.MockTransport(server))
-        client = Client(http, "modelplane", known=known)
+        client = Client(http, "modelplane", known=find_known)
         client.use_token(content["users"][0]["user"].get("token", "none"))
         return client
 

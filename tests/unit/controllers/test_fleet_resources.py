@@ -15,18 +15,18 @@ from support.manifests import DEPLOYMENT, loaded
 
 
 def test_our_kinds_and_those_of_kubernetes_are_known() -> None:
-    assert [fleet_resources.known(kind.api_version, kind.name) for kind in KINDS] == [
+    assert [fleet_resources.find_known(kind.api_version, kind.name) for kind in KINDS] == [
         Resource(kind.group, kind.version, kind.name, kind.plural, kind.namespaced) for kind in KINDS
     ]
-    assert fleet_resources.known("v1", "Pod") == resources.PODS
+    assert fleet_resources.find_known("v1", "Pod") == resources.PODS
 
 
 def test_a_kind_is_known_as_soon_as_it_has_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     row = WorkloadKind("orbits.example.com", "v1", "Orbit", "orbits", "Engines that go round.")
-    assert fleet_resources.known("orbits.example.com/v1", "Orbit") is None
+    assert fleet_resources.find_known("orbits.example.com/v1", "Orbit") is None
     monkeypatch.setitem(workload_kinds.ROWS, (row.api_version, row.kind), row)
     orbits = Resource("orbits.example.com", "v1", "Orbit", "orbits")
-    assert fleet_resources.known("orbits.example.com/v1", "Orbit") == orbits
+    assert fleet_resources.find_known("orbits.example.com/v1", "Orbit") == orbits
 
 
 @pytest.mark.parametrize("row", workload_kinds.ROWS.values(), ids=lambda row: row.kind)
@@ -61,5 +61,5 @@ def test_a_plan_reads_from_a_live_fleet_all_that_a_placement_requires() -> None:
         for each in COMPOSERS[name].required(decode_as(ModelDeployment, {**item, "spec": spec}), find)
     }
     assert required >= {"DeviceQuota", "ModelDeployment", "ModelCache"}
-    for read in (fleet_resources.NEEDED_TO_PLAN, fleet_resources.needed_to_explain(name)):
+    for read in (fleet_resources.NEEDED_TO_PLAN, fleet_resources.list_needed_to_explain(name)):
         assert required <= {each.kind for each in read}

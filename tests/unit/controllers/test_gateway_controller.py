@@ -16,7 +16,7 @@ from modelplane.compose.composition import Blocked, Composition, Requirement, Un
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.gateway.fleet_routes import Composed
 from modelplane.controllers.gateway.gateway_admission import Keys
-from modelplane.controllers.gateway.gateway_controller import GatewayController, Settings
+from modelplane.controllers.gateway.gateway_controller import GatewayController, GatewaySources
 from modelplane.controllers.gateway.named_secrets import Certificates, ProviderCredentials
 from modelplane.controllers.interests import OwnerKey
 from modelplane.gateway import tokens
@@ -63,7 +63,7 @@ class Bench:
             clusters=self._clusters,
             opened=self._count,
             settled=self.settled.append,
-            settings=Settings(
+            settings=GatewaySources(
                 destinations=lambda: self.destinations,
                 front=self._admitted,
                 written=lambda: None,

@@ -11,7 +11,7 @@ import pytest
 from modelplane.compose.cluster.cluster_facts import Credential
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.clusters.token_renewal import Credentials
-from modelplane.controllers.fleet_resources import known
+from modelplane.controllers.fleet_resources import find_known
 from modelplane.kube import timestamps
 from modelplane.kube.client import Client
 from support.renewing import renewing
@@ -104,7 +104,7 @@ def east(monkeypatch: pytest.MonkeyPatch) -> Cluster:
 
     def connect(content: dict[str, Any], **_: object) -> Client:
         http = httpx2.AsyncClient(base_url="http://east", transport=httpx2.MockTransport(server))
-        client = Client(http, "modelplane", known=known)
+        client = Client(http, "modelplane", known=find_known)
         client.use_token(content["users"][0]["user"]["token"])
         return client
 

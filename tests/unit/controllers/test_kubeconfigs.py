@@ -14,8 +14,7 @@ from modelplane.api.clouds.cluster_origin import IdentityType
 from modelplane.api.clouds.eks_cluster import EKSCluster
 from modelplane.compose.clouds.table import RECIPES
 from modelplane.compose.cluster.cluster_facts import Credential
-from modelplane.controllers.clusters.cloud_identities import Credential as Key
-from modelplane.controllers.clusters.cloud_identities import Token
+from modelplane.controllers.clusters.cloud_identities import Credential as Key, Token
 from modelplane.controllers.clusters.cluster_connection import Connection
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.clusters.kubeconfigs import Kubeconfigs

@@ -4,8 +4,7 @@ import datetime as dt
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from msgspec import structs
 
 from modelplane.api.fields.requests.pricing import Price, Pricing

@@ -7,7 +7,7 @@ import pytest
 
 from modelplane.gateway.gateway_api.http_routes import build_workload_routes, check_supported, is_attached
 from modelplane.gateway.route_table import Backend, Route
-from modelplane.host.addresses import bound
+from modelplane.host.addresses import find_bound
 from support.rejections import message_of
 
 REWRITE = {
@@ -114,7 +114,7 @@ NO_POD = (
 def test_ready_pods_are_the_instances_of_a_backend(
     slices: list[dict[str, Any]], backends: tuple[Backend, ...]
 ) -> None:
-    routes = build_workload_routes([http_route()], [service()], slices, bound)
+    routes = build_workload_routes([http_route()], [service()], slices, find_bound)
     assert routes == (Route("ml/r", "/ml/r/", backends, "" if backends else NO_POD),)
 
 
@@ -122,7 +122,7 @@ def test_a_port_without_a_name_is_found() -> None:
     nameless = service()
     del nameless["spec"]["ports"][0]["name"]
     slices = [endpoint_slice(pod("10.0.0.1"), ports=[{"name": "", "port": 8001}])]
-    (route,) = build_workload_routes([http_route()], [nameless], slices, bound)
+    (route,) = build_workload_routes([http_route()], [nameless], slices, find_bound)
     assert route.backends == (backend("10.0.0.1", port=8001),)
 
 
@@ -159,7 +159,7 @@ SLICES = [endpoint_slice(pod("10.0.0.1")), endpoint_slice(pod("10.0.0.2"), of="s
     ],
 )
 def test_rules(rule: dict[str, Any], routes: list[tuple[str, list[tuple[str, int, str]]]]) -> None:
-    found = build_workload_routes([http_route(**rule)], [service(), service("s")], SLICES, bound)
+    found = build_workload_routes([http_route(**rule)], [service(), service("s")], SLICES, find_bound)
     assert [
         (route.prefix, [(each.name, each.weight, each.prefix) for each in route.backends]) for route in found
     ] == routes
@@ -179,7 +179,7 @@ def test_only_routes_of_the_inference_gateway_are_served(parents: list[dict[str,
     route = http_route()
     route["spec"]["parentRefs"] = parents
     assert is_attached(route) is ours
-    assert bool(build_workload_routes([route], [service()], SLICES, bound)) is ours
+    assert bool(build_workload_routes([route], [service()], SLICES, find_bound)) is ours
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_a_route_that_asks_for_more_is_not_served(rule: dict[str, Any], reason: 
     route = http_route(**rule)
     found = message_of(check_supported(route))
     assert found.startswith(f"spec.rules[0].{reason}") if reason else found == ""
-    assert bool(build_workload_routes([route], [service()], SLICES, bound)) is not bool(reason)
+    assert bool(build_workload_routes([route], [service()], SLICES, find_bound)) is not bool(reason)
 
 
 def test_host_names_are_not_supported() -> None:
@@ -240,7 +240,7 @@ def test_older_routes_come_first_in_any_order_of_the_input() -> None:
         http_route("t", "2026-01-02T00:00:00Z"),
     ]
     for order in itertools.permutations(routes):
-        assert [route.name for route in build_workload_routes(order, [], [], bound)] == [
+        assert [route.name for route in build_workload_routes(order, [], [], find_bound)] == [
             "ml/s",
             "ml/t",
             "ml/r",

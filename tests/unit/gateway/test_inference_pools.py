@@ -6,7 +6,7 @@ import pytest
 
 from modelplane.gateway.gateway_api.http_routes import build_workload_routes
 from modelplane.gateway.route_table import Backend, EndpointPicker, Route
-from modelplane.host.addresses import bound
+from modelplane.host.addresses import find_bound
 
 POOL_REFERENCE = {"group": "inference.networking.k8s.io", "kind": "InferencePool", "name": "r-pool"}
 
@@ -56,7 +56,9 @@ PICKER_SLICE = {
 
 
 def routes(pool: dict[str, Any], *pods: dict[str, Any], slices: Any = (PICKER_SLICE,)) -> tuple[Route, ...]:
-    return build_workload_routes([http_route()], [PICKER_SERVICE], slices, bound, pools=[pool], pods=pods)
+    return build_workload_routes(
+        [http_route()], [PICKER_SERVICE], slices, find_bound, pools=[pool], pods=pods
+    )
 
 
 def hosts(*pods: dict[str, Any]) -> tuple[tuple[str, int], ...]:
@@ -122,6 +124,8 @@ def test_a_pool_that_cannot_be_served_gets_no_requests(unusable: dict[str, Any])
 def test_a_pool_beside_another_backend_is_not_served() -> None:
     both = http_route(POOL_REFERENCE, {"name": "s", "port": 80})
     assert (
-        build_workload_routes([both], [PICKER_SERVICE], [PICKER_SLICE], bound, pools=[pool()], pods=[READY])
+        build_workload_routes(
+            [both], [PICKER_SERVICE], [PICKER_SLICE], find_bound, pools=[pool()], pods=[READY]
+        )
         == ()
     )

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from modelplane.gateway.envoy.priority_groups import MOST_PER_TIER, Shares, plan_attempts
 from modelplane.gateway.route_table import Backend

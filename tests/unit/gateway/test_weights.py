@@ -1,8 +1,7 @@
 """Groups keep their proportion whatever their sizes."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from modelplane.gateway.balancing import MAXIMUM, spread
 

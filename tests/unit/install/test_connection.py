@@ -1,7 +1,6 @@
 import pytest
 
-from modelplane.install.api_server_choice import NoCluster, find_namespace
-from modelplane.install.api_server_choice import connect as connect_as
+from modelplane.install.api_server_choice import NoCluster, connect as connect_as, find_namespace
 
 KUBECONFIG = """\
 apiVersion: v1

@@ -49,7 +49,7 @@ class Server:
 
     def client(self) -> Client:
         http = httpx2.AsyncClient(base_url="http://server", transport=httpx2.MockTransport(self))
-        return Client(http, "modelplane-cli", known=fleet_resources.known)
+        return Client(http, "modelplane-cli", known=fleet_resources.find_known)
 
 
 def listed(items: object = (), token: object = "") -> Object:

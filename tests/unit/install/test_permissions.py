@@ -3,7 +3,7 @@ import pytest
 from modelplane.api.names import check_reserved
 from modelplane.compose.composition import Desired
 from modelplane.compose.kinds import COMPOSED
-from modelplane.install import identity_permissions, roles
+from modelplane.install import identity_permissions, people_roles, roles
 from modelplane.install.roles import Role, Rule, build_account
 from support.replicas import composed, replica
 
@@ -13,7 +13,7 @@ TABLES = {
 }
 TABLES["on cluster"] = identity_permissions.list_cluster_rules()
 TABLES["own token"] = identity_permissions.OWN_TOKEN
-TABLES |= {name: roles.PEOPLE[name] for name in ("platform", "gateway-operator")}
+TABLES |= {name: people_roles.PEOPLE[name] for name in ("platform", "gateway-operator")}
 RULES = {
     f"{name}: {', '.join(rule.verbs)} {', '.join(rule.resources)}": rule
     for name, table in TABLES.items()

@@ -9,10 +9,10 @@ from modelplane.local import examples
 from modelplane.local.home import Home, choose_home
 from modelplane.local.next_steps import Contents, describe_next_steps
 from modelplane.local.ports import Ports
-from modelplane.local.settings import Settings
+from modelplane.local.settings import LocalSettings
 
 ROOT = Path(__file__).parents[3]
-REGISTERED = Settings(Ports())
+REGISTERED = LocalSettings(Ports())
 TOUR_GOES_ON = (
     "The tour goes on in examples/03-deploying-a-model/README.md. `modelplane example --dir examples` "
     "writes its pages and manifests to this directory."
@@ -56,7 +56,7 @@ def test_the_steps_depend_on_what_the_fleet_has(
 ) -> None:
     on_path |= {"modelplane", "kubectl"}
     contents = Contents(has_clusters=clusters, has_deployments=deployments)
-    steps = describe_next_steps(choose_home(None), Settings(Ports(), register=registers), contents)
+    steps = describe_next_steps(choose_home(None), LocalSettings(Ports(), register=registers), contents)
     assert steps.splitlines()[0] == heading
 
 
@@ -107,7 +107,7 @@ def test_the_lines_are_the_same_in_every_directory(
     on_path: set[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, register: bool
 ) -> None:
     on_path |= {"modelplane", "kubectl"}
-    settings = Settings(Ports(), register=register)
+    settings = LocalSettings(Ports(), register=register)
     in_the_repository = describe_next_steps(choose_home(None), settings)
     monkeypatch.chdir(tmp_path)
     assert describe_next_steps(choose_home(None), settings) == in_the_repository
@@ -116,7 +116,7 @@ def test_the_lines_are_the_same_in_every_directory(
 @pytest.mark.parametrize("register", [True, False])
 def test_every_example_named_exists(on_path: set[str], register: bool) -> None:
     on_path |= {"modelplane", "kubectl"}
-    printed = describe_next_steps(choose_home(None), Settings(Ports(), register=register))
+    printed = describe_next_steps(choose_home(None), LocalSettings(Ports(), register=register))
     [name] = re.findall(r"modelplane example (\w[\w-]*)", printed)
     assert examples.find(name).manifests
     for page in re.findall(r"examples/(\S+\.md)", printed):
@@ -125,7 +125,7 @@ def test_every_example_named_exists(on_path: set[str], register: bool) -> None:
 
 def test_where_nothing_is_registered_that_comes_first(on_path: set[str]) -> None:
     on_path |= {"modelplane", "kubectl"}
-    assert describe_next_steps(choose_home(None), Settings(Ports(), register=False)).splitlines() == [
+    assert describe_next_steps(choose_home(None), LocalSettings(Ports(), register=False)).splitlines() == [
         "Register a first cluster:",
         "",
         "  export KUBECONFIG=$(modelplane kubeconfig)",

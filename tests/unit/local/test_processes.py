@@ -5,7 +5,7 @@ import pytest
 
 from modelplane.local.home import Home
 from modelplane.local.ports import OWNERS, Ports
-from modelplane.local.settings import Settings
+from modelplane.local.settings import LocalSettings
 from modelplane.local.supervision.processes import (
     CONTROL_PLANE,
     STANDBY,
@@ -18,8 +18,8 @@ HOME = Home(Path("/home/of/fleet"))
 BINARY = Path("/binary")
 
 
-ALONE = Settings(Ports())
-SEVERAL = Settings(Ports(), {"local-1": Ports(), "local-2": Ports(workload_gateway=8802)})
+ALONE = LocalSettings(Ports())
+SEVERAL = LocalSettings(Ports(), {"local-1": Ports(), "local-2": Ports(workload_gateway=8802)})
 
 
 def processes(only=(), settings=ALONE):

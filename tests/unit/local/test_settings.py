@@ -5,7 +5,7 @@ import pytest
 from modelplane.host.errors import LocalError
 from modelplane.local.home import Home
 from modelplane.local.ports import Ports
-from modelplane.local.settings import AS_BEFORE, Choice, Settings, choose, load
+from modelplane.local.settings import AS_BEFORE, Choice, LocalSettings, choose, load
 
 
 @pytest.fixture
@@ -18,13 +18,13 @@ def chosen(home, choice=AS_BEFORE, running=(), held=()):
 
 
 def test_at_first_the_control_plane_is_its_own_one_cluster(home):
-    assert chosen(home) == Settings(Ports()) == load(home)
+    assert chosen(home) == LocalSettings(Ports()) == load(home)
     assert home.settings.stat().st_mode & 0o777 == 0o600
 
 
 def test_several_clusters_have_ports_of_their_own(home):
     settings = chosen(home, Choice(clusters=2, register=False))
-    assert settings == Settings(
+    assert settings == LocalSettings(
         Ports(agent=0, workload_gateway=0),
         {
             "local-1": Ports(6444, 10250, 0, 8801),
@@ -42,7 +42,7 @@ def test_what_was_chosen_is_kept_even_when_the_preferred_ports_become_free(home)
 
 def test_a_port_that_an_earlier_version_used_is_forgotten(home):
     home.settings.write_text('{"ports": {"api_server": 6444, "scheduler": 10259}}')
-    assert load(home) == Settings(Ports(api_server=6444))
+    assert load(home) == LocalSettings(Ports(api_server=6444))
 
 
 def test_a_fleet_grows_and_what_was_there_stays(home):

@@ -134,9 +134,9 @@ def test_an_address_of_other_machines_needs_names() -> None:
 
 
 def test_an_address_in_use_is_an_error() -> None:
-    with http.bound("127.0.0.1", 0) as listening:
+    with http.bind("127.0.0.1", 0) as listening:
         port = listening.getsockname()[1]
-        with pytest.raises(OSError, match="in use"), http.bound("127.0.0.1", port):
+        with pytest.raises(OSError, match="in use"), http.bind("127.0.0.1", port):
             pass
-    with http.bound("::1", 0) as listening:
+    with http.bind("::1", 0) as listening:
         assert listening.family == socket.AF_INET6

@@ -5,8 +5,7 @@ from pathlib import Path
 
 from modelplane.gateway.route_table import Listener
 from modelplane.host import sockets
-from modelplane.proxy import admin as envoy_admin
-from modelplane.proxy import envoy_bootstrap
+from modelplane.proxy import admin as envoy_admin, envoy_bootstrap
 
 
 def test_the_administration_interface_is_named_from_the_directory_however_long_its_path(

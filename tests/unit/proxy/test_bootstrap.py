@@ -10,8 +10,7 @@ from modelplane.gateway.envoy.envoy_files import render_files
 from modelplane.gateway.envoy.envoy_names import LISTENERS
 from modelplane.gateway.envoy.envoy_routes import name_routes_file
 from modelplane.gateway.route_table import Backend, Listener, Route, Table
-from modelplane.proxy import envoy_bootstrap
-from modelplane.proxy import envoy_directory as envoy_files
+from modelplane.proxy import envoy_bootstrap, envoy_directory as envoy_files
 
 LISTENER = Listener("front-door", "127.0.0.1", 8080)
 ROUTES = name_routes_file("front-door")

@@ -9,8 +9,7 @@ from modelplane.gateway.envoy.envoy_files import render_files, select_listeners
 from modelplane.gateway.envoy.envoy_names import CLUSTERS, LISTENERS, WITH_MODULE, WITH_NEW_MODULE
 from modelplane.gateway.envoy.envoy_routes import name_routes_file
 from modelplane.gateway.route_table import Backend, Listener, Route, Table
-from modelplane.proxy import envoy_directory as envoy_files
-from modelplane.proxy import module
+from modelplane.proxy import envoy_directory as envoy_files, module
 
 ROUTES = name_routes_file("front-door")
 

@@ -9,8 +9,7 @@ import pytest
 from modelplane.api.fields.requests.first_token import BUCKETS
 from modelplane.gateway.usage.load import Load, Reading
 from modelplane.proxy import gateway_metrics
-from modelplane.telemetry import metric_definitions as ours
-from modelplane.telemetry import metrics, server
+from modelplane.telemetry import metric_definitions as ours, metrics, server
 from modelplane.telemetry.metric_definitions import Program, Sample
 
 SAMPLES = (

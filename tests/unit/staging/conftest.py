@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.compose.cache.hydration_program import SOURCES_PROGRAM
+from modelplane.compose.cache.staging_program import SOURCES_PROGRAM
 from support import weights_server
 from support.weights_server import WeightsServer
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from modelplane.compose.cache import hydration_program
-from modelplane.compose.cache.source_jobs import MEASURED, NO_VOLUME
+from modelplane.compose.cache import staging_program
+from modelplane.compose.cache.staging_sources import MEASURED, NO_VOLUME
 from modelplane.staging import hub_source, main
 from support import hub
 from support.hub import Hub
@@ -51,4 +51,4 @@ def test_a_revision_that_does_not_exist_is_the_cause(volume: Volume, served: Hub
 def test_both_programs_and_what_composes_them_agree() -> None:
     assert (main.MEASURED, main.NO_VOLUME) == (MEASURED, NO_VOLUME)
     patterns = ", ".join(f'"*{ending}"' for ending in hub_source.WITHOUT_CODE)
-    assert f"only = [{patterns}]" in hydration_program.PROGRAM
+    assert f"only = [{patterns}]" in staging_program.PROGRAM

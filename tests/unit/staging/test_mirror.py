@@ -10,8 +10,8 @@ import pytest
 
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.schema.decode import decode_as
-from modelplane.compose.cache.hydration_program import MIRROR_PROGRAM, PROGRAM
-from modelplane.compose.cache.source_jobs import source_of
+from modelplane.compose.cache.staging_program import MIRROR_PROGRAM, PROGRAM
+from modelplane.compose.cache.staging_sources import find_source
 from support import hub
 from support.weights_server import Fault, WeightsServer
 
@@ -22,7 +22,7 @@ def _stage(volume: Path, endpoint: str, *mirrors: str, program: str = "") -> tup
     given = {"repo": "team/model", "endpoint": endpoint, "mirrors": mirrors, "sizeGiB": 1}
     spec = {"source": "HuggingFace", "huggingFace": given}
     cache = decode_as(ModelCache, {"metadata": {"name": "weights"}, "spec": spec})
-    source = source_of(cache.spec)
+    source = find_source(cache.spec)
     assert source is not None
     _, option, text, _, *arguments = source.command
     done = subprocess.run(

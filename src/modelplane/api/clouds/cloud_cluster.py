@@ -100,7 +100,6 @@ Zones = Annotated[
     about("Zones of the nodes. Required for role GPU.", min_length=1, max_length=8, atomic=True),
 ]
 
-
 NodeTaints = Annotated[
     tuple[NodeTaint, ...],
     about("Taints of the nodes, in addition to nvidia.com/gpu.", max_length=16, keys=("key", "effect")),

@@ -49,7 +49,6 @@ _FILE = r"^[A-Za-z0-9_][-A-Za-z0-9_.]*(/[A-Za-z0-9_][-A-Za-z0-9_.]*)*$"
 _NGC_NAME = r"^[A-Za-z0-9][-A-Za-z0-9_.]*$"
 _HOST = r"https?://(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9][-A-Za-z0-9.]*)(:[0-9]{1,5})?"
 
-
 Mirrors = Annotated[
     tuple[
         Annotated[

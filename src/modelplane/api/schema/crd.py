@@ -2,7 +2,7 @@
 
 Every field is described, so that ``kubectl explain`` is the manual; every
 schema is structural (Kubernetes API reference, "Specifying a structural
-schema"). Nothing is written here that a type could say.
+schema"). Nothing is written here that a type could say. No field is immutable.
 """
 
 from collections.abc import Iterable
@@ -105,7 +105,7 @@ class _Writer:
         """Return the schema of one value."""
         match type_:
             case inspect.Metadata(inner, extra):
-                return self.value(inner) | self._said(extra or {})
+                return self.value(inner) | self._keep_extra(extra or {})
             case inspect.UnionType(members):
                 return self._union([member for member in members if not isinstance(member, inspect.NoneType)])
             case inspect.StructType():
@@ -119,7 +119,7 @@ class _Writer:
             case _:
                 return _scalar(type_)
 
-    def _said(self, extra: Schema) -> Schema:
+    def _keep_extra(self, extra: Schema) -> Schema:
         return {key: said for key, said in extra.items() if self._with_rules or key != _RULES}
 
     def _struct(self, type_: inspect.StructType) -> Schema:
@@ -159,7 +159,6 @@ class _Writer:
 
 _LIMITS = ("minimum", "maximum", "pattern")
 """Limits that a value of one type ignores if they are those of the other."""
-
 
 _RULES = "x-kubernetes-validations"
 _SIMPLE: dict[type[inspect.Type], Schema] = {

@@ -152,6 +152,6 @@ def _files(fleet: tuple[str, ...], target: Target, kind: "Kind") -> "Files":
     if fleet:
         (objects,) = load(fleet)
         return assemble(objects)
-    from modelplane.controllers.fleet_resources import needed_to_explain
+    from modelplane.controllers.fleet_resources import list_needed_to_explain
 
-    return assemble(read_fleet(target, needed_to_explain(kind.name)), live=True)
+    return assemble(read_fleet(target, list_needed_to_explain(kind.name)), live=True)

@@ -75,7 +75,7 @@ def _serve_http(
         raise click.UsageError(f"{host} is not loopback: name the host that clients use with --allow-host")
     token = None if docs_only else _token(token_file)
     served = _server(target, docs_only=docs_only)
-    with http.bound(host, port) as listening:
+    with http.bind(host, port) as listening:
         port = listening.getsockname()[1]
         click.echo(f"Serving MCP at http://{f'[{host}]' if ':' in host else host}:{port}{http.PATH}")
         if token and token_file is None:

@@ -15,7 +15,7 @@ from rich.console import Console
 from modelplane.cli.machine.build_progress import MODULE_ANNOUNCEMENT, WITHOUT_MODULE, BuildProgress
 from modelplane.cli.machine.running import describe_addresses
 from modelplane.cli.options import add_home_option, add_timeout_option, format_example
-from modelplane.controllers.fleet_resources import INFERENCE_CLUSTERS, MODEL_DEPLOYMENTS, known
+from modelplane.controllers.fleet_resources import INFERENCE_CLUSTERS, MODEL_DEPLOYMENTS, find_known
 from modelplane.host.errors import LocalError
 from modelplane.kube.client import Client
 from modelplane.kube.errors import KubernetesError, Unreachable
@@ -23,7 +23,7 @@ from modelplane.local import binary, gateway_module, served, settings, setup
 from modelplane.local.home import Home, choose_home
 from modelplane.local.kubernetes import cluster_registration
 from modelplane.local.next_steps import Contents, describe_next_steps
-from modelplane.local.settings import Choice, Settings
+from modelplane.local.settings import Choice, LocalSettings
 from modelplane.local.supervision import lifecycle, process_records, processes
 from modelplane.local.supervision.process_records import Record
 from modelplane.user_error import UserError
@@ -170,7 +170,7 @@ async def _until_ready(place: Home, console: Console, timeout_s: float) -> Conte
         step(record.name)
 
     await lifecycle.wait_until_running(place, first, timeout_s, report_start)
-    async with Client.from_kubeconfig(str(place.kubeconfig), known=known) as client:
+    async with Client.from_kubeconfig(str(place.kubeconfig), known=find_known) as client:
         others = asyncio.create_task(lifecycle.wait_until_running(place, later, timeout_s, report_start))
         fleet = asyncio.create_task(_install(client, place, chosen, step, timeout_s))
         # A process that keeps dying explains a fleet that never becomes ready, so its error comes first.
@@ -194,7 +194,7 @@ async def _until_ready(place: Home, console: Console, timeout_s: float) -> Conte
 
 
 async def _install(
-    client: Client, place: Home, chosen: Settings, report: cluster_registration.Report, timeout_s: float
+    client: Client, place: Home, chosen: LocalSettings, report: cluster_registration.Report, timeout_s: float
 ) -> served.Services:
     """Install Modelplane on the control plane; return the services that were ready before.
 

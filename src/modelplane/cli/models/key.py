@@ -174,8 +174,9 @@ def create(
 @add_target_options
 def list_keys(*, namespace: str, all_namespaces: bool, target: Target) -> None:
     """List API keys with services, expiry, and used budgets."""
+    from modelplane.api.meta import get_full_name
     from modelplane.cli.output import print_table
-    from modelplane.operations.api_keys import KEYS, ListedKey, get_place
+    from modelplane.operations.api_keys import KEYS, ListedKey
 
     if not all_namespaces:
         namespace = target.choose_namespace(namespace)
@@ -185,7 +186,7 @@ def list_keys(*, namespace: str, all_namespaces: bool, target: Target) -> None:
         return list(listed.items)
 
     now = dt.datetime.now(dt.UTC)
-    items = sorted(read(target, "ModelKeys", do), key=get_place)
+    items = sorted(read(target, "ModelKeys", do), key=get_full_name)
     if not items:
         click.echo("No ModelKey" if all_namespaces else f'No ModelKey in namespace "{namespace}"', err=True)
     print_table(KEYS.tabulate("", (ListedKey(item, now) for item in items)))

@@ -87,7 +87,7 @@ def history(*, name: str, namespace: str, target: Target) -> None:
     """List the stored revisions of a deployment, newest first."""
     from modelplane.api.columns import Columns
     from modelplane.cli.output import print_table
-    from modelplane.compose.deployment.revisions import number_of
+    from modelplane.compose.deployment.revisions import get_revision_number
     from modelplane.operations import rollouts
 
     async def do(client: "Client") -> "tuple[Object, list[Object]]":
@@ -97,7 +97,7 @@ def history(*, name: str, namespace: str, target: Target) -> None:
     item, records = read(target, "revisions", do)
     current = _accept(rollouts.find_current_revision(item))
     columns = Columns["Object"](
-        ("REVISION", lambda record: str(number_of(record))),
+        ("REVISION", lambda record: str(get_revision_number(record))),
         ("HASH", rollouts.get_hash),
         ("CREATED", lambda record: record["metadata"].get("creationTimestamp", "")),
         ("IMAGES", lambda record: ", ".join(rollouts.list_images(record))),
@@ -150,7 +150,7 @@ def undo(*, name: str, namespace: str, to_revision: int | None, target: Target) 
 
     If a tool such as Argo CD or Flux applies the manifests, also revert the change there.
     """
-    from modelplane.compose.deployment.revisions import number_of
+    from modelplane.compose.deployment.revisions import get_revision_number
     from modelplane.operations import rollouts
 
     async def do(client: "Client") -> "tuple[Object, Object]":
@@ -162,7 +162,7 @@ def undo(*, name: str, namespace: str, to_revision: int | None, target: Target) 
 
     item, chosen = write_changes(target, "the template", do)
     images = ", ".join(rollouts.list_images(chosen))
-    click.echo(f"{name} returns to the template of revision {number_of(chosen)}: {images}")
+    click.echo(f"{name} returns to the template of revision {get_revision_number(chosen)}: {images}")
     for manager in rollouts.list_other_managers(item):
         click.echo(
             f'warning: "{manager}" applies this object too, and may overwrite the change: revert its source',

@@ -30,7 +30,7 @@ def backup(file: Path, *, passphrase_file: Path | None, target: Target) -> None:
 
     To restore them to an empty control plane, use `modelplane restore`.
     """
-    from modelplane.api.listing import number_of
+    from modelplane.api.listing import count_noun
     from modelplane.backup.archive import read_passphrase
     from modelplane.backup.saving import Saver
 
@@ -44,7 +44,7 @@ def backup(file: Path, *, passphrase_file: Path | None, target: Target) -> None:
         raise UserError(f"{file} exists, and a backup replaces no file: name another one") from error
     except FileNotFoundError as error:
         raise UserError(f"cannot write {file}: there is no folder {file.parent}") from error
-    click.echo(f"{file}: {number_of(saved.objects, 'object')}, sha256 {saved.digest}")
+    click.echo(f"{file}: {count_noun(saved.objects, 'object')}, sha256 {saved.digest}")
     if saved.references and not saved.has_contents:
         click.echo(
             "It has the names of what the fleet needs, and not the contents: keep those elsewhere, or give "

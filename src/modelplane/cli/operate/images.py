@@ -55,9 +55,9 @@ def _control_plane() -> Iterator[Pulled]:
 
 
 def _crossplane() -> Iterator[Pulled]:
-    from modelplane.crossplane.package.package_installation import installation
+    from modelplane.crossplane.package.package_installation import build_installation
 
-    for item in installation():
+    for item in build_installation():
         if package := item["spec"].get("package"):
             yield Pulled("Package", package, "Crossplane", f"the {item['kind']}")
 

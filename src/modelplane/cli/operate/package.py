@@ -87,9 +87,9 @@ def build(what: str, folder: Path, version_text: str, prefix: str | None, runtim
 @package.command(epilog=format_example("modelplane package prerequisites | kubectl apply -f -"))
 def prerequisites() -> None:
     """Print the manifests to apply before the packages, for `kubectl apply -f -`."""
-    from modelplane.crossplane.package.package_installation import manifest
+    from modelplane.crossplane.package.prerequisites import render_prerequisites
 
-    click.echo(manifest(), nl=False)
+    click.echo(render_prerequisites(), nl=False)
 
 
 def _size(count: int) -> str:

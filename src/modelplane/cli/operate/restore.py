@@ -61,7 +61,7 @@ _LOCAL = (
 
 
 def _tell(restored: "Restored", *, dry_run: bool) -> None:
-    from modelplane.api.listing import number_of
+    from modelplane.api.listing import count_noun
     from modelplane.cli.output import clean_text
 
     for item in restored.missing:
@@ -70,6 +70,6 @@ def _tell(restored: "Restored", *, dry_run: bool) -> None:
         click.echo(f"kept: {item} was there with another content")
     for item in restored.leaving:
         click.echo(f"was being deleted: {item}: delete it again")
-    count = number_of(len(restored.plan.entries), "object")
+    count = count_noun(len(restored.plan.entries), "object")
     done = "would be restored" if dry_run else "restored"
     click.echo(f"{count} as of {clean_text(restored.plan.header.time)} {done}")

@@ -84,7 +84,7 @@ def agent(port: int, tls_cert: Path, tls_key: Path, client_ca: Path, **options: 
 
     from modelplane.kubelet.local_devices import Share
     from modelplane.kubelet.log_server import ServerSettings
-    from modelplane.kubelet.main import Settings, run
+    from modelplane.kubelet.main import AgentSettings, run
     from modelplane.kubelet.runtime.container_cli import Choice
 
     log_to_stderr()
@@ -92,4 +92,4 @@ def agent(port: int, tls_cert: Path, tls_key: Path, client_ca: Path, **options: 
     pod_cidr, (part, parts) = IPv4Network(options.pop("pod_cidr")), options.pop("share")
     share = Share(part, parts, options.pop("cpu_devices"))
     engine = Choice(options.pop("container_engine"))
-    run(Settings(server=server, addresses=pod_cidr, share=share, container_engine=engine, **options))
+    run(AgentSettings(server=server, addresses=pod_cidr, share=share, container_engine=engine, **options))

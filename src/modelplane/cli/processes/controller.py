@@ -119,7 +119,7 @@ def controller(log_format: str, debug: bool, **options: object) -> None:
 async def _run(options: _Options) -> None:
     from modelplane.controllers import state_samples
     from modelplane.controllers.definition_check import NotOurs
-    from modelplane.controllers.fleet_resources import known
+    from modelplane.controllers.fleet_resources import find_known
     from modelplane.controllers.leader import Deposed
     from modelplane.host.signals import run_until_signalled
     from modelplane.telemetry import metrics, server, traces
@@ -128,7 +128,7 @@ async def _run(options: _Options) -> None:
     async with AsyncExitStack() as stack:
         election = _election(options)
         fence = election.fence if election else None
-        client = await stack.enter_async_context(connect(options.kubeconfig, fence=fence, known=known))
+        client = await stack.enter_async_context(connect(options.kubeconfig, fence=fence, known=find_known))
         manager = _manager(options, client, fence)
 
         async def run_manager() -> None:
@@ -168,7 +168,7 @@ def _manager(options: _Options, client: "Client", fence: "Fence | None") -> "Man
     return Manager(
         client,
         proxy=proxy,
-        dial=addresses.bound,
+        dial=addresses.find_bound,
         fence=fence,
         credential_lifetime_s=parse_seconds(options.credential_lifetime, ""),
         helm=_helm(options.helm_dir),

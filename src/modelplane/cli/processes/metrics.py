@@ -84,7 +84,7 @@ def metrics(debug: bool, **options: object) -> None:
 
 async def _run(options: _Options) -> None:
     from modelplane.controllers import external_metrics_server
-    from modelplane.controllers.fleet_resources import known
+    from modelplane.controllers.fleet_resources import find_known
     from modelplane.host.signals import run_until_signalled
 
     host, _, port = options.address.rpartition(":")
@@ -94,7 +94,7 @@ async def _run(options: _Options) -> None:
         context = external_metrics_server.context(options.tls_cert, options.tls_key, options.client_ca)
     except OSError as error:
         raise UserError(f"cannot use the certificates: {error}: give files in PEM") from error
-    async with connect(options.kubeconfig, known=known) as client:
+    async with connect(options.kubeconfig, known=find_known) as client:
         served = external_metrics_server.ExternalMetrics(client, _source(options, client))
         names = frozenset(options.client_name)
         with external_metrics_server.Server((host.strip("[]"), int(port)), context, served, names) as server:

@@ -8,8 +8,7 @@ caches of one namespace must not take those of the others.
 """
 
 from modelplane import scheduler
-from modelplane.api.conditions.reasons import ModelCacheCondition as Type
-from modelplane.api.conditions.reasons import ModelCacheReason as Reason
+from modelplane.api.conditions.reasons import ModelCacheCondition as Type, ModelCacheReason as Reason
 from modelplane.api.fields.requests.regions import describe_place, format_regions
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import API_VERSION, Object, kind_name

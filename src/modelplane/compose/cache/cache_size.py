@@ -6,13 +6,11 @@ A Job measures the source and ends with the line ``BYTES bytes in FILES files``.
 import re
 from collections.abc import Iterable
 
-from modelplane.api.fields.cache_sources import (
-    LARGEST_GIB,
-)
+from modelplane.api.fields.cache_sources import LARGEST_GIB
 from modelplane.api.meta import Object
 from modelplane.api.model_cache import CacheEstimate, ModelCache
 from modelplane.api.schema.untyped import get_list, get_map
-from modelplane.compose.cache.source_jobs import MEASURED, Source
+from modelplane.compose.cache.staging_sources import MEASURED, Source
 
 _GIB = 1 << 30
 _REPORT = re.compile(r"(?P<bytes>[0-9]{1,18}) bytes in (?P<files>[0-9]{1,9}) files")
@@ -26,7 +24,7 @@ def recorded(cache: ModelCache, source: Source) -> CacheEstimate | None:
     return estimate if known and not source.size_gib else None
 
 
-def reported(source: Source, job: Object, pods: Iterable[Object]) -> CacheEstimate | str | None:
+def read_estimate(source: Source, job: Object, pods: Iterable[Object]) -> CacheEstimate | str | None:
     """Return the estimate that a Job's pod ended with; why there is none; None if none has ended so."""
     for pod in pods:
         if pod["metadata"].get("labels", {}).get(_JOB_NAME) != job["metadata"]["name"]:

@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 
 from modelplane import scheduler
 from modelplane.api import labels
-from modelplane.api.conditions.reasons import ModelCacheCondition as Type
-from modelplane.api.conditions.reasons import ModelCacheReason as Reason
+from modelplane.api.conditions.reasons import ModelCacheCondition as Type, ModelCacheReason as Reason
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.listing import listing
 from modelplane.api.meta import API_VERSION, Object, kind_name
@@ -25,8 +24,15 @@ from modelplane.api.rejected import Rejected
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.api.schema.untyped import get_map
 from modelplane.compose import guards
-from modelplane.compose.cache import cache_coverage, cache_size, hydration
-from modelplane.compose.cache.source_jobs import SecretKeys, Source, claim_name, measuring, sized, source_of
+from modelplane.compose.cache import cache_coverage, cache_size, staging_job
+from modelplane.compose.cache.staging_sources import (
+    SecretKeys,
+    Source,
+    find_source,
+    measure_only,
+    name_claim,
+    set_size,
+)
 from modelplane.compose.cluster import cluster_namespace
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Requirement
 from modelplane.compose.conditions import Condition, false, true
@@ -51,7 +57,7 @@ class _Auth:
 
     named: str = ""
     """The Secret and its keys, as messages name them; empty if the source needs none."""
-    credentials: hydration.Credentials | None = None
+    credentials: staging_job.Credentials | None = None
     unknown: str = ""
     """The reason for which the Secret could not be read."""
 
@@ -91,9 +97,9 @@ class _Site:
 def requirements(cache: ModelCache) -> tuple[Requirement, ...]:
     """Return the requirements of staging: clusters, token, users, and objects on recorded clusters."""
     namespace = cache.metadata.namespace
-    source = source_of(cache.spec)
+    source = find_source(cache.spec)
     secret = source.secret if source else None
-    label = {labels.MODEL_CACHE: hydration.cache_label(cache)}
+    label = {labels.MODEL_CACHE: staging_job.format_cache_label(cache)}
     return (
         Requirement("clusters", API_VERSION, kind_name(InferenceCluster)),
         *([Requirement("auth-secret", "v1", "Secret", namespace, secret.name)] if secret else []),
@@ -116,7 +122,7 @@ def compose(request: CacheRequest) -> Composition | Blocked:
     for key in ("clusters", "replicas"):
         if unknown := request.unknown(key):
             return Blocked(f"cannot list the {key}: {unknown.cause}")
-    source = source_of(cache.spec)
+    source = find_source(cache.spec)
     if source is None:
         return Blocked(f"source {cache.spec.source} needs the field that describes it")
     regions = region_rules.of_cache(request)
@@ -125,7 +131,7 @@ def compose(request: CacheRequest) -> Composition | Blocked:
     auth = _auth(request, source)
     estimate = cache_size.recorded(cache, source)
     if estimate is not None:
-        source = sized(source, estimate.size_gib)
+        source = set_size(source, estimate.size_gib)
     sites = tuple(_sites(request, source, auth, regions))
     # Recorded first: volumes are made of the size that the status has.
     estimate = estimate or next((site.estimate for site in sites if site.estimate), None)
@@ -157,7 +163,7 @@ def _auth(request: CacheRequest, source: Source) -> _Auth:
     if missing := [key for key in secret.required.values() if not data.get(key)]:
         return _Auth(_named(secret, missing[0]))
     there = {key: data[key] for key in secret.keys.values() if data.get(key)}
-    return _Auth(named, hydration.Credentials(there))
+    return _Auth(named, staging_job.Credentials(there))
 
 
 def _named(secret: SecretKeys, key: str) -> str:
@@ -173,20 +179,20 @@ def _sites(request: CacheRequest, source: Source, auth: _Auth, regions: RegionRu
             cluster = decode_as(InferenceCluster, found)
         except InvalidObject as error:
             if name in recorded:
-                yield replace(_last_known(recorded[name]), message=str(error))
+                yield replace(_keep_last_state(recorded[name]), message=str(error))
             continue
         uncovered = cache_coverage.uncovered(request.owner, cluster, regions)
         if name in recorded:
             yield from _site(request, source, auth, recorded[name], cluster, uncovered)
         elif any(f"{child}-{name}" in request.observed for child in _CHILDREN):
             # Objects outlive a lost status.
-            yield replace(_last_known(CacheCluster(name=name)), message=_UNOBSERVED)
+            yield replace(_keep_last_state(CacheCluster(name=name)), message=_UNOBSERVED)
         elif not uncovered:
             # Recorded first, because objects on an unrecorded cluster would be orphaned.
             yield _Site(name, message=_UNOBSERVED)
 
 
-def _last_known(entry: CacheCluster) -> _Site:
+def _keep_last_state(entry: CacheCluster) -> _Site:
     """Return a cluster in its last known state, with every child kept."""
     return _Site(
         entry.name,
@@ -205,7 +211,7 @@ def _site(
     uncovered: Rejected | None,
 ) -> Iterator[_Site]:
     """Yield a cluster that the status lists; nothing if nothing is left there."""
-    last = replace(_last_known(entry), matched=not uncovered)
+    last = replace(_keep_last_state(entry), matched=not uncovered)
     unknowns = (request.unknown(f"{key}-{entry.name}") for key in _SEEN)
     if unknown := next(filter(None, unknowns), None):
         yield replace(last, message=f"cannot observe the cluster: {unknown.cause}")
@@ -261,7 +267,7 @@ def _twin(request: CacheRequest, name: str) -> _Site | None:
         for entry in request.owner.status.clusters:
             if entry.name == cluster != name:
                 message = f'the same cluster as InferenceCluster "{cluster}"'
-                return replace(_last_known(entry), name=name, message=message, children=())
+                return replace(_keep_last_state(entry), name=name, message=message, children=())
     return None
 
 
@@ -277,17 +283,15 @@ def _on_cluster(
     claim = request.observed.get(f"pvc-{name}")
     if claim is None and entry.artifact:
         if f"pvc-{name}" in request.facts.unobserved:
-            return replace(_last_known(entry), message=_UNOBSERVED)
+            return replace(_keep_last_state(entry), message=_UNOBSERVED)
         # Cleared first: a new volume would be empty, and be taken for the staged one.
         return _Site(name, message="its volume is gone with the weights. Staging them again")
     children, larger = _volume(cache, source, name, cluster, claim)
     wanted = source.artifact
     job = request.observed.get(f"hydrate-{name}")
     # While there is a Job, only the Job counts: it may have replaced the recorded artifact.
-    there = (
-        wanted == entry.artifact if job is None else is_ready(job) and hydration.artifact_of(job) == wanted
-    )
-    if there and claim is not None and is_ready(claim):
+    staged = entry.artifact if job is None else is_ready(job) and staging_job.read_artifact(job)
+    if staged == wanted and claim is not None and is_ready(claim):
         return _Site(name, CachePhase.READY, wanted, children=tuple(children), larger=larger)
     current = job
     waits = job is None and cache_coverage.must_wait(request, name)
@@ -295,15 +299,18 @@ def _on_cluster(
         # The right Job is unknown without the credentials; a running one may still finish.
         children += [Keep(key) for key in (f"auth-{name}", f"hydrate-{name}") if key in request.observed]
     elif not waits:
-        manifest = hydration.job(cache, source if source.size_gib else measuring(source), auth.credentials)
+        filled = source if source.size_gib else measure_only(source)
+        manifest = staging_job.build_job(cache, filled, auth.credentials)
         if job is not None and job["metadata"]["name"] != manifest["metadata"]["name"]:
             current = None
         if auth.credentials is not None:
-            children.append(Desired(f"auth-{name}", hydration.secret(cache, auth.credentials), exists, name))
+            children.append(
+                Desired(f"auth-{name}", staging_job.build_secret(cache, auth.credentials), exists, name)
+            )
         children.append(Desired(f"hydrate-{name}", manifest, is_ready, name))
     remembered = "" if entry.artifact == wanted else entry.artifact or ""
     if not source.size_gib and current is not None:
-        found = cache_size.reported(source, current, request.found(f"pods-{name}"))
+        found = cache_size.read_estimate(source, current, request.found(f"pods-{name}"))
         if isinstance(found, str):
             return _Site(name, CachePhase.FAILED, remembered, f"{found}: set sizeGiB", tuple(children))
         if found is not None:
@@ -323,8 +330,8 @@ def _volume(
     if not source.size_gib:
         return ([] if claim is None else [Keep(f"pvc-{name}")]), False
     storage = cluster.status.cache.storage_class_name if cluster.status.cache else None
-    volume = hydration.volume(cache, source.size_gib, storage or "", claim)
-    larger = claim is not None and hydration.shrinks(source.size_gib, claim)
+    volume = staging_job.build_volume(cache, source.size_gib, storage or "", claim)
+    larger = claim is not None and staging_job.is_larger(source.size_gib, claim)
     return [Desired(f"pvc-{name}", volume, is_ready, name)], larger
 
 
@@ -334,11 +341,11 @@ def _progress(
     """Return the phase of a cluster that does not have the weights yet, and what it waits for."""
     claim = request.observed.get(f"pvc-{name}", {})
     named = (
-        f'PersistentVolumeClaim "{claim_name(request.owner.metadata.namespace, request.owner.metadata.name)}"'
+        f'PersistentVolumeClaim "{name_claim(request.owner.metadata.namespace, request.owner.metadata.name)}"'
     )
     if claim.get("status", {}).get("phase") == "Lost":
         return CachePhase.FAILED, f"{named} has lost its volume: delete it, and it is created again"
-    word = hydration.last_word(request.found(f"pods-{name}")) if job is not None else None
+    word = staging_job.describe_last_attempt(request.found(f"pods-{name}")) if job is not None else None
     if job is not None and is_true(job, "Failed"):
         told = word or condition_of(job, "Failed").get("message", "it failed")
         message = f'{told}; to try again, correct the cause and delete Job "{job["metadata"]["name"]}" there'
@@ -352,7 +359,7 @@ def _progress(
         (not claim, "the volume is being created"),
         (not has_volume, f"{named} is not bound to a volume yet"),
     )
-    before = hydration.earlier(request.found(f"pods-{name}")) if job is not None else ""
+    before = staging_job.describe_earlier_attempt(request.found(f"pods-{name}")) if job is not None else ""
     message = next((text for holds, text in causes if holds), f"downloading {source.name}{before}")
     return (CachePhase.HYDRATING if has_volume else CachePhase.PENDING), message
 

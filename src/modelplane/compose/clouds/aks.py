@@ -30,7 +30,7 @@ from modelplane.compose.clouds.nodes import (
     WITHOUT_LATE_INITIALIZATION,
     at_first,
     label_and_taint,
-    others,
+    list_user_pools,
     system_pool,
     system_problems,
 )
@@ -218,7 +218,7 @@ def machine(pool: AKSNodePool) -> dict[str, Any]:
 
 def compose_nodes(site: Site[AKSCluster]) -> Parts:
     """Compose every pool."""
-    for pool in others(site.owner.spec.node_pools):
+    for pool in list_user_pools(site.owner.spec.node_pools):
         pool_size, first_size = size(pool)
         yield site.managed(
             f"nodepool-{pool.name}",

@@ -11,8 +11,7 @@ from typing import Any
 
 from modelplane.api.clouds.cloud_rows import Cloud, get_cache_storage
 from modelplane.api.clouds.cloud_settings import Credentials, CredentialsKind
-from modelplane.api.conditions.reasons import CloudClusterCondition as Type
-from modelplane.api.conditions.reasons import CloudClusterReason as Reason
+from modelplane.api.conditions.reasons import CloudClusterCondition as Type, CloudClusterReason as Reason
 from modelplane.api.listing import in_order, listing
 from modelplane.api.meta import Object
 from modelplane.compose import guards
@@ -101,7 +100,7 @@ def _composition(
         status=status,
         conditions=(condition,),
         ready=condition.holds,
-        guards=guards.found(recipe.kind, site.request),
+        guards=guards.find_guards(recipe.kind, site.request),
     )
 
 

@@ -86,7 +86,7 @@ def with_system(given: tuple[Pool, ...], make: Callable[..., Pool], settings: An
     return given if system in given else (system, *given)
 
 
-def others(given: Iterable[Pool]) -> tuple[Pool, ...]:
+def list_user_pools(given: Iterable[Pool]) -> tuple[Pool, ...]:
     """Return the pools that are not the system pool."""
     return tuple(pool for pool in given if pool.name != SYSTEM)
 

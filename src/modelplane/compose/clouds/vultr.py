@@ -15,7 +15,7 @@ from modelplane.compose.clouds.nodes import (
     at_first,
     first_size_problems,
     label_and_taint,
-    others,
+    list_user_pools,
     system_pool,
     system_problems,
     zone_problems,
@@ -66,7 +66,7 @@ def compose_cluster(site: Site[VultrCluster]) -> Parts:
 
 def compose_nodes(site: Site[VultrCluster]) -> Parts:
     """Compose every pool, once there is a cluster: Vultr adds none to one that it is still making."""
-    for pool in others(site.owner.spec.node_pools):
+    for pool in list_user_pools(site.owner.spec.node_pools):
         key = f"nodepool-{pool.name}"
         if not site.text("cluster", "id"):
             yield Waiting(key, "the id of the cluster, which Vultr reports")

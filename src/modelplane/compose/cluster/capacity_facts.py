@@ -26,7 +26,7 @@ _MOST_DEVICES: Final = 128
 """Of one ResourceSlice (Kubernetes API, ``ResourceSliceMaxDevices``)."""
 _MOST_RESULTS: Final = 128
 _MOST_VALUES: Final = 64
-_LONGEST: Final = 253
+_LONGEST_NAME: Final = 253
 
 Taint = tuple[str, str, str]
 """Key, value and effect."""
@@ -158,7 +158,6 @@ def _device(driver: str, item: Mapping[str, Any]) -> DeviceFacts:
 _OWN: Final = ("uuid", "busid", "root", "numa", "index", "addr", "minor", "moduleid", "numanode")
 """Ends of the names of attributes that differ from device to device, which no class declares."""
 
-
 _kind: Final = lru_cache(maxsize=4096)(DeviceKind)
 """Returns the same kind for the same values: the devices of a fleet are of few kinds."""
 
@@ -209,7 +208,7 @@ def _value(item: object) -> str | None:
     """Return an attribute or a capacity as text; None for one that is malformed."""
     for field in ("string", "version", "value"):
         if isinstance(text := get_value(item, field), str):
-            return text[:_LONGEST]
+            return text[:_LONGEST_NAME]
     for field in ("bool", "int"):
         if isinstance(value := get_value(item, field), int):
             return str(value)
@@ -217,7 +216,7 @@ def _value(item: object) -> str | None:
 
 
 def _text(value: object) -> str:
-    return _shared(value[:_LONGEST]) if isinstance(value, str) else ""
+    return _shared(value[:_LONGEST_NAME]) if isinstance(value, str) else ""
 
 
 _shared: Final = lru_cache(maxsize=4096)(str)

@@ -21,7 +21,7 @@ from modelplane.api.fields.cluster.usable_capacity import (
     UsableCapacity,
 )
 from modelplane.api.inference_cluster import GPUPool
-from modelplane.api.listing import in_order, number_of
+from modelplane.api.listing import count_noun, in_order
 from modelplane.compose.cluster.observed_capacity import Observation
 
 SETTLES_S: Final = 60
@@ -150,7 +150,7 @@ def _bounded(terms: Sequence[CapacityTerm]) -> tuple[CapacityTerm, ...]:
 def summary(pool: GPUPool, usable: UsableCapacity) -> str:
     """Return a sentence about a pool with all details, for those who may read the cluster."""
     terms = _phrases(usable.terms, with_details=True)
-    grows = f", {number_of(usable.growth, 'node')} of it by growing" if usable.growth else ""
+    grows = f", {count_noun(usable.growth, 'node')} of it by growing" if usable.growth else ""
     return f'pool "{pool.name}": {_amounts(pool, usable)}{grows}{f": {terms}" if terms else ""}'
 
 
@@ -162,7 +162,7 @@ def why(pool: GPUPool, usable: UsableCapacity) -> str:
 
 def _amounts(pool: GPUPool, usable: UsableCapacity) -> str:
     if pool.accounting is Accounting.NODES:
-        return f"{number_of(pool.nodes, 'node')} declared, {usable.nodes} usable"
+        return f"{count_noun(pool.nodes, 'node')} declared, {usable.nodes} usable"
     totals = _totals(pool, _nodes_in(pool, usable))
     return ", ".join(
         f"{device.count * pool.nodes} {device.name} declared, {totals[device.name]} usable"
@@ -177,7 +177,7 @@ def _phrases(terms: Sequence[CapacityTerm], *, with_details: bool) -> str:
         detail = term.detail if with_details and term.detail else others
         counts[term.name, f"{_PHRASES[term.reason]} {detail}".rstrip()] += term.count
     shown = [
-        f"{number_of(count, 'node') if name == NODES else f'{count} {name}'} {text}"
+        f"{count_noun(count, 'node') if name == NODES else f'{count} {name}'} {text}"
         for (name, text), count in counts.items()
     ]
     return in_order(shown, limit=_SHOWN)

@@ -12,8 +12,7 @@ from modelplane.api.clouds.serving_stack import KEY, ServingStack, name_stack
 from modelplane.api.conditions.reasons import ServingStackCondition, ServingStackReason
 from modelplane.api.fields.cluster.stack_components import ComponentName, ServingProfile
 from modelplane.api.fields.pods.engines import ServingBackend
-from modelplane.api.inference_cluster import InferenceCluster
-from modelplane.api.inference_cluster import ServingStack as Settings
+from modelplane.api.inference_cluster import InferenceCluster, ServingStack as Settings
 from modelplane.api.kinds import kind_of
 from modelplane.api.listing import in_order
 from modelplane.api.meta import SYSTEM_NAMESPACE, Object
@@ -28,7 +27,7 @@ from modelplane.compose.cluster.cluster_kubeconfig import kubeconfig_reference
 from modelplane.compose.composition import Desired, Keep, NoFacts, Request
 from modelplane.compose.conditions import READY, SYNCED
 from modelplane.compose.readiness import condition_of, when_condition
-from modelplane.compose.releases import merged
+from modelplane.compose.releases import merge_values
 from modelplane.compose.serving_stack import cluster_gateway
 from modelplane.compose.workload_kinds import LLM_INFERENCE_SERVICE
 
@@ -134,7 +133,7 @@ def _components(settings: Settings, inside: Inside, *, has_storage: bool) -> lis
             written[name] = {"name": str(name), "enabled": True, **_values(values)}
     for chosen in settings.components:
         given = msgspec.to_builtins(chosen)
-        values = merged(own.get(chosen.name, {}), chosen.values)
+        values = merge_values(own.get(chosen.name, {}), chosen.values)
         written[chosen.name] = {**written.get(chosen.name, {}), **given, **_values(values)}
     return list(written.values())
 

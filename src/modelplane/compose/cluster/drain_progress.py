@@ -10,10 +10,12 @@ from typing import Any, Final
 import msgspec
 
 from modelplane import scheduler
-from modelplane.api.conditions.reasons import InferenceClusterCondition as Type
-from modelplane.api.conditions.reasons import InferenceClusterReason as Reason
-from modelplane.api.conditions.reasons import ModelDeploymentCondition
-from modelplane.api.conditions.reasons import ModelDeploymentReason as DeploymentReason
+from modelplane.api.conditions.reasons import (
+    InferenceClusterCondition as Type,
+    InferenceClusterReason as Reason,
+    ModelDeploymentCondition,
+    ModelDeploymentReason as DeploymentReason,
+)
 from modelplane.api.fields.cluster.drain_settings import DrainedDeployment, DrainState, DrainStatus
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import API_VERSION, Object, kind_name

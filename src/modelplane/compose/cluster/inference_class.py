@@ -1,7 +1,6 @@
 """An InferenceClass composes nothing: it only publishes devices."""
 
-from modelplane.api.conditions.reasons import InferenceClassCondition as Type
-from modelplane.api.conditions.reasons import InferenceClassReason as Reason
+from modelplane.api.conditions.reasons import InferenceClassCondition as Type, InferenceClassReason as Reason
 from modelplane.api.inference_class import InferenceClass
 from modelplane.api.listing import in_order
 from modelplane.api.meta import kind_name
@@ -25,4 +24,4 @@ def compose(request: Request[InferenceClass, NoFacts]) -> Composition:
         accepted = true(Type.ACCEPTED, Reason.MEMORY_OVERSTATED, in_order(overstated, separator="; "))
     else:
         accepted = true(Type.ACCEPTED, Reason.AVAILABLE, "available to node pools")
-    return Composition(conditions=(accepted,), ready=True, guards=guards.found(_KIND, request))
+    return Composition(conditions=(accepted,), ready=True, guards=guards.find_guards(_KIND, request))

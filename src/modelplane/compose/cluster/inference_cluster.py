@@ -12,8 +12,10 @@ import msgspec
 from modelplane.api.clouds.cloud_rows import Cloud, get_cache_storage
 from modelplane.api.clouds.cluster_origin import Source
 from modelplane.api.clouds.serving_stack import KEY as STACK_KEY
-from modelplane.api.conditions.reasons import InferenceClusterCondition as Type
-from modelplane.api.conditions.reasons import InferenceClusterReason as Reason
+from modelplane.api.conditions.reasons import (
+    InferenceClusterCondition as Type,
+    InferenceClusterReason as Reason,
+)
 from modelplane.api.fields.cluster.node_pools import NodePool
 from modelplane.api.fields.cluster.stack_components import ServingProfile
 from modelplane.api.inference_class import InferenceClass
@@ -34,7 +36,7 @@ from modelplane.compose.cluster import (
     noticed_nodes,
 )
 from modelplane.compose.cluster.cluster_facts import ClusterRequest
-from modelplane.compose.cluster.reachability import reported
+from modelplane.compose.cluster.reachability import list_unreachable
 from modelplane.compose.composition import Composition, Desired, Keep, Requirement, Silence, Unknown, keep_all
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.definition_owner import CRD_API_VERSION
@@ -101,7 +103,7 @@ def compose(request: ClusterRequest) -> Composition:
             *deployment_failover.build_cluster_conditions(request),
         ),
         ready=ready.holds and backend.holds,
-        guards=guards.found(kind_name(InferenceCluster), request),
+        guards=guards.find_guards(kind_name(InferenceCluster), request),
         again_in_s=min(filter(None, (capacity.again_in_s, evictions.again_in_s)), default=None),
     )
 
@@ -216,7 +218,7 @@ def _silence(request: ClusterRequest) -> Silence | None:
         found = Silence(unknown.cause)
     if found is None:
         name = request.owner.metadata.name
-        found = reported(guards.users(kind_name(ModelReplica), request)).get(name)
+        found = list_unreachable(guards.users(kind_name(ModelReplica), request)).get(name)
     if found is None:
         return None
     known = request.owner.status.unreachable_since

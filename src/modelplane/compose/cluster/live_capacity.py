@@ -12,8 +12,10 @@ import msgspec
 
 from modelplane import scheduler
 from modelplane.api import labels
-from modelplane.api.conditions.reasons import InferenceClusterCondition as Type
-from modelplane.api.conditions.reasons import InferenceClusterReason as Reason
+from modelplane.api.conditions.reasons import (
+    InferenceClusterCondition as Type,
+    InferenceClusterReason as Reason,
+)
 from modelplane.api.fields.cluster.usable_capacity import CapacitySource
 from modelplane.api.inference_cluster import GPUPool, InferenceCluster
 from modelplane.api.listing import in_order
@@ -127,7 +129,7 @@ def _observed(request: ClusterRequest, pools: Sequence[GPUPool]) -> dict[str, Ob
             cause = f"cannot list {kind}s of the cluster{UNREADABLE}: {unknown.cause}"
             return {pool.name: Blocked(cause) for pool in pools}
     try:
-        given = _given(scheduler_input.read_replica(item) for item in request.found(_REPLICAS))
+        given = _list_allocated(scheduler_input.read_replica(item) for item in request.found(_REPLICAS))
         reports = _reports(decode_as(ModelReplica, item) for item in request.found(_UNHEALTHY))
     except InvalidObject as error:
         return {pool.name: Blocked(str(error)) for pool in pools}
@@ -137,7 +139,7 @@ def _observed(request: ClusterRequest, pools: Sequence[GPUPool]) -> dict[str, Ob
     return {pool.name: observe(declared[pool.name], pool.devices, cluster) for pool in pools}
 
 
-def _given(replicas: Iterable[scheduler.Replica]) -> Counter[tuple[str, str]]:
+def _list_allocated(replicas: Iterable[scheduler.Replica]) -> Counter[tuple[str, str]]:
     """Return the devices that replicas were given, by pool and namespace."""
     given: Counter[tuple[str, str]] = Counter()
     for replica in replicas:

@@ -2,8 +2,10 @@
 
 from typing import Any
 
-from modelplane.api.conditions.reasons import InferenceClusterCondition as Type
-from modelplane.api.conditions.reasons import InferenceClusterReason as Reason
+from modelplane.api.conditions.reasons import (
+    InferenceClusterCondition as Type,
+    InferenceClusterReason as Reason,
+)
 from modelplane.api.fields.cluster.mutual_tls_settings import MutualTLSPhase
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.compose.cluster.cluster_facts import ClusterRequest

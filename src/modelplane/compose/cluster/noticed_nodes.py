@@ -11,12 +11,14 @@ from typing import Any, Final
 
 import msgspec
 
-from modelplane.api.conditions.reasons import InferenceClusterCondition as Type
-from modelplane.api.conditions.reasons import InferenceClusterReason as Reason
+from modelplane.api.conditions.reasons import (
+    InferenceClusterCondition as Type,
+    InferenceClusterReason as Reason,
+)
 from modelplane.api.fields.cluster.node_pools import MAX_NOTICES, EvictionNotice
 from modelplane.api.fields.cluster.usable_capacity import CapacitySource
 from modelplane.api.inference_cluster import InferenceCluster
-from modelplane.api.listing import in_order, number_of
+from modelplane.api.listing import count_noun, in_order
 from modelplane.compose.cluster.capacity_facts import facts_of
 from modelplane.compose.cluster.cluster_facts import ClusterRequest
 from modelplane.compose.cluster.live_capacity import NODES, UNREADABLE, Report
@@ -144,7 +146,7 @@ def _message(notices: Sequence[EvictionNotice], blocked: Mapping[str, dt.datetim
     if notices:
         told = [f'"{notice.node}" by {_text(notice.deadline)} ({notice.cause})' for notice in notices]
         verb = "is" if len(notices) == 1 else "are"
-        parts.append(f"{number_of(len(notices), 'node')} {verb} taken back: {in_order(told, _SHOWN)}")
+        parts.append(f"{count_noun(len(notices), 'node')} {verb} taken back: {in_order(told, _SHOWN)}")
     parts += [
         f'pool "{name}" gets no new replica until {_text(until)}' for name, until in sorted(blocked.items())
     ]

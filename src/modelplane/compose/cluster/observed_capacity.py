@@ -27,7 +27,7 @@ from modelplane.api import labels
 from modelplane.api.fields.cluster.devices import Claim, Device
 from modelplane.api.fields.cluster.node_pools import NodePool, NodeTaintEffect
 from modelplane.api.fields.cluster.usable_capacity import NODES, Loss
-from modelplane.api.listing import number_of
+from modelplane.api.listing import count_noun
 from modelplane.api.values import quantity
 from modelplane.api.values.quantity import QuantityError
 from modelplane.compose.cluster.capacity_facts import (
@@ -172,7 +172,7 @@ def observe(pool: NodePool, devices: Sequence[Device], cluster: Cluster) -> Obse
         if growth:
             terms[Loss.NODE_ABSENT, NODES, ""] = growth
         growth = 0
-    causes = {node.name: _taken_out(node, pool) for node in nodes}
+    causes = {node.name: _find_exclusion(node, pool) for node in nodes}
     terms.update(filter(None, causes.values()))
     counted = [node for node in nodes if causes[node.name] is None]
     lost = _Lost(
@@ -202,11 +202,11 @@ def observe(pool: NodePool, devices: Sequence[Device], cluster: Cluster) -> Obse
         growth,
         tuple(vector for vector, _ in lacking),
         dict(terms),
-        tuple(f"{text} on {number_of(count, 'node')}" for text, count in sorted(differences.items())),
+        tuple(f"{text} on {count_noun(count, 'node')}" for text, count in sorted(differences.items())),
     )
 
 
-def _taken_out(node: NodeFacts, pool: NodePool) -> tuple[Loss, str, str] | None:
+def _find_exclusion(node: NodeFacts, pool: NodePool) -> tuple[Loss, str, str] | None:
     """Return the first cause for which no pod may be put on a node; None if pods may."""
     tolerated = {(taint.key, str(taint.effect), taint.value) for taint in pool.list_tolerated()}
     if not node.is_ready:
@@ -260,11 +260,11 @@ def _published(
                 found[node].pop(at, None)
             elif at in found[node]:
                 name = (driver, pool, facts.name)
-                found[node][at].append((name, _tainted(name, facts, (*rules[pool], *rules[None]))))
+                found[node][at].append((name, _taint_device(name, facts, (*rules[pool], *rules[None]))))
     return found
 
 
-def _tainted(name: tuple[str, str, str], facts: DeviceFacts, rules: Iterable[RuleFacts]) -> DeviceFacts:
+def _taint_device(name: tuple[str, str, str], facts: DeviceFacts, rules: Iterable[RuleFacts]) -> DeviceFacts:
     """Return a device with the taints of the rules that match it, as kube-scheduler sees it."""
     added = tuple(taint for rule in rules if rule.matches(*name) for taint in rule.taints)
     return msgspec.structs.replace(facts, taints=(*facts.taints, *added)) if added else facts

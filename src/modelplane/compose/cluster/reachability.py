@@ -34,7 +34,7 @@ _ANSWERS = (
 _CHANGING = re.compile(r"\S+:\d+->|current time \S+ ")
 """Parts of an error that differ each time: the client's own port, the time of a certificate's check."""
 
-_LONGEST = 256
+_LONGEST_MESSAGE = 256
 
 _UNREACHABLE = " is unreachable: "
 
@@ -49,9 +49,9 @@ def connection_error(text: str) -> str | None:
     if request := _REQUEST.search(text):
         error = _CHANGING.sub("", request["error"])
         host = request["server"].partition("://")[2]
-        return (error if host in error else f"{request['server']}: {error}")[:_LONGEST]
+        return (error if host in error else f"{request['server']}: {error}")[:_LONGEST_MESSAGE]
     dialed = _DIAL.search(text)
-    return _CHANGING.sub("", dialed[0])[:_LONGEST] if dialed else None
+    return _CHANGING.sub("", dialed[0])[:_LONGEST_MESSAGE] if dialed else None
 
 
 def report(cluster: str, silence: Silence) -> str:
@@ -59,11 +59,11 @@ def report(cluster: str, silence: Silence) -> str:
     return f'cluster "{cluster}"{_UNREACHABLE}{silence.cause}'
 
 
-def reported(replicas: Iterable[Mapping[str, Any]]) -> dict[str, Silence]:
+def list_unreachable(replicas: Iterable[Mapping[str, Any]]) -> dict[str, Silence]:
     """Return the clusters that do not answer, as ModelReplicas report of their own objects there."""
     found: dict[str, Silence] = {}
     for replica in replicas:
-        if silence := reported_by(replica):
+        if silence := find_reported_error(replica):
             cluster = str(replica["spec"]["clusterName"])
             found[cluster] = min(
                 found.get(cluster, silence), silence, key=lambda candidate: (candidate.since, candidate.cause)
@@ -71,7 +71,7 @@ def reported(replicas: Iterable[Mapping[str, Any]]) -> dict[str, Silence]:
     return found
 
 
-def reported_by(replica: Mapping[str, Any]) -> Silence | None:
+def find_reported_error(replica: Mapping[str, Any]) -> Silence | None:
     """Return the connection error that a ModelReplica reports; None if its cluster answers."""
     accepted = condition_of(replica, ModelReplicaCondition.MODEL_ACCEPTED)
     if accepted.get("reason") != ModelReplicaReason.CLUSTER_UNREACHABLE:

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from modelplane import scheduler
-from modelplane.api.listing import number_of
+from modelplane.api.listing import count_noun
 from modelplane.api.meta import API_VERSION, Object, kind_name
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import ModelDeployment, ReplicaSpec, ReplicaTemplate
@@ -76,7 +76,7 @@ def explain_blocked(request: DeploymentRequest, trial: Canary | None, placement:
         return ""
     name = f"md/{request.owner.metadata.name} -n {request.owner.metadata.namespace}"
     return (
-        f"{number_of(placement.blocked, 'replica')} with the template of the other replicas cannot be "
+        f"{count_noun(placement.blocked, 'replica')} with the template of the other replicas cannot be "
         f"placed, because {find_stable(request, trial).problem}, or go on without a canary with `modelplane "
         f"rollout promote {name}`"
     )

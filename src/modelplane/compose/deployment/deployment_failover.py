@@ -11,9 +11,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from modelplane import scheduler
-from modelplane.api.conditions.reasons import InferenceClusterCondition, InferenceClusterReason
-from modelplane.api.conditions.reasons import ModelDeploymentCondition as Type
-from modelplane.api.conditions.reasons import ModelDeploymentReason as Reason
+from modelplane.api.conditions.reasons import (
+    InferenceClusterCondition,
+    InferenceClusterReason,
+    ModelDeploymentCondition as Type,
+    ModelDeploymentReason as Reason,
+)
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.compose.cluster.cluster_facts import ClusterRequest
 from modelplane.compose.conditions import Condition, false, true

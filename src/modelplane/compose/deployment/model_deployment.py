@@ -12,10 +12,12 @@ from msgspec.structs import replace
 
 from modelplane import scheduler
 from modelplane.api import labels
-from modelplane.api.conditions.reasons import ModelDeploymentCondition as Type
-from modelplane.api.conditions.reasons import ModelDeploymentReason as Reason
+from modelplane.api.conditions.reasons import (
+    ModelDeploymentCondition as Type,
+    ModelDeploymentReason as Reason,
+)
 from modelplane.api.inference_cluster import InferenceCluster
-from modelplane.api.meta import API_VERSION, Object, kind_name
+from modelplane.api.meta import API_VERSION, Object, get_full_name, kind_name
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import ModelDeployment, ReplicaCounts
 from modelplane.api.model_replica import ModelReplica
@@ -80,7 +82,7 @@ def compose(request: DeploymentRequest) -> Composition | Blocked:
     try:
         placement = place(request)
     except SelectorError as error:
-        return decided.joined(_invalid(request, str(error)))
+        return decided.joined(_reject_selector(request, str(error)))
     return decided.joined(compose_placement(request, placement))
 
 
@@ -96,8 +98,8 @@ def place(request: DeploymentRequest) -> scheduler.Placement:
 def read_situation(request: DeploymentRequest) -> tuple[scheduler.Fleet, scheduler.Deployment]:
     """Return the fleet and the deployment that a request shows. Raises ``InvalidObject``."""
     deployment = request.owner
-    footprint, _ = _cache(request)
-    replicas = _replicas(request)
+    footprint, _ = _read_cache(request)
+    replicas = _read_replicas(request)
     clusters = scheduler_input.read_clusters(request.found("clusters"), replicas)
     clusters, wanted = deployment_failover.apply_failover(
         request, clusters, scheduler_input.read_deployment(deployment, footprint)
@@ -119,7 +121,7 @@ def read_situation(request: DeploymentRequest) -> tuple[scheduler.Fleet, schedul
 def compose_placement(request: DeploymentRequest, placement: scheduler.Placement) -> Composition:
     """Compose the replicas, status and conditions of a placement."""
     deployment = request.owner
-    _, cache_conditions = _cache(request)
+    _, cache_conditions = _read_cache(request)
     trial = canary(request)
     replicas = build_replicas(request, placement, trial)
     slots = tuple(list_slots(request, placement, replicas, trial))
@@ -131,13 +133,13 @@ def compose_placement(request: DeploymentRequest, placement: scheduler.Placement
     staying = [assignment for assignment in placement.assignments if not assignment.leaving]
     displaced = {(displace.namespace, displace.deployment_name) for displace in placement.displaces}
     return Composition(
-        children=(*_children(request, replicas, plans), *revisions(deployment, request.observed)),
+        children=(*_apply_plans(request, replicas, plans), *revisions(deployment, request.observed)),
         status={
             "replicas": placement_status.counts(
                 staying, ready, sum(plan.is_updated for plan in plans.values())
             ),
             "summary": placement_status.summary(staying, ready, deployment.spec.replicas),
-            "selector": _selector(deployment),
+            "selector": _format_selector(deployment),
             **placement_status.cost(placement),
             **deployment_failover.build_status(request),
             **reached.status,
@@ -151,7 +153,7 @@ def compose_placement(request: DeploymentRequest, placement: scheduler.Placement
             *deployment_failover.build_conditions(request),
             *reached.conditions,
         ),
-        again_in_s=soonest(request, reached.again_in_s),
+        again_in_s=find_next_withdrawal(request, reached.again_in_s),
         # The deployments whose replicas are to leave for one that is missing.
         wakes=tuple(Reference(kind_name(ModelDeployment), *names) for names in sorted(displaced)),
         ready=scheduled.holds and ready_condition.holds,
@@ -165,7 +167,7 @@ def compose_placement(request: DeploymentRequest, placement: scheduler.Placement
     )
 
 
-def soonest(request: DeploymentRequest, others: float | None) -> float | None:
+def find_next_withdrawal(request: DeploymentRequest, others: float | None) -> float | None:
     """Return the seconds until the next replica is to be withdrawn, or until the others if that is sooner."""
     before = scheduler_input.evicted_before(request.now)
     replicas = map(scheduler_input.read_replica, list_replicas(request.observed).values())
@@ -179,27 +181,27 @@ def soonest(request: DeploymentRequest, others: float | None) -> float | None:
     return own if others is None else min(own, others)
 
 
-def _selector(deployment: ModelDeployment) -> str:
+def _format_selector(deployment: ModelDeployment) -> str:
     return f"{labels.DEPLOYMENT}={deployment.metadata.name}"
 
 
-def _replicas(request: DeploymentRequest) -> tuple[scheduler.Replica, ...]:
+def _read_replicas(request: DeploymentRequest) -> tuple[scheduler.Replica, ...]:
     # A deployment's own children can be newer than the list of all replicas.
     trial = canary(request)
     own = {
-        _full_name(child): _own_replica(request, key, child, trial)
+        get_full_name(child): _read_own_replica(request, key, child, trial)
         for key, child in list_replicas(request.observed).items()
     }
     before = scheduler_input.stuck_before(request.now)
     others = (
         scheduler_input.drop_devices(found, before)
         for found in request.found("replicas")
-        if not own or _full_name(found) not in own
+        if not own or get_full_name(found) not in own
     )
     return (*others, *own.values())
 
 
-def _own_replica(
+def _read_own_replica(
     request: DeploymentRequest, key: str, child: Object, trial: Canary | None
 ) -> scheduler.Replica:
     """Return a replica of the deployment itself, of which more is known."""
@@ -218,11 +220,7 @@ def _own_replica(
     )
 
 
-def _full_name(item: Object) -> tuple[str, str]:
-    return item["metadata"]["namespace"], item["metadata"]["name"]
-
-
-def _cache(
+def _read_cache(
     request: DeploymentRequest,
 ) -> tuple[scheduler.CacheFootprint | None, tuple[Condition, ...]]:
     name = request.owner.replica_template().model_cache_name
@@ -239,14 +237,14 @@ def _cache(
     return footprint, (true(type_, Reason.MODEL_CACHE_RESOLVED, f'ModelCache "{name}" is read'),)
 
 
-def _invalid(request: DeploymentRequest, problem: str) -> Composition:
-    _, cache_conditions = _cache(request)
+def _reject_selector(request: DeploymentRequest, problem: str) -> Composition:
+    _, cache_conditions = _read_cache(request)
     counts = request.owner.status.replicas or ReplicaCounts(total=0, ready=0)
     return Composition(
         children=keep_all(request.observed),
         status={
             "replicas": {"total": counts.total, "ready": counts.ready, "updated": counts.updated},
-            "selector": _selector(request.owner),
+            "selector": _format_selector(request.owner),
         },
         conditions=(
             false(Type.REPLICAS_SCHEDULED, Reason.INVALID_NODE_SELECTOR, problem),
@@ -262,21 +260,23 @@ def _invalid(request: DeploymentRequest, problem: str) -> Composition:
     )
 
 
-def _children(request: DeploymentRequest, placed: Placed, plans: Plans) -> Iterator[Desired | Keep]:
+def _apply_plans(request: DeploymentRequest, placed: Placed, plans: Plans) -> Iterator[Desired | Keep]:
     """Yield what a plan makes of each replica; one that is to be deleted is left out."""
     for key, plan in plans.items():
         child = request.observed.get(key)
         if plan.action in (Action.CREATE, Action.WRITE):
-            yield Desired(key, _written(placed[key], child, plan), when_condition(READY))
+            yield Desired(key, _build_manifest(placed[key], child, plan), when_condition(READY))
         elif child is None or plan.action is Action.DELETE:
             continue
         elif plan.action is Action.KEEP:
             yield Keep(key)
         else:
-            yield Desired(key, _told(child, draining=plan.action is Action.WITHDRAW), when_condition(READY))
+            yield Desired(
+                key, _instruct(child, draining=plan.action is Action.WITHDRAW), when_condition(READY)
+            )
 
 
-def _written(replica: ModelReplica, child: Object | None, plan: SlotPlan) -> Object:
+def _build_manifest(replica: ModelReplica, child: Object | None, plan: SlotPlan) -> Object:
     """Return a replica with its share of the requests, and the instruction to withdraw if it gets none."""
     manifest = encode(replica)
     if plan.share is not None:
@@ -289,7 +289,7 @@ def _written(replica: ModelReplica, child: Object | None, plan: SlotPlan) -> Obj
     return manifest
 
 
-def _told(replica: Object, *, draining: bool) -> Object:
+def _instruct(replica: Object, *, draining: bool) -> Object:
     """Return an observed replica with the instruction to withdraw its endpoint, or to have one again."""
     metadata = {field: replica["metadata"].get(field) for field in ("name", "namespace", "labels")}
     if is_surge(replica):

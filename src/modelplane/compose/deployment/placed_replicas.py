@@ -22,7 +22,7 @@ from modelplane.api.model_replica import (
 )
 from modelplane.api.names import name_replica
 from modelplane.api.schema.decode import InvalidObject, convert, decode_as
-from modelplane.compose.cluster.reachability import reported_by
+from modelplane.compose.cluster.reachability import find_reported_error
 from modelplane.compose.deployment.canary import Canary, has_revision
 from modelplane.compose.deployment.demands import stable_template
 from modelplane.compose.deployment.deployment_facts import DeploymentRequest
@@ -206,7 +206,7 @@ def _slot(
         is_same=placed is not None and not is_pinned and same_spec(placed, child),
         serves=serves(child),
         is_updating=is_updating(child),
-        is_seen=reported_by(child) is None,
+        is_seen=find_reported_error(child) is None,
         is_draining=is_draining(child),
         share=(child["metadata"].get("annotations") or {}).get(labels.CANARY_WEIGHT),
     )

@@ -5,8 +5,10 @@ from typing import Any
 
 from modelplane import scheduler
 from modelplane.api import money
-from modelplane.api.conditions.reasons import ModelDeploymentCondition as Type
-from modelplane.api.conditions.reasons import ModelDeploymentReason as Reason
+from modelplane.api.conditions.reasons import (
+    ModelDeploymentCondition as Type,
+    ModelDeploymentReason as Reason,
+)
 from modelplane.api.listing import listing
 from modelplane.compose.conditions import READY, Condition, false, state_unless_new, true
 from modelplane.compose.deployment import scheduler_input, scheduler_quotas

@@ -12,9 +12,12 @@ from typing import Final
 import msgspec
 
 from modelplane.api import labels
-from modelplane.api.conditions.reasons import InferenceAutoscalerCondition, InferenceAutoscalerReason
-from modelplane.api.conditions.reasons import ModelDeploymentCondition as Type
-from modelplane.api.conditions.reasons import ModelDeploymentReason as Reason
+from modelplane.api.conditions.reasons import (
+    InferenceAutoscalerCondition,
+    InferenceAutoscalerReason,
+    ModelDeploymentCondition as Type,
+    ModelDeploymentReason as Reason,
+)
 from modelplane.api.fields.deployment.standby_settings import MOST_PREFERRED, StandbyFor, StandbyTrigger
 from modelplane.api.inference_autoscaler import InferenceAutoscaler
 from modelplane.api.meta import API_VERSION, Model, Object, kind_name
@@ -64,7 +67,7 @@ class Preferred(msgspec.Struct, frozen=True):
     @property
     def wanted(self) -> int:
         """Replicas that it asks for now: none while it is a standby that is not active."""
-        return wanted_now(self.deployment)
+        return count_wanted(self.deployment)
 
     @property
     def serves(self) -> bool:
@@ -83,7 +86,7 @@ class Seen(msgspec.Struct, frozen=True):
     """The nearest deployment all of whose replicas serve; empty if there is none, or they do not suffice."""
 
 
-def wanted_now(deployment: ModelDeployment) -> int:
+def count_wanted(deployment: ModelDeployment) -> int:
     """Return the replicas that a deployment asks for now, by its status if it is a standby."""
     standby = deployment.status.standby
     if deployment.spec.standby_for is not None and not (standby and standby.active):
@@ -148,7 +151,7 @@ def order(request: DeploymentRequest, settings: StandbyFor) -> tuple[Preferred, 
         found.append(read)
         names.append(above.name)
         above = read.deployment.spec.standby_for
-    return _counted(request, found)
+    return _count_serving(request, found)
 
 
 def _read(item: Object | None, name: str, namespace: str) -> Preferred | Condition:
@@ -165,7 +168,7 @@ def _read(item: Object | None, name: str, namespace: str) -> Preferred | Conditi
         return false(type_, Reason.PREFERRED_UNREADABLE, f'cannot read ModelDeployment "{name}": {error}')
 
 
-def _counted(request: DeploymentRequest, before: Iterable[Preferred]) -> tuple[Preferred, ...]:
+def _count_serving(request: DeploymentRequest, before: Iterable[Preferred]) -> tuple[Preferred, ...]:
     """Return deployments with the number of their replicas that serve."""
     namespace = request.owner.metadata.namespace
     serving = Counter(
@@ -187,7 +190,7 @@ def _counted(request: DeploymentRequest, before: Iterable[Preferred]) -> tuple[P
     )
 
 
-def seen(request: DeploymentRequest, before: tuple[Preferred, ...]) -> Seen:
+def read_preferred(request: DeploymentRequest, before: tuple[Preferred, ...]) -> Seen:
     """Return what is known of the deployments before a standby, of which there is at least one."""
     nearest, served_by = before[0], _served_by(before)
     scheduled = condition_of(nearest.item, Type.REPLICAS_SCHEDULED)

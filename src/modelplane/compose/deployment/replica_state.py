@@ -3,14 +3,13 @@
 from collections.abc import Iterable, Mapping
 
 from modelplane.api import labels
-from modelplane.api.conditions.reasons import ModelReplicaCondition as Type
-from modelplane.api.conditions.reasons import ModelReplicaReason as Reason
+from modelplane.api.conditions.reasons import ModelReplicaCondition as Type, ModelReplicaReason as Reason
 from modelplane.api.fields.pods.engines import Serving
 from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_deployment import Engine, ReplicaTemplate
 from modelplane.api.model_replica import ModelReplica, PlacedEngine
 from modelplane.api.schema.decode import decode_as
-from modelplane.compose.cluster.reachability import reported_by
+from modelplane.compose.cluster.reachability import find_reported_error
 from modelplane.compose.conditions import READY
 from modelplane.compose.readiness import condition_of, holds
 
@@ -38,7 +37,7 @@ def is_surge(replica: Object | None) -> bool:
 
 def serves(replica: Object) -> bool:
     """Return True if a replica is known to serve and takes requests."""
-    return holds(replica, READY) and not is_draining(replica) and reported_by(replica) is None
+    return holds(replica, READY) and not is_draining(replica) and find_reported_error(replica) is None
 
 
 def has_template(replica: Object, template: ReplicaTemplate) -> bool:

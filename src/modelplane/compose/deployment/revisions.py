@@ -21,7 +21,6 @@ _KEY = "revision-"
 _LAST_NUMBER = 2**63 - 1
 """The largest number that the API server stores."""
 
-
 _DIGITS = 10
 """Of the hash of a template."""
 
@@ -37,7 +36,7 @@ def is_revision(child: Object) -> bool:
     return bool(child["kind"] == CONTROLLER_REVISION.kind)
 
 
-def number_of(child: Object) -> int:
+def get_revision_number(child: Object) -> int:
     """Return the number of a revision."""
     return int(child.get("revision", 0))
 
@@ -70,15 +69,15 @@ def revisions(owner: ModelDeployment, observed: Mapping[str, Object]) -> Iterato
         for child in observed.values()
         if not is_revision(child)
     }
-    earlier = sorted(there.keys() - {current}, key=lambda key: number_of(there[key]), reverse=True)
+    earlier = sorted(there.keys() - {current}, key=lambda key: get_revision_number(there[key]), reverse=True)
     recent = earlier[: owner.spec.rollout.revision_history_limit]
     yield from (Keep(key) for key in earlier if key in used or key in recent)
 
 
 def _manifest(owner: ModelDeployment, key: str, there: Mapping[str, Object]) -> Object:
-    newest = max((number_of(child) for child in there.values()), default=0)
+    newest = max((get_revision_number(child) for child in there.values()), default=0)
     own = there.get(key)
-    number = newest if own is not None and number_of(own) == newest else newest + 1
+    number = newest if own is not None and get_revision_number(own) == newest else newest + 1
     return {
         "apiVersion": CONTROLLER_REVISION.api_version,
         "kind": CONTROLLER_REVISION.kind,

@@ -11,15 +11,18 @@ from typing import Any
 import msgspec
 
 from modelplane import scheduler
-from modelplane.api.conditions.reasons import ModelDeploymentCondition, ModelReplicaCondition
-from modelplane.api.conditions.reasons import ModelDeploymentReason as Reason
+from modelplane.api.conditions.reasons import (
+    ModelDeploymentCondition,
+    ModelDeploymentReason as Reason,
+    ModelReplicaCondition,
+)
 from modelplane.api.fields.deployment.rollout_settings import (
     CanaryPhase,
     CanaryStatus,
     RolloutSettings,
     RolloutStatus,
 )
-from modelplane.api.listing import number_of
+from modelplane.api.listing import count_noun
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.deployment.canary import Canary, is_paused, timestamp
@@ -80,7 +83,7 @@ def progress(
     waits = next(_waits_for(request, placement, staying, blocked), "")
     # A step of a canary takes its time.
     is_timed = trial is None or not trial.has_begun
-    left_s = _left_s(settings, since, request.now, complete=complete) if is_timed else None
+    left_s = _measure_left_s(settings, since, request.now, complete=complete) if is_timed else None
     said = f"{counts.updated_replicas} of {owner.spec.replicas} replicas updated"
     if trial is not None and trial.is_running and not trial.has_begun:
         said = f"{said} for {_canary_step(owner, trial.status)}"
@@ -188,7 +191,7 @@ def _step(counts: RolloutStatus) -> tuple[object, ...]:
     return (state.phase, state.step, state.step_start_time is None) if state else ()
 
 
-def _left_s(
+def _measure_left_s(
     settings: RolloutSettings, since: dt.datetime | None, now: dt.datetime | None, *, complete: bool
 ) -> float | None:
     """Return the seconds until the deadline, zero if it has passed; None if there is none."""
@@ -212,13 +215,7 @@ def _wire(counts: RolloutStatus, since: dt.datetime | None) -> dict[str, Any]:
 
 
 def _condition(
-    owner: ModelDeployment,
-    said: str,
-    waits: str,
-    since: dt.datetime | None,
-    *,
-    complete: bool,
-    is_late: bool,
+    owner: ModelDeployment, said: str, waits: str, since: dt.datetime | None, *, complete: bool, is_late: bool
 ) -> Condition:
     name = f"md/{owner.metadata.name} -n {owner.metadata.namespace}"
     if owner.spec.rollout and owner.spec.rollout.paused:
@@ -255,4 +252,4 @@ def _waits_for(
         yield f"capacity for a surge replica, or a larger maxUnavailable: {placement.surge_problem}"
     missing = request.owner.spec.replicas - sum(not assignment.surge for assignment in staying)
     if missing > 0 and not blocked:
-        yield f"capacity for {number_of(missing, 'replica')}"
+        yield f"capacity for {count_noun(missing, 'replica')}"

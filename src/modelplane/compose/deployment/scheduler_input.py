@@ -15,9 +15,12 @@ from msgspec.structs import replace
 
 from modelplane import scheduler
 from modelplane.api import labels, money
-from modelplane.api.conditions.reasons import InferenceClusterCondition, InferenceClusterReason
-from modelplane.api.conditions.reasons import ModelReplicaCondition as Type
-from modelplane.api.conditions.reasons import ModelReplicaReason as Reason
+from modelplane.api.conditions.reasons import (
+    InferenceClusterCondition,
+    InferenceClusterReason,
+    ModelReplicaCondition as Type,
+    ModelReplicaReason as Reason,
+)
 from modelplane.api.fields.cluster.devices import Device, DeviceAttribute
 from modelplane.api.fields.cluster.drain_settings import Cordon
 from modelplane.api.fields.deployment.placement_settings import PlacementSettings
@@ -28,7 +31,7 @@ from modelplane.api.model_deployment import Engine, Member, ModelDeployment, Rep
 from modelplane.api.model_replica import ModelReplica, PlacedMember
 from modelplane.api.schema.decode import InvalidObject, convert, decode_as
 from modelplane.compose.cluster import capacity_status
-from modelplane.compose.cluster.reachability import reported, reported_by
+from modelplane.compose.cluster.reachability import find_reported_error, list_unreachable
 from modelplane.compose.conditions import READY, SYNCED
 from modelplane.compose.deployment.replica_state import is_surge, is_updating
 from modelplane.compose.memo import per_version
@@ -106,7 +109,7 @@ def find_unreachable(
 
     ``replicas`` can show it before the InferenceCluster does.
     """
-    silent = {name: silence.cause for name, silence in reported(replicas).items() if name in names}
+    silent = {name: silence.cause for name, silence in list_unreachable(replicas).items() if name in names}
     conditions = {
         item["metadata"]["name"]: condition_of(item, InferenceClusterCondition.CLUSTER_READY)
         for item in found
@@ -248,11 +251,11 @@ def _decoded(found: Mapping[str, Any]) -> scheduler.Replica:
         cluster=source.spec.cluster_name,
         index=int(index) if index.isdecimal() else 0,
         engines=tuple(
-            scheduler.PlacedEngine(engine.name, engine.copies, tuple(map(_placed_member, engine.members)))
+            scheduler.PlacedEngine(engine.name, engine.copies, tuple(map(_build_member, engine.members)))
             for engine in source.spec.engines
         ),
         ready=ready,
-        unreachable=f"unreachable: {silence.cause}" if (silence := reported_by(found)) else "",
+        unreachable=f"unreachable: {silence.cause}" if (silence := find_reported_error(found)) else "",
         deleting=bool(source.metadata.deletion_timestamp),
         draining=bool(source.spec.draining),
         surge=is_surge(found),
@@ -288,7 +291,7 @@ def evicted_before(now: datetime | None) -> str:
     return (now + WITHDRAWN_WITHIN).isoformat() if now else ""
 
 
-def _placed_member(member: PlacedMember) -> scheduler.PlacedMember:
+def _build_member(member: PlacedMember) -> scheduler.PlacedMember:
     claims = tuple(
         scheduler.ResolvedRequest(
             request.name,

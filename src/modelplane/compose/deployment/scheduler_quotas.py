@@ -15,8 +15,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from modelplane import scheduler
-from modelplane.api.conditions.reasons import CommonCondition, SyncedReason
-from modelplane.api.conditions.reasons import ModelDeploymentReason as Reason
+from modelplane.api.conditions.reasons import CommonCondition, ModelDeploymentReason as Reason, SyncedReason
 from modelplane.api.device_quota import SYSTEM_PREFIX, DeviceQuota, PreemptionPolicy
 from modelplane.api.meta import API_VERSION, Object, kind_name
 from modelplane.api.model_cache import ModelCache
@@ -179,7 +178,7 @@ def _read(item: Mapping[str, Any]) -> tuple[tuple[ModelDeployment, scheduler.Dep
     return tuple(
         (
             owner,
-            replace(scheduler_input.read_deployment(owner, None), replicas=preferred.wanted_now(owner)),
+            replace(scheduler_input.read_deployment(owner, None), replicas=preferred.count_wanted(owner)),
         )
         for owner in readable(ModelDeployment)(item)
     )

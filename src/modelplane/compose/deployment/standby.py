@@ -14,8 +14,10 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from modelplane.api.conditions.reasons import ModelDeploymentCondition as Type
-from modelplane.api.conditions.reasons import ModelDeploymentReason as Reason
+from modelplane.api.conditions.reasons import (
+    ModelDeploymentCondition as Type,
+    ModelDeploymentReason as Reason,
+)
 from modelplane.api.fields.deployment.standby_settings import StandbyFor, StandbyStatus, StandbyTrigger
 from modelplane.api.meta import Object
 from modelplane.compose.composition import Composition, Requirement
@@ -53,7 +55,7 @@ def standby(request: DeploymentRequest) -> Standby:
     settings = request.owner.spec.standby_for
     if settings is None:
         return Standby(request, {}, _ended(request))
-    before = _before(request, settings)
+    before = _read_state(request, settings)
     order = preferred.order(request, settings)
     if isinstance(order, Condition):
         runs = "the replicas run" if before.active else "no replicas run"
@@ -62,14 +64,14 @@ def standby(request: DeploymentRequest) -> Standby:
         watched = preferred.watched(request, settings, ())
         return Standby(_with_replicas(request, before), _wire(before), (kept,), watched)
     now, since = request.now, request.facts.watching_since
-    seen = preferred.seen(request, order)
+    seen = preferred.read_preferred(request, order)
     state = _without_clock(request, before, seen) if now is None else step(before, seen, settings, now, since)
     return Standby(
         _with_replicas(request, state),
         _wire(state),
         (_active(state, settings, seen, order), *_unsaturable(request, settings)),
         preferred.watched(request, settings, order),
-        left_s(state, settings, now, since) if seen.is_current else None,
+        measure_left_s(state, settings, now, since) if seen.is_current else None,
     )
 
 
@@ -106,7 +108,7 @@ def step(
     return state
 
 
-def left_s(
+def measure_left_s(
     state: StandbyStatus,
     settings: StandbyFor,
     now: dt.datetime | None,
@@ -123,7 +125,7 @@ def left_s(
     return max(1.0, min(left)) if left else None
 
 
-def _before(request: DeploymentRequest, settings: StandbyFor) -> StandbyStatus:
+def _read_state(request: DeploymentRequest, settings: StandbyFor) -> StandbyStatus:
     """Return the state so far. Replicas without a state have been there before, and stay."""
     known = request.owner.status.standby
     if known is None:

@@ -10,8 +10,10 @@ Envoy honors every other setting. A gateway that routes by the Gateway API knows
 Priorities, and what an endpoint needs of Envoy's module, have conditions elsewhere.
 """
 
-from modelplane.api.conditions.reasons import InferenceGatewayCondition as Type
-from modelplane.api.conditions.reasons import InferenceGatewayReason as Reason
+from modelplane.api.conditions.reasons import (
+    InferenceGatewayCondition as Type,
+    InferenceGatewayReason as Reason,
+)
 from modelplane.api.inference_gateway import EVERY_NAMESPACE, Authentication, Backend
 from modelplane.api.listing import listing
 from modelplane.compose.conditions import Condition, false, state_unless_new, true

@@ -10,8 +10,10 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from modelplane.api.conditions.reasons import InferenceGatewayCondition as Type
-from modelplane.api.conditions.reasons import InferenceGatewayReason as Reason
+from modelplane.api.conditions.reasons import (
+    InferenceGatewayCondition as Type,
+    InferenceGatewayReason as Reason,
+)
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.inference_gateway import DEFAULT_NAME, Backend, InferenceGateway
 from modelplane.api.listing import in_order, listing
@@ -172,7 +174,7 @@ def _front(request: GatewayRequest) -> _Front:
     if _by_controllers(request) and request.facts.is_local:
         return _Front(_NAMED, ignored="the gateway of a fleet on one machine is the Envoy of that machine")
     row = IMPLEMENTATIONS.get(request.owner.spec.backend)
-    found, unknown = _found(request)
+    found, unknown = _find_gateway(request)
     if unknown:
         return _Front(row.title if row else _NAMED, waiting=unknown)
     is_ours = found is None or stack_gateway.is_ours(found) or stack_gateway.KEY in request.observed
@@ -199,7 +201,7 @@ def _address(gateway: Object | None) -> str:
     return (endpoint_backends.find_gateway_address(gateway) if gateway else None) or ""
 
 
-def _found(request: GatewayRequest) -> tuple[Object | None, str]:
+def _find_gateway(request: GatewayRequest) -> tuple[Object | None, str]:
     """Return the Gateway on the control plane, None if there is none; and why it is unknown, else empty."""
     for key, what in ((DEFINED.key, "the definitions of the Gateway API"), (FRONT, _NAMED)):
         if unknown := request.unknown(key):

@@ -20,8 +20,7 @@ from modelplane.compose.composition import Desired
 from modelplane.compose.facts import GatewayRequest
 from modelplane.compose.readiness import exists
 from modelplane.compose.releases import Chart
-from modelplane.compose.serving_stack import cluster_gateway as stack_gateway
-from modelplane.compose.serving_stack import traffic_policies
+from modelplane.compose.serving_stack import cluster_gateway as stack_gateway, traffic_policies
 from modelplane.compose.serving_stack.table import COMPONENTS
 from modelplane.gateway.gateway_api.endpoint_backends import GATEWAY
 
@@ -231,7 +230,7 @@ def _gateway(row: Implementation) -> Iterator[Desired]:
         yield from traffic_policies.policies(GATEWAY)
 
 
-def needs() -> Iterator[tuple[str, str]]:
+def list_removal_order() -> Iterator[tuple[str, str]]:
     """Yield the key of each child with that of a child that is deleted only after it."""
     yield _TRAEFIK, METALLB
     for row in IMPLEMENTATIONS.values():

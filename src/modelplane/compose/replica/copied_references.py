@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 SECRET = "Secret"  # noqa: S105 - a kind, not a secret
 CONFIG_MAP = "ConfigMap"
 
-
 _WHOLE = ""
 """Stands for the key if the whole object is needed."""
 

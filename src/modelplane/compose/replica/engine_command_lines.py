@@ -30,11 +30,11 @@ _SCRIPT_OPTION = re.compile("-[a-z]*c")
 _REFERENCE = re.compile(r"\$\(([^()]+)\)")
 
 
-def flag(container: Container, *names: str) -> str | None:
+def find_flag(container: Container, *names: str) -> str | None:
     """Return the value of a flag by any of its names, such as ``--port``; None if it is not set."""
     found: str | None = None
     follows = False
-    for word in _words(container):
+    for word in _list_words(container):
         if follows:
             found, follows = word, False
             continue
@@ -44,39 +44,39 @@ def flag(container: Container, *names: str) -> str | None:
     return found
 
 
-def has(container: Container, *names: str) -> bool:
+def has_flag(container: Container, *names: str) -> bool:
     """Return True if a flag without a value is set, such as ``--enable-expert-parallel``."""
-    return any(word.replace("_", "-") in names for word in _words(container))
+    return any(word.replace("_", "-") in names for word in _list_words(container))
 
 
-def source(container: Container) -> str | None:
+def find_model_argument(container: Container) -> str | None:
     """Return what an engine loads, wherever its command line names it; None if it names nothing."""
-    return model(container) or find_argument(container, "vllm", "serve")
+    return find_model(container) or find_argument(container, "vllm", "serve")
 
 
-def model(container: Container) -> str | None:
+def find_model(container: Container) -> str | None:
     """Return the model that an engine's flags name, a path or a repository; None if they name none.
 
     ``-m`` names one for llama.cpp, where its value is a path. Elsewhere it is Python's, with a module.
     """
-    named = flag(container, *_MODEL_FLAGS)
-    if named is None and "/" in (short := flag(container, "-m") or ""):
+    named = find_flag(container, *_MODEL_FLAGS)
+    if named is None and "/" in (short := find_flag(container, "-m") or ""):
         return short
     return named
 
 
-def served_model(container: Container) -> str | None:
+def find_served_name(container: Container) -> str | None:
     """Return the name by which an engine knows its model; None if its command line does not tell.
 
     vLLM and SGLang take the first name of ``--served-model-name``, else the model itself, and refuse others.
     """
-    named = flag(container, "--served-model-name", "--alias") or source(container)
+    named = find_flag(container, "--served-model-name", "--alias") or find_model_argument(container)
     return named if named and _NAME.fullmatch(named) else None
 
 
 def find_argument(container: Container, *program: str) -> str | None:
     """Return the argument after a program, as in ``vllm serve MODEL``; None if a flag follows, or nothing."""
-    words = list(_words(container))
+    words = list(_list_words(container))
     for place in range(len(words) - len(program)):
         if begins_with(words[place:], program):
             value = words[place + len(program)]
@@ -86,7 +86,7 @@ def find_argument(container: Container, *program: str) -> str | None:
 
 def runs(container: Container, *program: str) -> bool:
     """Return True if words follow each other in a container's command line, such as ``vllm serve``."""
-    words = list(_words(container))
+    words = list(_list_words(container))
     return any(begins_with(words[place : place + len(program)], program) for place in range(len(words)))
 
 
@@ -96,13 +96,13 @@ def begins_with(words: Sequence[str], program: Sequence[str]) -> bool:
     return [posixpath.basename(first), *others] == [*program]
 
 
-def _words(container: Container) -> Iterator[str]:
-    return (word for written in written_words(container) for word in written.words)
+def _list_words(container: Container) -> Iterator[str]:
+    return (word for written in list_written_words(container) for word in written.words)
 
 
 def has_script(container: Container) -> bool:
     """Return True if the command line is a script of a shell, which gets no further arguments."""
-    return script([*container.command, *container.args]) >= 0
+    return find_script([*container.command, *container.args]) >= 0
 
 
 class Written(NamedTuple):
@@ -116,19 +116,19 @@ class Written(NamedTuple):
     """The word itself, or those of a shell's script."""
 
 
-def written_words(container: Container) -> Iterator[Written]:
+def list_written_words(container: Container) -> Iterator[Written]:
     """Yield each word of the command line, with its place in the container."""
     known = {variable.name: variable.value for variable in container.env if variable.value is not None}
     written = [("command", *row) for row in enumerate(container.command)]
     written += [("args", *row) for row in enumerate(container.args)]
     # As Kubernetes does, if the value is a plain one.
     words = [_REFERENCE.sub(lambda match: known.get(match[1], match[0]), word) for *_, word in written]
-    of_shell = script(words)
+    of_shell = find_script(words)
     for number, ((field, place, _), word) in enumerate(zip(written, words, strict=True)):
-        yield Written(field, place, tuple(_split(word)) if number == of_shell else (word,))
+        yield Written(field, place, tuple(_split_script(word)) if number == of_shell else (word,))
 
 
-def script(words: Sequence[str]) -> int:
+def find_script(words: Sequence[str]) -> int:
     """Return the index of the word that is a shell's script; -1 if there is no shell."""
     if not words or words[0].rpartition("/")[2] not in _SHELLS:
         return -1
@@ -136,7 +136,7 @@ def script(words: Sequence[str]) -> int:
     return next(options, -2) + 1
 
 
-def _split(script: str) -> list[str]:
+def _split_script(script: str) -> list[str]:
     # A line's end ends a command, as a semicolon does.
     words = shlex.shlex(script.replace("\\\n", " "), posix=True, punctuation_chars="();<>|&\n")
     words.whitespace = " \t\r"

@@ -11,8 +11,10 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import msgspec
 
 from modelplane.api import labels
-from modelplane.api.conditions.reasons import ModelDeploymentCondition as Type
-from modelplane.api.conditions.reasons import ModelDeploymentReason as Reason
+from modelplane.api.conditions.reasons import (
+    ModelDeploymentCondition as Type,
+    ModelDeploymentReason as Reason,
+)
 from modelplane.api.fields.pods.containers import CommonContainer, Container, PodSpec
 from modelplane.api.fields.pods.engines import Phase, Role
 from modelplane.api.fields.pods.variables import EnvVar
@@ -21,7 +23,7 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.conditions import Condition, false, state_unless_new, true
 from modelplane.compose.replica.backends import prefill_decode
-from modelplane.compose.replica.engine_command_lines import script
+from modelplane.compose.replica.engine_command_lines import find_script
 
 SERVED_MODEL_NAME: Final = "MODELPLANE_SERVED_MODEL_NAME"
 LEADER_ADDRESS: Final = "MODELPLANE_LEADER_ADDRESS"
@@ -37,7 +39,6 @@ _REFERENCE: Final = re.compile(r"\$\$|\$\(([A-Za-z_.-][\w.-]*)\)")
 """A reference, or the two characters that stand for one dollar sign."""
 _IN_SCRIPT: Final = re.compile(r"[A-Z_][A-Z0-9_]*")
 """A name that is taken for a variable in a shell's script, where ``$(hostname)`` runs a program."""
-
 
 Path: TypeAlias = tuple[str | int, ...]
 
@@ -60,7 +61,7 @@ class Undefined(NamedTuple):
         )
 
 
-def own(replica: ModelReplica, container: CommonContainer, role: Role) -> list[dict[str, Any]]:
+def list_own_variables(replica: ModelReplica, container: CommonContainer, role: Role) -> list[dict[str, Any]]:
     """Return the variables that Modelplane sets in a container of a replica, before the author's.
 
     The served name is set where the container names it: other pods are as earlier versions wrote them.
@@ -107,7 +108,7 @@ def _undefined(container: CommonContainer, defined: set[str]) -> Iterator[tuple[
         yield from _in_word(variable.value or "", ("env", number, "value"), defined)
         defined.add(variable.name)
     words = [*container.command, *container.args]
-    of_shell = script(words)
+    of_shell = find_script(words)
     for number, word in enumerate(words):
         place = number - len(container.command)
         path: Path = ("command", number) if place < 0 else ("args", place)

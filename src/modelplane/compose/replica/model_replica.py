@@ -11,25 +11,22 @@ from collections.abc import Iterator, Mapping
 from msgspec.structs import replace
 
 from modelplane.api import labels
-from modelplane.api.conditions.reasons import ModelReplicaCondition as Type
-from modelplane.api.conditions.reasons import ModelReplicaReason as Reason
-from modelplane.api.fields.cluster.mutual_tls_settings import EndpointMutualTLS
+from modelplane.api.conditions.reasons import ModelReplicaCondition as Type, ModelReplicaReason as Reason
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.listing import format_subject
-from modelplane.api.meta import API_VERSION, Object, ObjectMeta, kind_name
+from modelplane.api.meta import API_VERSION, Object, kind_name
 from modelplane.api.model_cache import CachePhase, ModelCache
-from modelplane.api.model_endpoint import ModelEndpoint, ModelEndpointSpec
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.rejected import Rejected
-from modelplane.api.schema.decode import decode_as, encode
+from modelplane.api.schema.decode import decode_as
 from modelplane.compose.cluster import cluster_namespace, reachability
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Requirement, keep_all
-from modelplane.compose.conditions import READY, Condition, false, last_said, true
+from modelplane.compose.conditions import READY, Condition, false, list_written, true
 from modelplane.compose.facts import ReplicaRequest
 from modelplane.compose.gateway.fleet_gateway import KEYS, link
 from modelplane.compose.readiness import exists, is_behind, is_ready, when_condition
-from modelplane.compose.replica import endpoint_manifests, pod_key_policy, pod_problems, replica_status
-from modelplane.compose.replica.backends.backend import disruption_budget
+from modelplane.compose.replica import pod_key_policy, pod_problems, replica_endpoint, replica_status
+from modelplane.compose.replica.backends.disruption_budget import build_disruption_budget
 from modelplane.compose.replica.backends.picker_workload import picker_name
 from modelplane.compose.replica.backends.replica_routes import ROUTE_KEY, build_route_objects
 from modelplane.compose.replica.backends.table import (
@@ -50,20 +47,18 @@ from modelplane.compose.replica.backends.workload import (
     with_spec_hash,
 )
 from modelplane.compose.replica.copied_references import Copies, copies, reference_requirements
+from modelplane.compose.replica.replica_endpoint import ENDPOINT_KEY
 from modelplane.compose.replica.replica_status import (
     CLUSTER_KEY,
     PICKER_PODS,
-    announced,
     decoded_cluster,
     eviction_conditions,
     pods_of,
     readiness,
+    report_routing,
     status,
 )
-from modelplane.compose.replica.superseded import superseded
-
-ENDPOINT_KEY = "endpoint"
-"""Key of the ModelEndpoint."""
+from modelplane.compose.replica.superseded import keep_superseded
 
 
 def requirements(replica: ModelReplica) -> tuple[Requirement, ...]:
@@ -104,32 +99,32 @@ def compose(request: ReplicaRequest) -> Composition | Blocked:
     """Compose the workloads of a replica and the routes to them."""
     replica = request.owner
     if replica.spec.draining:
-        return _drained(request)
-    if blocked := _unreadable(request):
+        return _withdraw_endpoint(request)
+    if blocked := _find_unreadable(request):
         return blocked
     if not request.found(CLUSTER_KEY):
         detail = f'there is no InferenceCluster "{replica.spec.cluster_name}"'
         # Objects that were observed on it may be gone.
-        return _kept(request, Rejected(Reason.WAITING_FOR_CLUSTER, detail=detail), running={})
+        return _keep_all_and_report(request, Rejected(Reason.WAITING_FOR_CLUSTER, detail=detail), running={})
     cluster = decoded_cluster(request.found(CLUSTER_KEY)[0])
-    planned = _planned(request, cluster)
+    planned = _plan_workloads(request, cluster)
     if isinstance(planned, Rejected):
-        return _kept(request, planned, _running(request))
+        return _keep_all_and_report(request, planned, _running(request))
     copied, workloads = planned
     linked = link(request, cluster, request.observed.get(ROUTE_KEY))
-    written = (child for workload in workloads for child in _workload(workload, request.observed))
+    written = (child for workload in workloads for child in _build_children(workload, request.observed))
     children = (*copied.children, *written, *build_route_objects(replica, linked))
     seen = [pod for requirement in _pod_requirements(replica) for pod in request.found(requirement.key)]
     desired = {child.key: child.manifest for child in children if isinstance(child, Desired)}
-    accepted, ready = _conditions(request, desired)
-    endpoint = _endpoint(request, cluster) if ready.holds else _kept_if_unobserved(request)
+    accepted, ready = _report_engines(request, desired)
+    endpoint = replica_endpoint.build_or_keep(request, cluster, serves=ready.holds)
     return Composition(
         children=(
             *children,
-            *superseded(request.observed, (child.key for child in children), seen),
+            *keep_superseded(request.observed, (child.key for child in children), seen),
             *endpoint,
         ),
-        placeholders=() if endpoint else _placeholder(request),
+        placeholders=() if endpoint else replica_endpoint.announce_not_serving(request),
         status={
             **status(request, serves=ready.holds),
             **replica_status.failure_status(request),
@@ -138,7 +133,7 @@ def compose(request: ReplicaRequest) -> Composition | Blocked:
         conditions=(
             accepted,
             ready,
-            announced(replica, ready.holds, endpoint),
+            report_routing(replica, ready.holds, endpoint),
             *eviction_conditions(request, serves=ready.holds),
             *pod_problems.device_conditions(seen),
         ),
@@ -146,81 +141,21 @@ def compose(request: ReplicaRequest) -> Composition | Blocked:
     )
 
 
-def _endpoint(request: ReplicaRequest, cluster: InferenceCluster) -> tuple[Desired | Keep, ...]:
-    """Return the endpoint of a serving replica; the existing one if its cluster has no address."""
-    gateway = cluster.status.gateway
-    if not (gateway and gateway.address):
-        return _kept_endpoint(request)
-    metadata = request.owner.metadata
-    path = f"/{metadata.namespace}/{metadata.name}/"
-    endpoint = ModelEndpoint(
-        metadata=ObjectMeta(
-            name=metadata.name,
-            namespace=metadata.namespace,
-            labels=dict(endpoint_manifests.passed_on(metadata.labels)),
-            annotations=endpoint_manifests.annotations(request.owner),
-        ),
-        spec=ModelEndpointSpec(
-            url=f"{'https' if gateway.server_name else 'http'}://{gateway.address}{path}v1",
-            rewrite_path=path,
-            region=cluster.find_region() or None,
-            mutual_tls=EndpointMutualTLS(server_name=gateway.server_name) if gateway.server_name else None,
-        ),
-    )
-    return (Desired(ENDPOINT_KEY, encode(endpoint), when_condition(READY)),)
-
-
-def _placeholder(request: ReplicaRequest) -> tuple[Desired, ...]:
-    """Return the endpoint of a replica that does not serve; nothing if its cluster never had an address."""
-    announcing = (
-        child.manifest
-        for found in request.found(CLUSTER_KEY)
-        for child in _endpoint(request, decoded_cluster(found))
-        if isinstance(child, Desired)
-    )
-    endpoint = next(announcing, request.observed.get(ENDPOINT_KEY))
-    if endpoint is None:
-        return ()
-    return (Desired(ENDPOINT_KEY, endpoint_manifests.placeholder(endpoint), exists),)
-
-
-def _kept_endpoint(request: ReplicaRequest) -> tuple[Desired | Keep, ...]:
-    """Return the existing endpoint, in the region that its cluster has by now."""
-    endpoint = request.observed.get(ENDPOINT_KEY)
-    if endpoint is None or endpoint_manifests.is_placeholder(endpoint):
-        return ()
-    for found in request.found(CLUSTER_KEY):
-        region = decoded_cluster(found).find_region()
-        if endpoint.get("spec", {}).get("region", "") != region:
-            moved = endpoint_manifests.in_region(endpoint, region)
-            return (Desired(ENDPOINT_KEY, moved, when_condition(READY)),)
-    return (Keep(ENDPOINT_KEY),)
-
-
-def _kept_if_unobserved(request: ReplicaRequest) -> tuple[Desired | Keep, ...]:
-    """Keep the endpoint while the state of an engine is unknown."""
-    workloads = {workload_key(request.owner, engine) for engine in request.owner.spec.engines}
-    return _kept_endpoint(request) if workloads & request.facts.unobserved else ()
-
-
-def _drained(request: ReplicaRequest) -> Composition:
+def _withdraw_endpoint(request: ReplicaRequest) -> Composition:
     """Withdraw the endpoint, whatever the state of the cluster, and keep all other children.
 
     While a route still leads to the endpoint, it is only marked as draining.
     """
-    said = last_said(request.owner.status, (Type.MODEL_ACCEPTED, Type.MODEL_READY, Type.DEVICES_HEALTHY))
+    said = list_written(request.owner.status, (Type.MODEL_ACCEPTED, Type.MODEL_READY, Type.DEVICES_HEALTHY))
     endpoint: tuple[Desired, ...] = ()
     withdrawn = false(Type.ROUTING_READY, Reason.DRAINING, "draining: services send it no new requests")
     if request.facts.routed_by and ENDPOINT_KEY in request.observed:
-        endpoint = (
-            Desired(
-                ENDPOINT_KEY, endpoint_manifests.marked(request.observed[ENDPOINT_KEY]), when_condition(READY)
-            ),
-        )
+        draining = replica_endpoint.mark_draining(request.observed[ENDPOINT_KEY])
+        endpoint = (Desired(ENDPOINT_KEY, draining, when_condition(READY)),)
         withdrawn = true(Type.ROUTING_READY, Reason.DRAINING, f"{request.facts.routed_by} still routes to it")
     return Composition(
         children=(*_all_but_endpoint(request), *endpoint),
-        status=_kept_status(request),
+        status=_keep_status(request),
         conditions=(*said, withdrawn),
         ready=any(condition.type == Type.MODEL_READY and condition.holds for condition in said),
     )
@@ -230,7 +165,7 @@ def _all_but_endpoint(request: ReplicaRequest) -> tuple[Keep, ...]:
     return keep_all(key for key in request.observed if key != ENDPOINT_KEY)
 
 
-def _unreadable(request: ReplicaRequest) -> Blocked | None:
+def _find_unreadable(request: ReplicaRequest) -> Blocked | None:
     """Return the first requirement that could not be read; None if all relevant ones were."""
     name = request.owner.spec.cluster_name
     if unknown := request.unknown(CLUSTER_KEY):
@@ -246,7 +181,9 @@ def _unreadable(request: ReplicaRequest) -> Blocked | None:
     return None
 
 
-def _kept(request: ReplicaRequest, why: Rejected, running: Mapping[str, Object | None]) -> Composition:
+def _keep_all_and_report(
+    request: ReplicaRequest, why: Rejected, running: Mapping[str, Object | None]
+) -> Composition:
     """Keep every child, and report why; a serving replica keeps its endpoint."""
     owner = request.owner
     if running and not _is_absent(request):
@@ -254,25 +191,29 @@ def _kept(request: ReplicaRequest, why: Rejected, running: Mapping[str, Object |
     else:
         ready = false(Type.MODEL_READY, Reason.WAITING_FOR_MODEL, why.message)
     accepted = false(Type.MODEL_ACCEPTED, why.reason, why.message)
-    endpoint = _kept_endpoint(request) if ready.holds else ()
+    endpoint = replica_endpoint.keep_endpoint(request) if ready.holds else ()
     return Composition(
         children=(*_all_but_endpoint(request), *endpoint),
-        placeholders=() if endpoint else _placeholder(request),
-        status=_kept_status(request),
+        placeholders=() if endpoint else replica_endpoint.announce_not_serving(request),
+        status=_keep_status(request),
         conditions=(
             accepted,
             ready,
-            announced(owner, ready.holds, endpoint),
-            *pod_problems.known_devices(owner),
+            report_routing(owner, ready.holds, endpoint),
+            *pod_problems.keep_device_condition(owner),
         ),
         ready=ready.holds,
     )
 
 
-def _kept_status(request: ReplicaRequest) -> Object:
+def _keep_status(request: ReplicaRequest) -> Object:
     """Return the status of a replica whose pods are not looked at."""
     owner = request.owner
-    return {**status(request), **replica_status.kept_failures(owner), **pod_problems.kept_devices(owner)}
+    return {
+        **status(request),
+        **replica_status.keep_failure_status(owner),
+        **pod_problems.keep_device_status(owner),
+    }
 
 
 def _is_absent(request: ReplicaRequest) -> bool:
@@ -291,12 +232,12 @@ def _running(request: ReplicaRequest) -> dict[str, Object | None]:
     }
 
 
-def _planned(
+def _plan_workloads(
     request: ReplicaRequest, cluster: InferenceCluster
 ) -> tuple[Copies, tuple[Workload, ...]] | Rejected:
     """Return the copies and the workloads of a replica, or the first reason against them."""
     rejected = (
-        _closed(request)
+        _reject_namespace(request)
         or reject_other_backend(request.owner, request.observed)
         or pod_key_policy.rejected(request.owner, cluster.metadata.name, cluster.spec)
     )
@@ -308,10 +249,10 @@ def _planned(
     planned = plan(request.owner, cluster, copied.names)
     if isinstance(planned, Rejected):
         return planned
-    return _not_staged(request) or (copied, planned)
+    return _reject_unstaged(request) or (copied, planned)
 
 
-def _closed(request: ReplicaRequest) -> Rejected | None:
+def _reject_namespace(request: ReplicaRequest) -> Rejected | None:
     """Return why nothing may be written into the namespace on the cluster; None if it may."""
     cluster, namespace = request.owner.spec.cluster_name, request.owner.metadata.namespace
     if unknown := request.unknown(cluster_namespace.key(cluster)):
@@ -320,7 +261,7 @@ def _closed(request: ReplicaRequest) -> Rejected | None:
     return cluster_namespace.rejected(request, cluster) or cluster_namespace.terminating(request, cluster)
 
 
-def _not_staged(request: ReplicaRequest) -> Rejected | None:
+def _reject_unstaged(request: ReplicaRequest) -> Rejected | None:
     """Return why the weights are not staged; None once they are, or once a workload exists."""
     replica = request.owner
     reference = replica.spec.model_cache_ref
@@ -344,7 +285,11 @@ def _not_staged(request: ReplicaRequest) -> Rejected | None:
     )
 
 
-def _workload(workload: Workload, observed: Mapping[str, Object]) -> Iterator[Desired]:
+def _build_children(workload: Workload, observed: Mapping[str, Object]) -> Iterator[Desired]:
+    """Yield the claims, the workload and the budget of an engine.
+
+    A workload that an earlier version wrote keeps its form, so that an upgrade restarts no pods.
+    """
     cluster, engine = workload.replica.spec.cluster_name, workload.engine
     claims = {member.role: claim_template(workload, member) for member in engine.members}
     for role, claim in claims.items():
@@ -360,11 +305,12 @@ def _workload(workload: Workload, observed: Mapping[str, Object]) -> Iterator[De
             formers = (backend.workload(replace(workload, form=form), claims) for form in FORMER)
             manifest = next((with_spec_hash(old) for old in formers if is_former(there, old)), manifest)
         yield Desired(key, manifest, is_ready, cluster)
-    if budget := disruption_budget(workload):
+    if budget := build_disruption_budget(workload):
         yield Desired(f"disruption-{engine.name}", budget, exists, cluster)
 
 
-def _conditions(request: ReplicaRequest, desired: Mapping[str, Object]) -> tuple[Condition, Condition]:
+def _report_engines(request: ReplicaRequest, desired: Mapping[str, Object]) -> tuple[Condition, Condition]:
+    """Return ModelAccepted and ModelReady, from what is observed of the engines."""
     replica = request.owner
     where = f'cluster "{replica.spec.cluster_name}"'
     keys = {engine.name: workload_key(replica, engine) for engine in replica.spec.engines}

@@ -15,14 +15,13 @@ from typing import Any, Final
 
 import msgspec
 
-from modelplane.api.conditions.reasons import ModelReplicaCondition as Type
-from modelplane.api.conditions.reasons import ModelReplicaReason as Reason
+from modelplane.api.conditions.reasons import ModelReplicaCondition as Type, ModelReplicaReason as Reason
 from modelplane.api.fields.cluster.devices import MAX_UNHEALTHY, Health, UnhealthyDevice
-from modelplane.api.listing import in_order, number_of
+from modelplane.api.listing import count_noun, in_order
 from modelplane.api.meta import Object
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.schema.untyped import get_list, get_map
-from modelplane.compose.conditions import READY, Condition, false, last_said, true
+from modelplane.compose.conditions import READY, Condition, false, list_written, true
 from modelplane.compose.readiness import condition_of
 from modelplane.compose.workload_kinds import DEPLOYMENT
 
@@ -173,7 +172,7 @@ _REMEDY: Final = "The replica is kept. Repair the {devices}, or taint {them} and
 
 def device_status(pods: Iterable[Object]) -> dict[str, Any]:
     """Return the part of a replica's status that lists unhealthy devices; empty if there are none."""
-    found = [affected for affected, health in _reported(pods) if health is Health.UNHEALTHY]
+    found = [affected for affected, health in _list_device_health(pods) if health is Health.UNHEALTHY]
     return (
         {"unhealthyDevices": [msgspec.to_builtins(device) for device in found[:MAX_UNHEALTHY]]}
         if found
@@ -181,20 +180,20 @@ def device_status(pods: Iterable[Object]) -> dict[str, Any]:
     )
 
 
-def kept_devices(replica: ModelReplica) -> dict[str, Any]:
+def keep_device_status(replica: ModelReplica) -> dict[str, Any]:
     """Return the same part as it was last written, while pods are not looked at."""
     known = replica.status.unhealthy_devices
     return {"unhealthyDevices": [msgspec.to_builtins(device) for device in known]} if known else {}
 
 
-def known_devices(replica: ModelReplica) -> tuple[Condition, ...]:
+def keep_device_condition(replica: ModelReplica) -> tuple[Condition, ...]:
     """Return the condition about devices as it was last written; none if there was none."""
-    return last_said(replica.status, (Type.DEVICES_HEALTHY,))
+    return list_written(replica.status, (Type.DEVICES_HEALTHY,))
 
 
 def device_conditions(pods: Iterable[Object]) -> tuple[Condition, ...]:
     """Return the condition about devices; none if no driver reports their health."""
-    reported = list(_reported(pods))
+    reported = list(_list_device_health(pods))
     if not reported:
         return ()
     unhealthy = [affected for affected, health in reported if health is Health.UNHEALTHY]
@@ -208,10 +207,10 @@ def _message(unhealthy: Sequence[UnhealthyDevice]) -> str:
     named = in_order([f'"{device.device}" of pod "{device.pod}"' for device in unhealthy], _SHOWN)
     devices, them = ("device", "it") if count == 1 else ("devices", "them")
     remedy = _REMEDY.format(devices=devices, them=them, pods="pod" if pods == 1 else "pods")
-    return f"{number_of(count, 'device')} reported as unhealthy: {named}. {remedy}"
+    return f"{count_noun(count, 'device')} reported as unhealthy: {named}. {remedy}"
 
 
-def _reported(pods: Iterable[Object]) -> Iterator[tuple[UnhealthyDevice, Health]]:
+def _list_device_health(pods: Iterable[Object]) -> Iterator[tuple[UnhealthyDevice, Health]]:
     """Yield each device of the pods that run with its health, by pod and device, once."""
     for pod in sorted(pods, key=lambda pod: str(pod["metadata"]["name"])):
         # The status of a pod that ended keeps the last report, and a pod that leaves is replaced.

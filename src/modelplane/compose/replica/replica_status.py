@@ -16,8 +16,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from modelplane.api import labels
-from modelplane.api.conditions.reasons import ModelReplicaCondition as Type
-from modelplane.api.conditions.reasons import ModelReplicaReason as Reason
+from modelplane.api.conditions.reasons import ModelReplicaCondition as Type, ModelReplicaReason as Reason
 from modelplane.api.fields.cluster.node_pools import ReplicaEviction
 from modelplane.api.fields.pods.engines import Phase
 from modelplane.api.inference_cluster import InferenceCluster
@@ -32,11 +31,10 @@ from modelplane.compose.facts import ReplicaRequest
 from modelplane.compose.memo import per_version
 from modelplane.compose.readiness import is_ready, refusal
 from modelplane.compose.replica import pod_problems
-from modelplane.compose.replica.backends.backend import is_gang
 from modelplane.compose.replica.backends.picker_workload import PICKER_KEY
 from modelplane.compose.replica.backends.replica_routes import POOL_KEY, ROUTE_KEY
 from modelplane.compose.replica.backends.table import workload_key
-from modelplane.compose.replica.backends.workload import picks
+from modelplane.compose.replica.backends.workload import is_gang, picks
 from modelplane.compose.replica.pod_problems import has_ended
 from modelplane.compose.workload_kinds import row_of
 from modelplane.compose.workload_readiness import Reported
@@ -77,7 +75,7 @@ def status(request: ReplicaRequest, *, serves: bool = False) -> Object:
     return found
 
 
-def announced(replica: ModelReplica, serves: bool, endpoint: tuple[Desired | Keep, ...]) -> Condition:
+def report_routing(replica: ModelReplica, serves: bool, endpoint: tuple[Desired | Keep, ...]) -> Condition:
     """Return the condition that tells whether services can send the replica requests."""
     if endpoint:
         message = f'ModelEndpoint "{replica.metadata.name}" announces it to services'
@@ -106,7 +104,7 @@ def failure_status(request: ReplicaRequest) -> dict[str, Any]:
     return {"engineFailures": [msgspec.to_builtins(failure) for failure in found]} if found else {}
 
 
-def kept_failures(replica: ModelReplica) -> dict[str, Any]:
+def keep_failure_status(replica: ModelReplica) -> dict[str, Any]:
     """Return the same part as it was last written, while pods are not looked at."""
     known = replica.status.engine_failures
     return {"engineFailures": [msgspec.to_builtins(failure) for failure in known]} if known else {}

@@ -13,7 +13,7 @@ from modelplane.compose.readiness import is_true
 from modelplane.compose.workload_kinds import row_of
 
 
-def superseded(
+def keep_superseded(
     observed: Mapping[str, Object], desired: Iterable[str], pods: Iterable[Object]
 ) -> tuple[Keep, ...]:
     """Keep the objects that are no longer desired and still named by a workload or a pod."""

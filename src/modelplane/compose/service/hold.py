@@ -10,8 +10,7 @@ from typing import Final
 import msgspec
 
 from modelplane.api import labels
-from modelplane.api.conditions.reasons import ModelServiceCondition as Type
-from modelplane.api.conditions.reasons import ModelServiceReason as Reason
+from modelplane.api.conditions.reasons import ModelServiceCondition as Type, ModelServiceReason as Reason
 from modelplane.api.inference_gateway import Backend
 from modelplane.api.meta import Object
 from modelplane.api.model_deployment import ModelDeployment
@@ -114,7 +113,9 @@ def _without_endpoint(request: ServiceRequest, left_out: LeftOut) -> str:
 
 def selects(service: ModelService, deployment: Object) -> bool:
     """Return True if a service selects the replicas of a deployment, or if this is unknown."""
-    return _match(known_labels(deployment), [entry.selector.match_labels for entry in service.spec.endpoints])
+    return _match(
+        find_endpoint_labels(deployment), [entry.selector.match_labels for entry in service.spec.endpoints]
+    )
 
 
 def _is_awaited(request: ServiceRequest, left_out: LeftOut) -> bool:
@@ -135,7 +136,7 @@ def _is_scaled_to_zero(request: ServiceRequest, left_out: LeftOut) -> bool:
     """Return True if every deployment that a service selects is known to ask for no replica now."""
     selected = [*_selected(request, left_out.closed)]
     return bool(selected) and all(
-        known_labels(item) is not None and not standby.desired(item) for item in selected
+        find_endpoint_labels(item) is not None and not standby.desired(item) for item in selected
     )
 
 
@@ -143,7 +144,7 @@ def _selected(request: ServiceRequest, closed: frozenset[int]) -> Iterator[Objec
     """Yield the deployments that an open entry of a service selects, or may select."""
     entries = enumerate(request.owner.spec.endpoints)
     wanted = [entry.selector.match_labels for number, entry in entries if number not in closed]
-    return (item for item in request.found(region_rules.KEY) if _match(known_labels(item), wanted))
+    return (item for item in request.found(region_rules.KEY) if _match(find_endpoint_labels(item), wanted))
 
 
 def _match(known: Mapping[str, str] | None, wanted: Iterable[Mapping[str, str]]) -> bool:
@@ -160,7 +161,7 @@ def without_placement(selector: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 @per_version
-def known_labels(deployment: Object) -> Mapping[str, str] | None:
+def find_endpoint_labels(deployment: Object) -> Mapping[str, str] | None:
     """Return the labels that the endpoints of a deployment are known to get; None if it cannot be read."""
     try:
         decoded = decode_as(ModelDeployment, deployment)

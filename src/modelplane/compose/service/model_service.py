@@ -9,26 +9,19 @@ from itertools import chain
 
 import msgspec
 
-from modelplane.api.conditions.reasons import ModelEndpointReason as EndpointReason
-from modelplane.api.conditions.reasons import ModelServiceCondition as Type
-from modelplane.api.conditions.reasons import ModelServiceReason as Reason
-from modelplane.api.inference_gateway import DEFAULT_NAME as GATEWAY
-from modelplane.api.inference_gateway import Backend
+from modelplane.api.conditions.reasons import (
+    ModelEndpointReason as EndpointReason,
+    ModelServiceCondition as Type,
+    ModelServiceReason as Reason,
+)
+from modelplane.api.inference_gateway import DEFAULT_NAME as GATEWAY, Backend
 from modelplane.api.listing import listing
 from modelplane.api.meta import API_VERSION, Object, kind_name
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
 from modelplane.api.names import has_route
 from modelplane.api.rejected import Rejected
-from modelplane.compose.composition import (
-    Blocked,
-    Composition,
-    Desired,
-    Keep,
-    Requirement,
-    Unknown,
-    keep_all,
-)
+from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Requirement, Unknown, keep_all
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.facts import ServiceRequest
 from modelplane.compose.gateway import fleet_gateway
@@ -79,7 +72,7 @@ def compose(request: ServiceRequest) -> Composition | Blocked:
     admitted = region_rules.admitted(request, endpoints)
     if isinstance(admitted, Blocked):
         return admitted
-    closed = service_conditions.closed(service, request.facts.tier_budgets)
+    closed = service_conditions.list_closed_entries(service, request.facts.tier_budgets)
     left_out = hold.LeftOut(admitted, closed)
     matched = select(service, admitted.endpoints, destinations, closed)
     has_unusable = len(matched) != len(select_endpoints(service, admitted.endpoints))

@@ -11,7 +11,7 @@ from typing import Any
 from modelplane.api.meta import Object
 from modelplane.api.model_service import ModelService
 from modelplane.compose.memo import PerVersion, per_version, readable
-from modelplane.compose.service.hold import known_labels, without_placement
+from modelplane.compose.service.hold import find_endpoint_labels, without_placement
 
 MOST_COMPARED = 128
 """Selectors that are compared with the labels of one deployment. A team pays for its own selectors alone."""
@@ -44,7 +44,7 @@ class SelectingServices:
         uid, version = metadata.get("uid", ""), metadata.get("resourceVersion", "")
         found = self._found.recall(uid, version)
         if found is None:
-            found = self._compare(known_labels(deployment))
+            found = self._compare(find_endpoint_labels(deployment))
             self._found.keep(uid, version, found)
         return found
 

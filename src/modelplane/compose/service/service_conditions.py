@@ -6,11 +6,10 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 
 from modelplane.api import labels
-from modelplane.api.conditions.reasons import ModelServiceCondition as Type
-from modelplane.api.conditions.reasons import ModelServiceReason as Reason
+from modelplane.api.conditions.reasons import ModelServiceCondition as Type, ModelServiceReason as Reason
 from modelplane.api.fields.deployment.standby_settings import MOST_PREFERRED
 from modelplane.api.inference_gateway import DEFAULT_NAME
-from modelplane.api.listing import in_order, listing, number_of
+from modelplane.api.listing import count_noun, in_order, listing
 from modelplane.api.meta import Object
 from modelplane.api.model_service import ModelService
 from modelplane.compose.conditions import Condition, false, state_unless_new, true
@@ -69,7 +68,7 @@ def _preferred(deployment: Object) -> str:
 def _condition(order: list[str], serving: Mapping[str, int]) -> Condition:
     first, *others = order
     counts = [
-        f'"{name}" {number_of(serving[name], "endpoint") if serving[name] else "none"}' for name in order
+        f'"{name}" {count_noun(serving[name], "endpoint") if serving[name] else "none"}' for name in order
     ]
     told = f"in order of preference: {in_order(counts, MOST_PREFERRED)}"
     standby = next((name for name in others if serving[name]), "")
@@ -82,7 +81,7 @@ def _condition(order: list[str], serving: Mapping[str, int]) -> Condition:
     return false(Type.STANDBY_ACTIVE, Reason.NO_VARIANT_SERVES, f"none serves; {told}")
 
 
-def closed(service: ModelService, found: TierBudgets | None) -> frozenset[int]:
+def list_closed_entries(service: ModelService, found: TierBudgets | None) -> frozenset[int]:
     """Return the entries of a service whose endpoints get no requests.
 
     Until it is known what they have used, all entries with a budget stay closed if one was.
@@ -111,7 +110,7 @@ def within_budget(service: ModelService, found: TierBudgets | None, *, are_count
         without = "budgets have no effect: nothing counts the requests"
         return false(Type.WITHIN_BUDGET, Reason.NOT_MEASURED, unknown if are_counted else without)
     if found.problem:
-        kept = Reason.SPENT if closed(service, found) else Reason.NOT_MEASURED
+        kept = Reason.SPENT if list_closed_entries(service, found) else Reason.NOT_MEASURED
         return false(Type.WITHIN_BUDGET, kept, f"tiers remain open or closed as before: {found.problem}")
     if spent := found.spent:
         named = listing(

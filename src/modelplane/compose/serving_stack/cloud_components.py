@@ -14,8 +14,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from modelplane.api.clouds.serving_stack import StackStorage
-from modelplane.api.fields.cluster.stack_components import ComponentName
-from modelplane.api.fields.cluster.stack_components import ComponentName as Name
+from modelplane.api.fields.cluster.stack_components import ComponentName, ComponentName as Name
 from modelplane.api.meta import Object
 from modelplane.api.rejected import Rejected
 from modelplane.compose.composition import Desired

@@ -51,7 +51,7 @@ class Plan(msgspec.Struct, frozen=True):
         return self.request.owner
 
 
-def composed_before(stack: ServingStack) -> frozenset[str]:
+def list_composed(stack: ServingStack) -> frozenset[str]:
     """Return the names of the components that were composed, as the status of the stack says."""
     return frozenset(component.name for component in stack.status.components if component.state in _COMPOSED)
 

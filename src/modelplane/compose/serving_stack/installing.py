@@ -19,7 +19,7 @@ from modelplane.compose import releases
 from modelplane.compose.composition import Desired, Keep
 from modelplane.compose.readiness import condition_of, holds
 from modelplane.compose.serving_stack import cluster_gateway
-from modelplane.compose.serving_stack.component import Component, Plan, composed_before
+from modelplane.compose.serving_stack.component import Component, Plan, list_composed
 
 _LONGEST_MESSAGE: Final = 1024
 MAX_DEPTH: Final = 32
@@ -62,7 +62,7 @@ class Outcome:
 
 def is_installed(row: Component, plan: Plan) -> bool:
     """Return True if a component was composed before, as observed or as the status of the stack says."""
-    return any(key in plan.request.observed for key in row.keys) or row.name in composed_before(plan.stack)
+    return any(key in plan.request.observed for key in row.keys) or row.name in list_composed(plan.stack)
 
 
 def outcome(row: Component, plan: Plan, before: Mapping[ComponentName, Outcome]) -> Outcome:
@@ -70,14 +70,14 @@ def outcome(row: Component, plan: Plan, before: Mapping[ComponentName, Outcome])
     settings = plan.settings.get(row.name) or ComponentSettings(name=row.name)
     if rejected := _check(settings) or row.check(plan):
         waiting = Outcome(row, ComponentState.WAITING, False, rejected.message, is_invalid=True)
-        return _kept(row, rejected.message) if is_installed(row, plan) else waiting
+        return _keep(row, rejected.message) if is_installed(row, plan) else waiting
     if row.part_of is not None:
         whole = before.get(row.part_of)
         if whole is None:
             return Outcome(row, ComponentState.WAITING, False, f"{row.part_of} is not installed: enable it")
         return Outcome(row, whole.state, whole.is_ready, whole.message)
     if not is_installed(row, plan):
-        there = None if settings.enabled else _there(row, plan)
+        there = None if settings.enabled else _find_existing(row, plan)
         if there is not None:
             return there
         missing = [name for name in row.after if name in before and not before[name].is_ready]
@@ -94,14 +94,14 @@ def uninstalling(row: Component, plan: Plan) -> Outcome:
         if row.name in component.after and component.name in plan.chosen and is_installed(component, plan)
     ]
     if not needing_it and (rejected := row.check_removal(plan)):
-        return _kept(row, f"it stays: {rejected.message}")
+        return _keep(row, f"it stays: {rejected.message}")
     if not needing_it:
         return Outcome(row, ComponentState.UNINSTALLING, False, "enabled is false")
     needing = format_subject("component", needing_it, "needs", "need")
-    return _kept(row, f"it is kept, because {needing} it: disable those first")
+    return _keep(row, f"it is kept, because {needing} it: disable those first")
 
 
-def _kept(row: Component, message: str) -> Outcome:
+def _keep(row: Component, message: str) -> Outcome:
     """Return the outcome of a component that stays as it is, whether or not it is observed."""
     children = tuple(Keep(key) for key in row.keys)
     return Outcome(row, ComponentState.REFUSED, True, message, children=children)
@@ -131,7 +131,7 @@ def _check(settings: ComponentSettings) -> Rejected | None:
     return None
 
 
-def _there(row: Component, plan: Plan) -> Outcome | None:
+def _find_existing(row: Component, plan: Plan) -> Outcome | None:
     """Return the outcome of a component that the cluster has already, or may have; None if it has not."""
     if not row.found_by:
         return None
@@ -175,7 +175,11 @@ def _unconfirmed(row: Component, plan: Plan) -> str | None:
         return None
     settings = plan.settings.get(confirming.name)
     is_asked_for = settings is not None and settings.enabled is True
-    if not is_installed(confirming, plan) and not is_asked_for and _there(confirming, plan) is not None:
+    if (
+        not is_installed(confirming, plan)
+        and not is_asked_for
+        and _find_existing(confirming, plan) is not None
+    ):
         # The cluster has it already, or may have it, so that it is not composed.
         return None
     child = plan.request.observed.get(row.confirmed_by)
@@ -204,9 +208,9 @@ def _release(row: Component, plan: Plan, settings: ComponentSettings, version: s
     values: Mapping[str, Any] = row.values(plan)
     parts = (part for part in plan.rows if part.part_of == row.name and part.name in plan.chosen)
     for part in parts:
-        values = releases.merged(values, part.values(plan))
+        values = releases.merge_values(values, part.values(plan))
         own = plan.settings.get(part.name)
-        values = releases.merged(values, own.values if own and not _check(own) else {})
+        values = releases.merge_values(values, own.values if own and not _check(own) else {})
     return (
         releases.release(
             str(row.name),
@@ -214,7 +218,7 @@ def _release(row: Component, plan: Plan, settings: ComponentSettings, version: s
             name=child_name(plan.stack.metadata.name, row.name),
             version=version,
             namespace=row.namespace,
-            values=releases.merged(values, settings.values),
+            values=releases.merge_values(values, settings.values),
             cluster=plan.cluster,
         ),
     )

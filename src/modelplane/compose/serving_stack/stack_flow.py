@@ -11,8 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from modelplane.api.clouds.serving_stack import ServingStack
-from modelplane.api.conditions.reasons import ServingStackCondition as Type
-from modelplane.api.conditions.reasons import ServingStackReason as Reason
+from modelplane.api.conditions.reasons import ServingStackCondition as Type, ServingStackReason as Reason
 from modelplane.api.fields.cluster.stack_components import ComponentName, ComponentState, ServingProfile
 from modelplane.api.listing import in_order, listing
 from modelplane.api.meta import SYSTEM_NAMESPACE, kind_name
@@ -21,7 +20,7 @@ from modelplane.compose.composition import Composition, Desired, Keep, Requireme
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.definition_owner import CRD_API_VERSION
 from modelplane.compose.serving_stack import ai_gateway, cluster_gateway, cluster_mutual_tls
-from modelplane.compose.serving_stack.component import Component, Plan, StackRequest, composed_before
+from modelplane.compose.serving_stack.component import Component, Plan, StackRequest, list_composed
 from modelplane.compose.serving_stack.installing import Outcome, is_installed, outcome, uninstalling
 from modelplane.compose.serving_stack.table import COMPONENTS
 from modelplane.compose.workload_kinds import INFERENCE_POOL, capabilities
@@ -52,7 +51,7 @@ def compose(request: StackRequest) -> Composition:
     stack = request.owner
     refused = _refused(stack)
     if refused is not None:
-        known = composed_before(stack)
+        known = list_composed(stack)
         keys = {key for row in COMPONENTS if row.name in known for key in row.keys}
         return _composition(request, keep_all({*request.observed, *keys}), refused, [])
     settings = {component.name: component for component in stack.spec.components}
@@ -142,7 +141,7 @@ def _composition(
         status=status,
         conditions=(condition,),
         ready=condition.holds,
-        guards=guards.found(kind_name(ServingStack), request),
+        guards=guards.find_guards(kind_name(ServingStack), request),
     )
 
 

@@ -59,4 +59,4 @@ def _adopts(owner: Mapping[str, Any], child: Mapping[str, Any], index: ChildInde
     if owner_of(child) != (owner["kind"], metadata.get("namespace", ""), metadata["name"]):
         return False
     # Else the former owner lives, on another control plane, and has taken the object back.
-    return index.taken_from(identity(child)) != str(metadata["uid"])
+    return index.find_former_owner(identity(child)) != str(metadata["uid"])

@@ -187,7 +187,7 @@ class ChildIndex:
         """Return a child."""
         return self._children[self._owners[child]][child]
 
-    def taken_from(self, child: Identity) -> str:
+    def find_former_owner(self, child: Identity) -> str:
         """Return the uid of the owner that had an object before its present one."""
         return self._taken.get(child, "")
 

@@ -217,7 +217,9 @@ class Clusters:
             self.report(name, str(error))
 
     def _connect(self, name: str, access: Access) -> None:
-        client = Client.from_kubeconfig(access.kubeconfig, fence=self._fence, known=fleet_resources.known)
+        client = Client.from_kubeconfig(
+            access.kubeconfig, fence=self._fence, known=fleet_resources.find_known
+        )
         self.disconnect(name)
         self._accesses[name] = access
         connection = Connection(

@@ -236,7 +236,7 @@ class Credentials(Runnable):
             nullcontext(held.connection.client)
             if is_own
             else Client.from_kubeconfig(
-                access.kubeconfig, fence=self._fence, known=fleet_resources.known
+                access.kubeconfig, fence=self._fence, known=fleet_resources.find_known
             ) as client
         ):
             token = await client.create_token(account, SYSTEM_NAMESPACE, self._lifetime_s)

@@ -23,7 +23,7 @@ from modelplane.controllers.deciders.deployment_load import DeploymentLoad, Inde
 from modelplane.controllers.fleet_resources import MODEL_DEPLOYMENTS
 from modelplane.controllers.interests import OwnerKey
 from modelplane.controllers.runnable import Runnable
-from modelplane.deciders.autoscaling.decision import Counts, Decision, Inert, Settings, State, decide
+from modelplane.deciders.autoscaling.decision import Counts, Decision, Inert, ScalingSettings, State, decide
 from modelplane.deciders.autoscaling.evidence import MEAN_S, Evidence, Sample, find_percentile_s
 from modelplane.deciders.autoscaling.schedules import Bounds, Invalid
 from modelplane.gateway.usage.load import Load
@@ -212,10 +212,10 @@ class Autoscaling(Runnable):
         return None
 
 
-def _settings(autoscaler: InferenceAutoscaler, bounds: Bounds) -> Settings:
+def _settings(autoscaler: InferenceAutoscaler, bounds: Bounds) -> ScalingSettings:
     spec = autoscaler.spec
     goal = spec.targets.time_to_first_token_milliseconds
-    return Settings(
+    return ScalingSettings(
         bounds.least,
         bounds.most,
         requests=spec.targets.requests_per_replica,

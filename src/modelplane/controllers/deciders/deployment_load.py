@@ -9,6 +9,7 @@ from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
 from modelplane.compose.service.selecting_services import SelectingServices, TooMany
 from modelplane.deciders.autoscaling.evidence import Sample, sum_counts
+from modelplane.gateway.envoy.envoy_names import HELD
 from modelplane.gateway.usage.load import Load
 from modelplane.kube.informer import Informer
 
@@ -74,7 +75,7 @@ class DeploymentLoad:
     def _of_service(self, name: str) -> _Counts:
         """Return what a service holds, has held and sent on, and the tokens of its answers."""
         if (known := self._services.get(name)) is None:
-            now, before, released = self._now, self._before, self._of_endpoint(f"held/{name}")
+            now, before, released = self._now, self._before, self._of_endpoint(f"{HELD}{name}")
             known = self._services[name] = _Counts(
                 released.in_flight,
                 now.count_held(name),

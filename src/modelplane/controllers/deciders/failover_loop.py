@@ -13,7 +13,7 @@ from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
-from modelplane.compose.cluster.reachability import reported_by
+from modelplane.compose.cluster.reachability import find_reported_error
 from modelplane.compose.conditions import READY
 from modelplane.compose.deployment import scheduler_input
 from modelplane.compose.memo import readable
@@ -175,14 +175,14 @@ class Failover(Runnable):
         if old.paused != new.paused:
             _log.warning("failover is %s", f"paused: {new.paused}" if new.paused else "no longer paused")
         for name in sorted(old.standings.keys() | new.standings.keys()):
-            if _shown(old.report_for_cluster(name)) != _shown(new.report_for_cluster(name)):
+            if _summarize(old.report_for_cluster(name)) != _summarize(new.report_for_cluster(name)):
                 self._changed(OwnerKey(_CLUSTER, "", name))
         for uid, deployment in deployments.items():
             if old.report_for_deployment(uid) != new.report_for_deployment(uid):
                 self._changed(OwnerKey(_DEPLOYMENT, deployment.metadata.namespace, deployment.metadata.name))
 
 
-def _shown(watched: Watched) -> tuple[object, ...]:
+def _summarize(watched: Watched) -> tuple[object, ...]:
     """Return what the condition of a cluster shows."""
     standing = watched.standing
     if standing is None:
@@ -197,7 +197,7 @@ def _moves(
     there = Counter(str(replica["spec"].get("clusterName", "")) for replica in replicas)
     serving = sum(
         is_true(replica, READY)
-        and reported_by(replica) is None
+        and find_reported_error(replica) is None
         and states.get(str(replica["spec"].get("clusterName", ""))) in _ANSWERS
         for replica in replicas
     )

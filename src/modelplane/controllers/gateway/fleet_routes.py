@@ -24,7 +24,7 @@ from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.compose.composition import Blocked, Composition, Requirement
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers.interests import Interests, OwnerKey
-from modelplane.controllers.queue import Turns
+from modelplane.controllers.queue import FairLane
 from modelplane.gateway.route_table import Route, shared
 from modelplane.gateway.services import MOST_IN_NAMESPACE, EndpointShare
 from modelplane.kube.informer import build_key
@@ -158,7 +158,7 @@ class Routes:
         self._agreed: dict[str, _Agreed] = {}
         self._problems: dict[OwnerKey, str] = {}
         self._endpoints: dict[OwnerKey, tuple[Any, ...]] = {}
-        self._stale: Turns[OwnerKey] = Turns(attrgetter("namespace"))
+        self._stale: FairLane[OwnerKey] = FairLane(attrgetter("namespace"))
         self._shares = EndpointShares()
         self._is_complete = False
 

@@ -54,7 +54,7 @@ _RETRY_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class GatewaySources:
     """Sources of what the gateway has besides routes."""
 
     destinations: Callable[[], Destinations | Blocked]
@@ -82,7 +82,7 @@ class GatewayController(Runnable):
         compose: Compose,
         clusters: Iterable[Connection],
         opened: Callable[[], None],
-        settings: Settings,
+        settings: GatewaySources,
         settled: Callable[[OwnerKey], None] = lambda _key: None,
     ) -> None:
         """``settled`` takes a ModelService with another share of endpoints, or a route newly in force."""

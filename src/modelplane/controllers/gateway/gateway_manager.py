@@ -26,7 +26,7 @@ from modelplane.controllers.fleet_resources import resource_of_kind
 from modelplane.controllers.gateway.budget_enforcement import Budgets, Tiers
 from modelplane.controllers.gateway.fleet_routes import Composed
 from modelplane.controllers.gateway.gateway_admission import Admission, ModelList, NamedKeys
-from modelplane.controllers.gateway.gateway_controller import GatewayController, Settings
+from modelplane.controllers.gateway.gateway_controller import GatewayController, GatewaySources
 from modelplane.controllers.gateway.named_secrets import Certificates, ProviderCredentials
 from modelplane.controllers.interests import OwnerKey
 from modelplane.controllers.local_copies import NamedObjects
@@ -92,7 +92,7 @@ class GatewayManager:
             compose=self._compose,
             clusters=(),
             opened=self._reporter.touch,
-            settings=Settings(
+            settings=GatewaySources(
                 destinations=self._destinations,
                 front=self._front,
                 written=self._admission.written,

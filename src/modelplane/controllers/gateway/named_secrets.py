@@ -165,7 +165,7 @@ class Certificates:
 
     async def _valid(self, name: str) -> Certificate | Rejected:
         """Return the certificate in a Secret, or why it is of no use; each is checked once."""
-        found = _found(name, self._secret(name))
+        found = _read_certificate(name, self._secret(name))
         if isinstance(found, Rejected):
             return found
         checked, rejected = self._checked.get(name, (None, None))
@@ -206,7 +206,7 @@ def _title(name: str) -> str:
     return f'Secret "{name}" in namespace "{SYSTEM_NAMESPACE}"'
 
 
-def _found(name: str, secret: Object | None) -> Certificate | Rejected:
+def _read_certificate(name: str, secret: Object | None) -> Certificate | Rejected:
     """Return the certificate in a Secret, not checked yet."""
     if secret is None:
         return Rejected(

@@ -18,14 +18,9 @@ from modelplane.api.rejected import Rejected
 from modelplane.controllers.helm import helm_storage, release_status
 from modelplane.controllers.helm.helm_program import OWN_INSTALLER, HelmFailed, Host, arguments
 from modelplane.controllers.helm.helm_storage import Action, Details, History, Step, next_step
-from modelplane.controllers.helm.instruction import (
-    USUAL_WAIT_S,
-    Instruction,
-    ReleaseId,
-    merged,
-    without_secrets,
-)
+from modelplane.controllers.helm.instruction import USUAL_WAIT_S, Instruction, ReleaseId
 from modelplane.controllers.helm.release_status import Failures, Unsynced
+from modelplane.controllers.helm.release_values import hide_secrets, merge_values
 from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.resources import SECRETS, Object
@@ -295,7 +290,7 @@ class ClusterReleases:
         history = (self._stored or {}).get(release)
         if history is not None and not _is_for(history, wanted):
             return None
-        values = merged(instruction, self._host.secret)
+        values = merge_values(instruction, self._host.secret)
         if isinstance(values, Rejected):
             self._why[release] = Unsynced(release_status.FAILED, values.message)
             return None
@@ -359,7 +354,7 @@ class ClusterReleases:
         try:
             run.result()
         except HelmFailed as error:
-            message = without_secrets(f"Helm cannot {step.action.verb} {release}: {error}", turn.secrets)
+            message = hide_secrets(f"Helm cannot {step.action.verb} {release}: {error}", turn.secrets)
             self._failures.add(release, step.action, turn.digest, message, time.monotonic())
             _log.warning("cluster %s: %s", self.name or _OWN, message, extra=extra)
         else:

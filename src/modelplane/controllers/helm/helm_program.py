@@ -253,7 +253,7 @@ class Host:
 
     def client(self, kubeconfig: Mapping[str, Any]) -> Client:
         """Return a client for a kubeconfig."""
-        return Client.from_kubeconfig(kubeconfig, fence=self._fence, known=fleet_resources.known)
+        return Client.from_kubeconfig(kubeconfig, fence=self._fence, known=fleet_resources.find_known)
 
     async def run(
         self,

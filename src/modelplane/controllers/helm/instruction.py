@@ -1,29 +1,22 @@
-"""Instructions: what Releases tell Helm to do, read and checked, with their values.
+"""Instructions: what Releases tell Helm to do, read and checked. Their values: ``release_values.py``.
 
 A Release has the schema of provider-helm. Fields that the controllers do not carry out are refused, never
 ignored. Nothing in a Release can become an option, a path or a program on Helm's command line.
 """
 
-import base64
-import binascii
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
-import yaml
 
 from modelplane.api import labels
-from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.api.rejected import Rejected
 from modelplane.api.schema.fields import DNS_LABEL, SECRET_KEY, VERSION
-from modelplane.compose import releases
 from modelplane.host.addresses import is_loopback
-from modelplane.kube.kubeconfig_secret import LOADER
-from modelplane.kube.resources import Object
 
 USUAL_WAIT_S: Final = 300
 LONGEST_WAIT_S: Final = 1800
@@ -52,11 +45,6 @@ _FOR_PROVIDER = {
     "wait",
     "waitTimeout",
 }
-
-HIDDEN = "(hidden)"
-_SHORTEST = 4
-"""Length from which a text of a Secret is hidden in messages; shorter ones are ``80``, ``no``, ``443``."""
-_LONGEST = 1024
 
 
 class ReleaseId(NamedTuple):
@@ -109,29 +97,29 @@ class Instruction:
         return hashlib.sha256(msgspec.json.encode(parts, order="deterministic")).hexdigest()[:16]
 
 
-def instruction_of(release: Mapping[str, Any]) -> Instruction | Rejected:
+def read_instruction(release: Mapping[str, Any]) -> Instruction | Rejected:
     """Return the instruction of a Release, or why it is not carried out."""
     try:
-        return _instruction(release["metadata"], release["spec"])
+        return _read_instruction(release["metadata"], release["spec"])
     except ValueError as error:
         name = release["metadata"]["name"]
         return Rejected(subject=f'Release "{name}"', detail=f"is not carried out: {error}")
 
 
-def _instruction(metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> Instruction:
+def _read_instruction(metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> Instruction:
     """Return the instruction. Raises ValueError for a field that is not accepted, with its name."""
     wanted = spec["forProvider"]
-    _only(spec, _SPEC, "spec")
-    _only(wanted, _FOR_PROVIDER, "spec.forProvider")
+    _reject_other_fields(spec, _SPEC, "spec")
+    _reject_other_fields(wanted, _FOR_PROVIDER, "spec.forProvider")
     if spec.get("managementPolicies", ["*"]) != ["*"]:
         raise ValueError("spec.managementPolicies must be [*]")
     name = metadata.get("annotations", {}).get(labels.EXTERNAL_NAME, metadata["name"])
     if len(name) > _LONGEST_NAME:
         raise ValueError(f'the name "{name}" is longer than {_LONGEST_NAME} characters')
     namespace = wanted.get("namespace", "default")
-    _match(DNS_LABEL, name, "the name of the release")
-    _match(DNS_LABEL, namespace, "spec.forProvider.namespace")
-    chart, repository = _chart(wanted["chart"], plain=bool(wanted.get("plainHTTP")))
+    _check_format(DNS_LABEL, name, "the name of the release")
+    _check_format(DNS_LABEL, namespace, "spec.forProvider.namespace")
+    chart, repository = _read_chart(wanted["chart"], plain=bool(wanted.get("plainHTTP")))
     values = wanted.get("values", {})
     if len(msgspec.json.encode(values)) > LARGEST_VALUES:
         raise ValueError(f"spec.forProvider.values is larger than {LARGEST_VALUES // 1024} KiB")
@@ -141,9 +129,9 @@ def _instruction(metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> Instru
         repository,
         wanted["chart"]["version"],
         values,
-        tuple(_sources(wanted)),
+        tuple(_list_sources(wanted)),
         wait=bool(wanted.get("wait")),
-        timeout_s=_seconds(wanted.get("waitTimeout", "")),
+        timeout_s=_parse_duration(wanted.get("waitTimeout", "")),
         create_namespace=not wanted.get("skipCreateNamespace"),
         skip_crds=bool(wanted.get("skipCRDs")),
         force_conflicts=bool(wanted.get("ssaForceConflicts")),
@@ -154,26 +142,28 @@ def _instruction(metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> Instru
     )
 
 
-def _only(given: Mapping[str, Any], known: set[str], path: str) -> None:
+def _reject_other_fields(given: Mapping[str, Any], known: set[str], path: str) -> None:
     if unknown := sorted(given.keys() - known):
         raise ValueError(
             f"{path}.{unknown[0]} needs provider-helm: remove it, or run Modelplane on Crossplane"
         )
 
 
-def _match(pattern: str, value: Any, what: str) -> None:
+def _check_format(pattern: str, value: Any, what: str) -> None:
     if not isinstance(value, str) or len(value) > 63 or not re.fullmatch(pattern, value):
         raise ValueError(f"{what} is not valid: {str(value)[:64]!a}")
 
 
-def _chart(chart: Mapping[str, Any], *, plain: bool) -> tuple[str, str]:
+def _read_chart(chart: Mapping[str, Any], *, plain: bool) -> tuple[str, str]:
     """Return the chart and its repository as Helm takes them; an OCI chart is one reference."""
-    _only(chart, {"name", "repository", "version"}, "spec.forProvider.chart")
+    _reject_other_fields(chart, {"name", "repository", "version"}, "spec.forProvider.chart")
     name, repository = str(chart.get("name", "")), str(chart.get("repository", ""))
     if not _CHART_NAME.fullmatch(name):
         raise ValueError(f"spec.forProvider.chart.name is not the name of a chart: {name[:64]!a}")
-    _match(VERSION, chart.get("version"), "spec.forProvider.chart.version, which must name one version,")
-    scheme, is_local = _address(repository)
+    _check_format(
+        VERSION, chart.get("version"), "spec.forProvider.chart.version, which must name one version,"
+    )
+    scheme, is_local = _parse_repository(repository)
     if (plain or scheme == "http") and not is_local:
         raise ValueError(
             f"{repository[:128]!a} would be read without TLS, which is accepted on a loopback address only"
@@ -181,7 +171,7 @@ def _chart(chart: Mapping[str, Any], *, plain: bool) -> tuple[str, str]:
     return (f"{repository.rstrip('/')}/{name}", "") if scheme == "oci" else (name, repository)
 
 
-def _address(repository: str) -> tuple[str, bool]:
+def _parse_repository(repository: str) -> tuple[str, bool]:
     """Return the scheme of a repository, and True if it is on this machine."""
     try:
         parts = urlsplit(repository)
@@ -201,7 +191,7 @@ def _address(repository: str) -> tuple[str, bool]:
     return parts.scheme, is_loopback(parts.hostname or "")
 
 
-def _sources(wanted: Mapping[str, Any]) -> Iterator[ValuesSource]:
+def _list_sources(wanted: Mapping[str, Any]) -> Iterator[ValuesSource]:
     for item in wanted.get("valuesFrom", ()):
         reference = item.get("secretKeyRef")
         if reference is None or item.keys() - {"secretKeyRef"}:
@@ -212,7 +202,7 @@ def _sources(wanted: Mapping[str, Any]) -> Iterator[ValuesSource]:
         yield ValuesSource(reference["name"], key, bool(reference.get("optional")))
 
 
-def _seconds(duration: str) -> int:
+def _parse_duration(duration: str) -> int:
     """Return the seconds of a Go duration; the usual wait if it is empty."""
     if not duration:
         return USUAL_WAIT_S
@@ -224,63 +214,3 @@ def _seconds(duration: str) -> int:
             f"spec.forProvider.waitTimeout must be from 1s to {LONGEST_WAIT_S // 60}m: {duration[:32]!a}"
         )
     return total
-
-
-def merged(
-    instruction: Instruction, secret: Callable[[str], Object | None]
-) -> tuple[dict[str, Any], frozenset[str]] | Rejected:
-    """Return all values, and the texts among them that are secret; or why they cannot be read."""
-    values: dict[str, Any] = {}
-    texts: set[str] = set()
-    for source in instruction.values_from:
-        read = _values(source, secret(source.name))
-        if isinstance(read, Rejected):
-            return read
-        texts.update(_texts(read))
-        values = releases.merged(values, read)
-    return releases.merged(values, instruction.values), frozenset(texts)
-
-
-def _values(source: ValuesSource, secret: Object | None) -> Mapping[str, Any] | Rejected:
-    where = f'Secret "{source.name}" in namespace "{SYSTEM_NAMESPACE}"'
-    encoded = (secret or {}).get("data", {}).get(source.key)
-    if encoded is None:
-        if source.optional:
-            return {}
-        lacks = f'has no key "{source.key}"' if secret else "does not exist"
-        return Rejected(subject=f"{where}, which has values,", detail=lacks)
-    if len(encoded) > 2 * LARGEST_VALUES:
-        return Rejected(
-            subject=f'key "{source.key}" of {where}', detail=f"is larger than {LARGEST_VALUES // 1024} KiB"
-        )
-    try:
-        text = base64.b64decode(encoded)
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, LOADER)):
-            return Rejected(
-                subject=f'key "{source.key}" of {where}', detail="has aliases", remedy="write the values out"
-            )
-        read = yaml.load(text, LOADER)  # noqa: S506 - a safe loader
-    except (binascii.Error, yaml.YAMLError, ValueError, RecursionError):
-        read = None
-    if not isinstance(read, Mapping):
-        # Not the parser's message, which quotes the text.
-        return Rejected(subject=f'key "{source.key}" of {where}', detail="is not a YAML object with values")
-    return read
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, Mapping):
-        for item in value.values():
-            yield from _texts(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _texts(item)
-    elif not isinstance(value, bool) and len(str(value)) >= _SHORTEST:
-        yield str(value)
-
-
-def without_secrets(message: str, texts: frozenset[str]) -> str:
-    """Return a message without secret texts, and no longer than a condition is to be."""
-    for text in sorted(texts, key=len, reverse=True):
-        message = message.replace(text, HIDDEN)
-    return message if len(message) <= _LONGEST else f"{message[: _LONGEST - 1]}…"

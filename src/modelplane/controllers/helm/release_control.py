@@ -16,7 +16,7 @@ from modelplane.compose.workload_kinds import is_release
 from modelplane.controllers.children import adoption, ownership
 from modelplane.controllers.helm.cluster_releases import ClusterReleases, Former, Wanted
 from modelplane.controllers.helm.helm_program import Host
-from modelplane.controllers.helm.instruction import Instruction, instruction_of
+from modelplane.controllers.helm.instruction import Instruction, read_instruction
 from modelplane.controllers.helm.release_status import FIRST_RETRY_S
 from modelplane.controllers.runnable import Runnable, cancel_all
 from modelplane.kube.resources import Object
@@ -41,7 +41,7 @@ class Releases(Runnable):
     def want(self, owner: Object, child: Desired) -> None:
         """Ask for the release of a child."""
         manifest = ownership.stamp(owner, child)
-        instruction = instruction_of(manifest)
+        instruction = read_instruction(manifest)
         if not _LABEL_VALUE.fullmatch(child.key):
             instruction = Rejected(
                 subject=f'key "{child.key}" of a Release', detail="is not the value of a label"
@@ -123,7 +123,7 @@ class Releases(Runnable):
 
 def place_of(child: Desired) -> tuple[str, str, str] | None:
     """Return cluster, namespace and name of the release of a child; None if it is not one to install."""
-    instruction = instruction_of(child.manifest) if is_release(child.manifest) else None
+    instruction = read_instruction(child.manifest) if is_release(child.manifest) else None
     return (child.cluster, *instruction.id) if isinstance(instruction, Instruction) else None
 
 

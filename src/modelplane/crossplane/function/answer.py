@@ -22,15 +22,9 @@ from modelplane.compose.conditions import READY, Condition
 from modelplane.compose.kinds import COMPOSERS, Lane
 from modelplane.compose.readiness import exists
 from modelplane.compose.workload_kinds import is_release
-from modelplane.crossplane.function import applied_fields, pace, remote
+from modelplane.crossplane.function import applied_fields, pace, remote_objects
 from modelplane.crossplane.function.applied_fields import owned
-from modelplane.crossplane.function.companions import (
-    IN_USE,
-    NAMESPACE,
-    PREFIX,
-    PROVIDER_CONFIG,
-    connection,
-)
+from modelplane.crossplane.function.companions import IN_USE, NAMESPACE, PREFIX, PROVIDER_CONFIG, connection
 from modelplane.crossplane.function.observation import Observation
 from modelplane.crossplane.function.requirements import RequiredResources
 
@@ -83,7 +77,7 @@ def kept(kind: str, owner: Object, composed: Mapping[str, Object]) -> Answer:
     return Answer(
         pace.read_usual_ttl_s(kind),
         {key: Child(owned(item)) for key, item in composed.items()},
-        _known_status(owner),
+        _read_status(owner),
         tuple(
             Statement(*(str(condition.get(name, "")) for name in Statement._fields))
             for condition in pace.list_own_conditions(owner)
@@ -92,7 +86,7 @@ def kept(kind: str, owner: Object, composed: Mapping[str, Object]) -> Answer:
     )
 
 
-def _known_status(owner: Object) -> Mapping[str, Any]:
+def _read_status(owner: Object) -> Mapping[str, Any]:
     """Return an owner's status without conditions and without Crossplane's own fields."""
     known = _mapping(owner.get("status"))
     return {name: value for name, value in known.items() if name not in ("conditions", "crossplane")}
@@ -113,7 +107,7 @@ def decided(
     """Return the answer for a composition."""
     composition, look_in = pace.pace_changes(composition, observation.composed, now)
     revision, reached, observed = given.revision(), given.reaches_cluster(), observation.composed
-    composed = _composed(owner, composition, observation)
+    composed = _list_children(owner, composition, observation)
     placeholders = (
         (placeholder.key, Child(placeholder.manifest)) for placeholder in composition.placeholders
     )
@@ -123,7 +117,7 @@ def decided(
         name = name_composed(owner["metadata"]["name"], key)
         manifest = applied_fields.settled(child.manifest, name, observed.get(key), revision, reached=reached)
         children[key] = Child(manifest, child.ready)
-    children |= {key: Child(owned(observed[key])) for key in _kept_keys(composition, observation)}
+    children |= {key: Child(owned(observed[key])) for key in _list_kept_keys(composition, observation)}
     children |= {key: Child(owned(observed[key])) for key in _still_needed(children, observation)}
     answer = _report(owner, observation, composition, now)
     again_in = math.ceil(composition.again_in_s or answer.ttl_s)
@@ -131,7 +125,7 @@ def decided(
     return replace(answer, children=children, ttl_s=ttl_s)
 
 
-def _composed(
+def _list_children(
     owner: Object, composition: Composition, observation: Observation
 ) -> Iterator[tuple[str, Child]]:
     """Yield the children that a composition of an owner desires, by key."""
@@ -139,9 +133,11 @@ def _composed(
         if isinstance(child, Desired):
             manifest, used = child.manifest, connection(owner["kind"], child.cluster)
             if is_release(manifest):
-                manifest = remote.write(child, used)
+                manifest = remote_objects.write(child, used)
             elif child.cluster:
-                manifest = remote.write(msgspec.structs.replace(child, manifest=mark(owner, child)), used)
+                manifest = remote_objects.write(
+                    msgspec.structs.replace(child, manifest=mark(owner, child)), used
+                )
             yield child.key, Child(manifest, _is_ready(child, observation))
 
 
@@ -156,7 +152,7 @@ def _is_ready(child: Desired, observation: Observation) -> bool:
     return seen is not None and child.ready(seen)
 
 
-def _kept_keys(composition: Composition, observation: Observation) -> Iterator[str]:
+def _list_kept_keys(composition: Composition, observation: Observation) -> Iterator[str]:
     """Yield the keys of the children to keep as they are.
 
     These are the children that the composition keeps, and those not observed yet. A child that its cluster
@@ -168,7 +164,7 @@ def _kept_keys(composition: Composition, observation: Observation) -> Iterator[s
     named = {child.key for child in composition.children}
     is_decided = any(isinstance(child, Desired) for child in composition.children)
     for key in sorted(observation.unobserved - named):
-        refused = observation.problems.get(key, "").startswith(remote.NOT_CREATED)
+        refused = observation.problems.get(key, "").startswith(remote_objects.NOT_CREATED)
         if not (is_decided and refused):
             yield key
 
@@ -219,7 +215,7 @@ def _report(owner: Object, observation: Observation, composition: Composition, n
     ttl_s = pace.compute_ttl_s(owner, state, now)
     if pace.repeats_status(owner, conditions, is_ready, now):
         ttl_s = min(ttl_s, pace.compute_settling_s(owner, now))
-        written, conditions = dict(_known_status(owner)), [*_repeated(owner)]
+        written, conditions = dict(_read_status(owner)), [*_repeated(owner)]
     elif pace.has_only_conditions(owner, is_ready):
         written = {}
     return Answer(

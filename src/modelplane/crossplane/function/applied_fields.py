@@ -18,7 +18,7 @@ import msgspec
 from modelplane.api import labels
 from modelplane.api.kinds import KINDS
 from modelplane.api.meta import GROUP, Object
-from modelplane.crossplane.function import remote
+from modelplane.crossplane.function import remote_objects
 
 _MANAGER = "apiextensions.crossplane.io/composed"
 """Prefix of the field managers with which Crossplane applies composed resources."""
@@ -129,7 +129,7 @@ def settled(
     composite's composition, empty if unknown; ``reached`` tells whether the cluster of a managed resource
     answers. Observed values are kept.
     """
-    if remote.is_remote(manifest):
+    if remote_objects.is_remote(manifest):
         return _managed(manifest, name, observed, reached)
     kind = _OURS.get((manifest["apiVersion"], manifest["kind"]))
     if kind is None:

@@ -21,12 +21,12 @@ from modelplane.compose.clouds.provisioned import recipe_of
 from modelplane.compose.cluster import cluster_namespace
 from modelplane.compose.cluster.cluster_kubeconfig import KubeconfigReference, kubeconfig_reference
 from modelplane.compose.composition import Composition, Desired, Requirement
-from modelplane.compose.gateway.installed_gateway import needs as gateway_needs
+from modelplane.compose.gateway.installed_gateway import list_removal_order as gateway_needs
 from modelplane.compose.guards import waited_for
-from modelplane.compose.serving_stack.table import needs as stack_needs
+from modelplane.compose.serving_stack.table import list_removal_order as stack_needs
 from modelplane.compose.workload_kinds import RELEASE, is_release
-from modelplane.crossplane.function import remote
-from modelplane.crossplane.function.remote import Connection
+from modelplane.crossplane.function import remote_objects
+from modelplane.crossplane.function.remote_objects import Connection
 
 PREFIX = "crossplane-"
 """Prefix of the keys of companions; no key of the core has it."""
@@ -99,7 +99,7 @@ def companions(
         if need.key == cluster_namespace.key(need.cluster) and not check_reserved(need.name):
             written = composed.get(f"{PREFIX}{need.key}")
             used = connection(kind.name, need.cluster)
-            yield f"{PREFIX}{need.key}", remote.namespace(need.name, used, written)
+            yield f"{PREFIX}{need.key}", remote_objects.namespace(need.name, used, written)
     if isinstance(owner, ServingStack):
         yield from _of_a_stack(owner, requirements, composed)
     if isinstance(owner, InferenceGateway):
@@ -124,10 +124,10 @@ def _connection(
     if isinstance(reference, Rejected):
         return
     used = connection(kind_name(InferenceCluster), cluster.metadata.name)
-    yield PROVIDER_CONFIG, _provider_config(remote.API_VERSION, used, reference)
+    yield PROVIDER_CONFIG, _provider_config(remote_objects.API_VERSION, used, reference)
     for key, requirement in looks(requirements).items():
         # The owner is cluster-scoped, but an Object needs a namespace.
-        yield key, {**remote.look(requirement, used), "metadata": {"namespace": SYSTEM_NAMESPACE}}
+        yield key, {**remote_objects.look(requirement, used), "metadata": {"namespace": SYSTEM_NAMESPACE}}
 
 
 def _installs(composition: Composition, composed: Mapping[str, Object]) -> bool:
@@ -150,7 +150,7 @@ def _installer(cluster: InferenceCluster, composed: Mapping[str, Object]) -> Ite
     used = connection(stack.name, name)
     user = {"apiVersion": stack.api_version, "kind": stack.name, "resourceRef": {"name": name_stack(name)}}
     for key, api_version, access in (
-        (STACK_PROVIDER_CONFIG, remote.API_VERSION, reference),
+        (STACK_PROVIDER_CONFIG, remote_objects.API_VERSION, reference),
         (HELM_PROVIDER_CONFIG, RELEASE.api_version, installer),
     ):
         config = _provider_config(api_version, used, access)
@@ -182,9 +182,12 @@ def _of_a_stack(
     The controllers delete objects first, and then releases, the last installed first.
     """
     if cluster := owner.spec.cluster_name:
-        yield f"{NAMESPACE}{cluster}", remote.system_namespace(connection(kind_name(ServingStack), cluster))
+        yield (
+            f"{NAMESPACE}{cluster}",
+            remote_objects.system_namespace(connection(kind_name(ServingStack), cluster)),
+        )
     for key, requirement in looks(requirements).items():
-        yield key, remote.look(requirement, connection(kind_name(ServingStack), requirement.cluster))
+        yield key, remote_objects.look(requirement, connection(kind_name(ServingStack), requirement.cluster))
     for key, needed in stack_needs():
         if key in composed and needed in composed:
             yield f"{PREFIX}{key}-needs-{needed}", _needs(_named(composed[needed]), _named(composed[key]))

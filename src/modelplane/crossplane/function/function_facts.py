@@ -32,7 +32,7 @@ from modelplane.compose.facts import (
 )
 from modelplane.compose.gateway import fleet_gateway
 from modelplane.compose.readiness import condition_of
-from modelplane.crossplane.function import gateway_facts, remote
+from modelplane.crossplane.function import gateway_facts, remote_objects
 from modelplane.crossplane.function.observation import Observation
 from modelplane.crossplane.function.requirements import RequiredResources, backend_of_leaving
 
@@ -93,7 +93,7 @@ def _find_silence(composed: Mapping[str, Object]) -> Silence | None:
     silences = [
         Silence(cause, str(condition_of(item, SYNCED).get("lastTransitionTime", "")))
         for item in composed.values()
-        if remote.is_remote(item) and (cause := connection_error(remote.problem(item) or ""))
+        if remote_objects.is_remote(item) and (cause := connection_error(remote_objects.problem(item) or ""))
     ]
     return min(silences, key=lambda silence: (silence.since, silence.cause), default=None)
 

@@ -8,7 +8,7 @@ from typing import Any
 from modelplane.api.meta import Object
 from modelplane.api.schema.decode import InvalidObject
 from modelplane.compose.composition import Unknown
-from modelplane.crossplane.function import remote
+from modelplane.crossplane.function import remote_objects
 from modelplane.crossplane.function.applied_fields import without_crossplane
 from modelplane.crossplane.function.companions import NAMESPACE, PREFIX
 from modelplane.crossplane.function.structs import Decoder, look_of, without_status
@@ -30,7 +30,11 @@ class Observation:
         for key, item in self.composed.items():
             if key.startswith(PREFIX) or key in self.unreadable:
                 continue
-            child = remote.there(item) if remote.is_remote(item) else without_crossplane(item)
+            child = (
+                remote_objects.find_observed(item)
+                if remote_objects.is_remote(item)
+                else without_crossplane(item)
+            )
             if child is not None:
                 seen[key] = child
         return seen
@@ -45,16 +49,16 @@ class Observation:
         """Return the objects that an observing child found on its cluster, by the child's key."""
         if key in self.unreadable:
             return Unknown(self.unreadable[key])
-        look = remote.seen_namespace if key.startswith(NAMESPACE) else remote.seen
+        look = remote_objects.find_seen_namespace if key.startswith(NAMESPACE) else remote_objects.list_seen
         return look(self.composed.get(key))
 
     @cached_property
     def problems(self) -> Mapping[str, str]:
         """The provider's error for each child on another cluster that could not be written, by key."""
         found = {
-            key: remote.problem(item)
+            key: remote_objects.problem(item)
             for key, item in sorted(self.composed.items())
-            if remote.is_remote(item) and not key.startswith(PREFIX)
+            if remote_objects.is_remote(item) and not key.startswith(PREFIX)
         }
         return {key: cause for key, cause in found.items() if cause}
 

@@ -36,7 +36,7 @@ from modelplane.compose.gateway import fleet_gateway
 from modelplane.compose.gateway.inference_gateway import DEFINED, FRONT
 from modelplane.compose.guards import matters_only_on_deletion
 from modelplane.compose.readiness import is_true
-from modelplane.compose.replica.model_replica import ENDPOINT_KEY
+from modelplane.compose.replica.replica_endpoint import ENDPOINT_KEY
 from modelplane.compose.replica.replica_status import CLUSTER_KEY
 from modelplane.crossplane.function import gateway_facts
 from modelplane.crossplane.function.companions import cluster_of_cloud, looks
@@ -63,7 +63,7 @@ _COMPOSES: Mapping[type[Model], type[Model]] = {ModelDeployment: ModelReplica, M
 """Our kinds whose children are of another of our kinds."""
 
 
-def own(kind: Kind, owner: Any, composed: Mapping[str, Object]) -> tuple[Requirement, ...]:
+def list_own(kind: Kind, owner: Any, composed: Mapping[str, Object]) -> tuple[Requirement, ...]:
     """Return the requirements that only Crossplane has, beside those of the core."""
     definition = Requirement(_DEFINITION, CRD_API_VERSION, "CustomResourceDefinition", name=kind.definition)
     if kind.type in (InferenceGateway, ModelEndpoint):

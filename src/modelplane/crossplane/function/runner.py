@@ -38,8 +38,12 @@ from modelplane.crossplane.function.answer import Answer, decided, kept
 from modelplane.crossplane.function.companions import companions
 from modelplane.crossplane.function.function_facts import FACTS, Told
 from modelplane.crossplane.function.observation import Observation, observe
-from modelplane.crossplane.function.requirements import RequiredResources, selectors, served
-from modelplane.crossplane.function.requirements import own as own_requirements
+from modelplane.crossplane.function.requirements import (
+    RequiredResources,
+    list_own,
+    selectors,
+    served,
+)
 from modelplane.crossplane.function.structs import Decoder, kind_in
 from modelplane.install import crossplane_gateway
 from modelplane.install.installation_options import Options
@@ -306,7 +310,7 @@ def _question(
     if composer is None or kind_of(composer.type).api_version != api_version:
         return Blocked(f'"{name}" of "{api_version}" is not a kind that Modelplane composes')
     decoded: Any = decode_as(composer.type, owner)
-    own = own_requirements(kind_of(composer.type), decoded, observation.composed)
+    own = list_own(kind_of(composer.type), decoded, observation.composed)
     # The function does not look whether a cluster is the control plane: label its namespaces. Its charts are
     # provider-helm's matter. All replicas of a namespace would be too much for each request.
     left_out = (cluster_namespace.HOME_KEY, INSTALLER_KEY, fleet_gateway.OWNERS)

@@ -91,12 +91,10 @@ def _classes() -> tuple[Any, ...]:
 
 RunFunctionRequest, ShallowStruct, ShallowValue, ShallowList = _classes()
 
-
 _MOST = 20_000
 """Number of cached objects: the clusters and replicas of a large fleet. Only Modelplane's own are cached:
 those of other kinds can be large, and an ``Object`` changes on every observation of its cluster.
 """
-
 
 _DEEPEST = 100
 """Maximum nesting of an object. Python's protobuf library reads 33 levels; Go's, which writes the requests,

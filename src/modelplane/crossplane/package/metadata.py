@@ -108,7 +108,6 @@ def installed_name(address: str) -> str:
 
 _LABEL = {".": "-", "/": "-", ":": "-"}
 
-
 Document = dict[str, Any]
 """An object in its wire form."""
 

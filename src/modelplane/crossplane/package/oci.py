@@ -52,7 +52,7 @@ class Folder:
 Entry = File | Folder
 
 
-def arranged(entries: Iterable[Entry]) -> Iterator[Entry]:
+def arrange(entries: Iterable[Entry]) -> Iterator[Entry]:
     """Return entries by name, each after the folders that contain it, which are added if missing."""
     known = {entry.path: entry for entry in entries}
     for path in list(known):
@@ -240,7 +240,7 @@ class Blobs:
 
     def add_entries(self, entries: Iterable[Entry]) -> Layer:
         """Add a layer with these files."""
-        return self._add_layer(lambda out: write_tar(out, arranged(entries)))
+        return self._add_layer(lambda out: write_tar(out, arrange(entries)))
 
     def _add_layer(self, write: Callable[[Any], object]) -> Layer:
         diff_id = ""
@@ -298,22 +298,24 @@ def write(path: Path, image: Image, blobs: Blobs, address: str, tag: str) -> str
     }
     docker = [
         {
-            "Config": _inside(config),
+            "Config": name_blob(config),
             "RepoTags": [name],
-            "Layers": [_inside(layer) for layer in layers],
+            "Layers": [name_blob(layer) for layer in layers],
         }
     ]
     contents = [(OCI_LAYOUT, LAYOUT_VERSION), (INDEX, index), (DOCKER_MANIFEST, docker)]
     first = [File(name, canonical_json(content)) for name, content in contents]
     rest = [
-        File(_inside(descriptor), blobs.path(descriptor.digest)) for descriptor in (config, manifest, *layers)
+        File(name_blob(descriptor), blobs.path(descriptor.digest))
+        for descriptor in (config, manifest, *layers)
     ]
     # The indexes come first, so that even a truncated file can be identified.
-    _replace(path, [*first, *arranged(rest)])
+    _replace(path, [*first, *arrange(rest)])
     return manifest.digest
 
 
-def _inside(blob: Descriptor) -> str:
+def name_blob(blob: Descriptor) -> str:
+    """Return the path of a blob in a layout."""
     return f"{BLOBS}/{blob.digest.removeprefix('sha256:')}"
 
 

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import IO, Any, Protocol, cast
 
 from modelplane.crossplane.package.oci import (
-    BLOBS,
     CHUNK,
     INDEX,
     LAYERS,
@@ -28,6 +27,7 @@ from modelplane.crossplane.package.oci import (
     Layer,
     MediaType,
     Platform,
+    name_blob,
     this_platform,
 )
 from modelplane.user_error import UserError
@@ -110,7 +110,7 @@ def read(files: Files, name: str) -> bytes:
     return content
 
 
-def parsed(files: Files, name: str, content: bytes) -> Any:
+def parse_document(files: Files, name: str, content: bytes) -> Any:
     """Return a document's JSON."""
     try:
         return json.loads(content)
@@ -165,7 +165,7 @@ class StoredImage:
     @contextmanager
     def layer(self, number: int) -> Iterator[IO[bytes]]:
         """Open one layer as stored."""
-        with required(self.files, _name(self.image.layers[number].blob)) as file:
+        with required(self.files, name_blob(self.image.layers[number].blob)) as file:
             yield file
 
     @contextmanager
@@ -216,7 +216,7 @@ def open_image(path: Path) -> Iterator[StoredImage]:
 
 
 def _read_image(files: Files) -> Image:
-    descriptor = _choose(files, parsed(files, INDEX, read(files, INDEX)))
+    descriptor = _choose(files, parse_document(files, INDEX, read(files, INDEX)))
     manifest = _document(files, descriptor)
     with well_formed(files, f"manifest {descriptor.digest}"):
         config_descriptor = _descriptor(manifest["config"])
@@ -275,14 +275,10 @@ def _descriptor(plain: Json) -> Descriptor:
     return Descriptor(str(_MEDIA_TYPES.get(media_type, media_type)), digest, int(plain["size"]), annotations)
 
 
-def _name(blob: Descriptor) -> str:
-    return f"{BLOBS}/{blob.digest.removeprefix('sha256:')}"
-
-
 def _document(files: Files, descriptor: Descriptor) -> Any:
-    content = read(files, _name(descriptor))
-    _check(files, _name(descriptor), descriptor, io.BytesIO(content))
-    return parsed(files, _name(descriptor), content)
+    content = read(files, name_blob(descriptor))
+    _check(files, name_blob(descriptor), descriptor, io.BytesIO(content))
+    return parse_document(files, name_blob(descriptor), content)
 
 
 def _check(files: Files, name: str, expected: Descriptor, file: IO[bytes]) -> None:

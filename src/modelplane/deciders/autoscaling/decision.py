@@ -12,31 +12,27 @@ from dataclasses import dataclass, replace
 from enum import Enum, StrEnum, auto
 from typing import NamedTuple
 
-from modelplane.api.listing import number_of
+from modelplane.api.listing import count_noun
 from modelplane.deciders.autoscaling.evidence import BURST_S, MEAN_S, Evidence, Sample, is_missed
 
 TOLERANCE = 0.1
 """Part by which the load may differ from the target before the number changes."""
 
-
 _WINDOW_S = MEAN_S / 2
 """First tokens are late if they were so in two windows, one after the other."""
-
 
 REMEMBER_S = 3600.0
 """Seconds for which a load that made first tokens late is not tried again with as few replicas."""
 
-
 LOWER_EVERY_S = 15.0
 """Seconds between two steps down; one step is a tenth of the replicas, at least one."""
-
 
 _MOST_FACTOR, _MOST_STEP = 2, 4
 """Growth in a minute: to twice the number or by four replicas, whichever is more."""
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ScalingSettings:
     """Bounds, targets and windows."""
 
     least: int = 1
@@ -102,18 +98,22 @@ class Demand(NamedTuple):
             return Demand(least, _By.MINIMUM)
         return self._replace(replicas=min(self.replicas, most))
 
-    def explain(self, settings: Settings, evidence: Evidence) -> str:
+    def explain(self, settings: ScalingSettings, evidence: Evidence) -> str:
         """Return the reason for the number, as part of a sentence."""
         if self.by is _By.MINIMUM:
             return f"minReplicas is {self.replicas}"
         if self.by is not _By.FIRST_TOKENS:
-            return f"{_name_load(self.by, evidence)} needs {number_of(self.replicas, 'replica')}"
+            return f"{_name_load(self.by, evidence)} needs {count_noun(self.replicas, 'replica')}"
         goal = round((settings.first_token_s or 0) * 1000)
         return f"more than 5 in 100 streams of a minute waited longer than {goal} ms for their first token"
 
 
 def decide(
-    settings: Settings, evidence: Evidence, sample: Sample | None, replicas: int, ready: int | None = None
+    settings: ScalingSettings,
+    evidence: Evidence,
+    sample: Sample | None,
+    replicas: int,
+    ready: int | None = None,
 ) -> tuple[Evidence, Decision]:
     """Return the number of replicas to ask for while ``replicas`` are asked for, and the new evidence.
 
@@ -134,7 +134,7 @@ def decide(
     return evidence, decision
 
 
-def derive_demand(settings: Settings, evidence: Evidence, replicas: int) -> tuple[Evidence, Demand]:
+def derive_demand(settings: ScalingSettings, evidence: Evidence, replicas: int) -> tuple[Evidence, Demand]:
     """Return how many replicas the targets need, without bounds, and what is learned from it."""
     needed = _demand_of_load(settings, evidence, replicas)
     if settings.first_token_s is None:
@@ -146,7 +146,7 @@ def derive_demand(settings: Settings, evidence: Evidence, replicas: int) -> tupl
     return evidence, needed._replace(replicas=max(needed.replicas, min(replicas, _fewest_on_time(evidence))))
 
 
-def _demand_of_load(settings: Settings, evidence: Evidence, replicas: int) -> Demand:
+def _demand_of_load(settings: ScalingSettings, evidence: Evidence, replicas: int) -> Demand:
     """Return the most replicas that load and tokens need, with the figure that decides."""
     demands = []
     if settings.requests is not None:
@@ -189,7 +189,7 @@ def _fewest_on_time(evidence: Evidence) -> int:
     return math.floor(evidence.load(MEAN_S) / load + 1e-6) + 1
 
 
-def _step(settings: Settings, evidence: Evidence, replicas: int, needed: Demand) -> Decision:
+def _step(settings: ScalingSettings, evidence: Evidence, replicas: int, needed: Demand) -> Decision:
     if replicas > settings.most:
         message = f"from {replicas} to {settings.most}: maxReplicas allows no more"
         return Decision(settings.most, Outcome.BOUNDS, message)
@@ -200,7 +200,7 @@ def _step(settings: Settings, evidence: Evidence, replicas: int, needed: Demand)
     return _down(settings, evidence, replicas)
 
 
-def _up(settings: Settings, evidence: Evidence, replicas: int, needed: Demand) -> Decision:
+def _up(settings: ScalingSettings, evidence: Evidence, replicas: int, needed: Demand) -> Decision:
     fewest = evidence.find_fewest()
     allowed = max(_MOST_FACTOR * fewest, fewest + _MOST_STEP, settings.least, replicas)
     count = min(needed.replicas, allowed)
@@ -211,7 +211,7 @@ def _up(settings: Settings, evidence: Evidence, replicas: int, needed: Demand) -
     return Decision(count, Outcome.UP, f"from {replicas} to {count}: {why}")
 
 
-def _down(settings: Settings, evidence: Evidence, replicas: int) -> Decision:
+def _down(settings: ScalingSettings, evidence: Evidence, replicas: int) -> Decision:
     if replicas == 1:
         return _to_zero(settings, evidence)
     needed = evidence.find_peak(settings.down_s)
@@ -226,14 +226,14 @@ def _down(settings: Settings, evidence: Evidence, replicas: int) -> Decision:
             replicas, Outcome.WAITING, f"{wait}; one step down each {format_number(LOWER_EVERY_S)} s"
         )
     count = max(needed, replicas - max(1, replicas // 10), 1)
-    enough = number_of(needed, "replica")
+    enough = count_noun(needed, "replica")
     message = (
         f"from {replicas} to {count}: {enough} would have been enough for {format_number(settings.down_s)} s"
     )
     return Decision(count, Outcome.DOWN, message)
 
 
-def _to_zero(settings: Settings, evidence: Evidence) -> Decision:
+def _to_zero(settings: ScalingSettings, evidence: Evidence) -> Decision:
     if evidence.now - evidence.idle_since < settings.idle_s:
         message = f"no request now, and not yet for {format_number(settings.idle_s)} s"
         return Decision(1, Outcome.WAITING, message)

@@ -19,7 +19,6 @@ STANDARD_OUTPUT = "/dev/stdout"
 _PATH = "modelplane.usage.path"
 _BACKEND = "modelplane.usage"
 
-
 FIELDS = {
     "time": "%START_TIME%",
     "requestId": "%REQ(x-request-id):128%",

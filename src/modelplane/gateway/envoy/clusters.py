@@ -28,7 +28,6 @@ _MANY = 100_000
 # Engines close an idle connection after 5 s (uvicorn, llama.cpp); a request sent at that moment is lost.
 _IDLE = {False: "4s", True: "60s"}
 
-
 _BY_HOST_NAME = {
     # Each address is an instance of its own: of one with several, only the first would be checked.
     "type": "STRICT_DNS",

@@ -16,10 +16,10 @@ from modelplane.gateway.envoy import (
     certificate_files,
     clusters,
     envoy_routes,
+    listeners as envoy_listeners,
     module_filters,
     rate_limit_filter,
 )
-from modelplane.gateway.envoy import listeners as envoy_listeners
 from modelplane.gateway.envoy.envoy_names import (
     CLUSTERS,
     CONFIG,

@@ -10,7 +10,6 @@ CONFIG = f"{ENVOY}config."
 HTTP_FILTERS = f"{ENVOY}extensions.filters.http."
 RESOURCE_MONITORS = f"{ENVOY}extensions.resource_monitors."
 
-
 LISTENERS = "lds.json"
 """The listeners of an Envoy without the module, but for those that only the module can guard."""
 
@@ -21,6 +20,8 @@ WITH_NEW_MODULE = "lds-with-module-2.json"
 """The listeners for the module of this release, which are written in their place if Envoy has it."""
 
 CLUSTERS = "cds.json"
+
+HELD = "held/"  # prefix of the name of a service, for the requests that it has held
 
 ROUTES = "routes/"
 """Directory of the routes, one file for each listener."""

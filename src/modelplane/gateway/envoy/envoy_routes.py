@@ -33,7 +33,7 @@ from modelplane.gateway.envoy import (
     upstream_addresses,
 )
 from modelplane.gateway.envoy.clusters import name_cluster
-from modelplane.gateway.envoy.envoy_names import ROUTES
+from modelplane.gateway.envoy.envoy_names import HELD, ROUTES
 from modelplane.gateway.envoy.priority_groups import Shares, plan_attempts
 from modelplane.gateway.route_table import Backend, Listener, Route
 
@@ -53,6 +53,9 @@ after a semicolon. A proxy in front of the gateway may decide by the path who ma
 request could reach another service than the one that was allowed."""
 
 _GUARDS = ("-keys", "-tls")
+
+_NO_TIMEOUT = "0s"
+"""Envoy ends no request for its duration: a stream of tokens lasts as long as the client reads it."""
 
 
 def name_routes_file(name: str) -> str:
@@ -164,7 +167,7 @@ def _routes(listener: Listener, route: Route) -> Iterator[dict[str, Any]]:
     """Yield the Envoy routes of a route: before its own, that of the requests that it holds."""
     if listener.front is not None and route.settings.hold is not None and not route.backends:
         # To the cluster of held requests, for those that the module holds; it refuses all others.
-        stand_in = Backend(f"held/{route.name}", hosts=(("", 0),))
+        stand_in = Backend(f"{HELD}{route.name}", hosts=(("", 0),))
         held = _route(listener, replace(route, backends=(stand_in,)))
         state = {"key": _HELD, "string_match": {"exact": "1"}}
         yield {**held, "match": {**held["match"], "filter_state": [state]}}
@@ -202,7 +205,7 @@ def _route(listener: Listener, route: Route) -> dict[str, Any]:
         return _with_tiers(matched, listener, route, groups)
     action = {
         **_clusters(listener, route),
-        "timeout": "0s",
+        "timeout": _NO_TIMEOUT,
         "retry_policy": retries.build_policy(listener, route),
     }
     picker = route.backends[0].picker
@@ -237,7 +240,7 @@ def _with_tiers(
     specifier = priority_groups.build_specifier(listener, groups)
     if route.settings.balancing is not None:
         specifier = priority_groups.build_ordered(specifier, listener, route.backends)
-    action = {**specifier, "timeout": "0s", "retry_policy": policy}
+    action = {**specifier, "timeout": _NO_TIMEOUT, "retry_policy": policy}
     return {**matched, **priority_groups.answer(), "route": action}
 
 
@@ -260,7 +263,7 @@ def list_held_clusters(listener: Listener) -> Iterator[tuple[str, Backend]]:
     for route in listener.routes:
         if route.settings.hold is not None and route.backends:
             backend = min(route.backends, key=lambda one: (one.priority, -one.weight, one.name))
-            yield f"{listener.name}/held/{route.name}", backend
+            yield f"{listener.name}/{HELD}{route.name}", backend
 
 
 def is_direct(listener: Listener, route: Route) -> bool:

@@ -59,17 +59,17 @@ def _of(owner: str) -> list[dict[str, Any]]:
     """Return the limits of a key or a namespace: requests, tokens used before, tokens of the answer."""
     requests, tokens = f"{owner}_requests", f"{owner}_tokens"
     return [
-        _counted(requests, (requests, "id")),
-        {**_counted(tokens, (tokens, "id")), "hits_addend": {"number": 0}},
+        _build_limit(requests, (requests, "id")),
+        {**_build_limit(tokens, (tokens, "id")), "hits_addend": {"number": 0}},
         {
-            **_counted(tokens, ("charge", tokens)),
+            **_build_limit(tokens, ("charge", tokens)),
             "hits_addend": {"format": f"%DYNAMIC_METADATA({_LIMITS}:tokens)%"},
             "apply_on_stream_done": True,
         },
     ]
 
 
-def _counted(name: str, id_: tuple[str, ...]) -> dict[str, Any]:
+def _build_limit(name: str, id_: tuple[str, ...]) -> dict[str, Any]:
     """Return the limit of a name; a request whose metadata have no such id does not count."""
     value = {"metadata_key": _key(id_), "source": "DYNAMIC"}
     limit = {"dynamic_metadata": {"metadata_key": _key((name,))}}

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from modelplane.api.meta import GATEWAY_NAME, SYSTEM_NAMESPACE, Object
+from modelplane.api.meta import GATEWAY_NAME, SYSTEM_NAMESPACE, Object, get_full_name
 from modelplane.api.rejected import Rejected
 from modelplane.api.schema.untyped import get_list, get_map
 from modelplane.gateway.route_table import Backend, EndpointPicker, Route, Token
@@ -33,11 +33,11 @@ class _Cluster:
         pods: Iterable[Object],
         address_of: Callable[[str], str],
     ) -> None:
-        self._pools = {_key(pool): pool for pool in pools}
+        self._pools = {get_full_name(pool): pool for pool in pools}
         self._pods: defaultdict[str, tuple[Object, ...]] = defaultdict(tuple)
         for pod in pods:
             self._pods[pod["metadata"]["namespace"]] += (pod,)
-        self._services = {_key(service): service for service in services}
+        self._services = {get_full_name(service): service for service in services}
         self._slices: dict[tuple[str, str], list[Object]] = {}
         for endpoint_slice in slices:
             if endpoint_slice.get("addressType") == "FQDN":
@@ -107,7 +107,7 @@ def build_workload_routes(
         route
         # As the Gateway API orders routes with equal matches: by age, then by name.
         for http_route in sorted(
-            ours, key=lambda route: (route["metadata"].get("creationTimestamp", ""), *_key(route))
+            ours, key=lambda route: (route["metadata"].get("creationTimestamp", ""), *get_full_name(route))
         )
         for number, rule in enumerate(get_list(http_route, "spec", "rules"))
         for route in _routes(http_route, number, rule, cluster)
@@ -183,7 +183,7 @@ def _removes_tokens(rule_filter: Object) -> bool:
 
 
 def _routes(http_route: Object, number: int, rule: Object, cluster: _Cluster) -> Iterator[Route]:
-    namespace, name = _key(http_route)
+    namespace, name = get_full_name(http_route)
     rewrites = (filter_ for filter_ in get_list(rule, "filters") if not _removes_tokens(filter_))
     prefix = next((rewrite["urlRewrite"]["path"]["replacePrefixMatch"] for rewrite in rewrites), "")
     references = [reference for reference in get_list(rule, "backendRefs") if reference.get("weight", 1) > 0]
@@ -222,10 +222,6 @@ def _backend(reference: Object, route: str, namespace: str, cluster: _Cluster) -
         return Backend(f"{route}/{name}", hosts, weight, picker=picker)
     port = reference["port"]
     return Backend(f"{route}/{name}:{port}", cluster.list_hosts(namespace, name, port), weight)
-
-
-def _key(item: Object) -> tuple[str, str]:
-    return item["metadata"]["namespace"], item["metadata"]["name"]
 
 
 def is_pool_reference(reference: Object) -> bool:

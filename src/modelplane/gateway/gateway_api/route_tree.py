@@ -67,7 +67,6 @@ TRAEFIK: Final = Implementation(
     source="Traefik 3.7.6, the features that its provider reports; without timeouts, it has none of its own",
 )
 
-
 ENVOY_GATEWAY: Final = Implementation(
     "gateway.envoyproxy.io/gatewayclass-controller",
     rewrites_per_backend=False,
@@ -75,7 +74,6 @@ ENVOY_GATEWAY: Final = Implementation(
     has_timeouts=True,
     source='Envoy Gateway 1.8, its error "URLRewrite path modifier is not supported within BackendRef"',
 )
-
 
 OTHER: Final = Implementation(
     "",
@@ -85,7 +83,6 @@ OTHER: Final = Implementation(
     source="Gateway API 1.5, the extended features of HTTPRoute",
 )
 """Any other: only what the conformance tests cover is relied on."""
-
 
 IMPLEMENTATIONS: Final = (TRAEFIK, ENVOY_GATEWAY, OTHER)
 

@@ -17,7 +17,7 @@ import msgspec
 from modelplane.api.fields.requests.key_limits import RateLimitType
 from modelplane.api.fields.requests.pricing import Budget
 from modelplane.api.inference_gateway import KeyGrant
-from modelplane.api.listing import number_of
+from modelplane.api.listing import count_noun
 from modelplane.api.meta import Object
 from modelplane.api.model_key import ModelKey
 from modelplane.api.schema.decode import InvalidObject, decode_as
@@ -92,7 +92,6 @@ class KeyFile(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 
 _PIECE = 1000
-
 
 Problems: TypeAlias = Mapping[str, str]
 """The ModelKeys that are not, or not wholly, in force, as NAMESPACE/NAME, and why."""
@@ -172,7 +171,7 @@ def build_key_table(objects: Iterable[Object], grants: Iterable[KeyGrant], forme
         parts[namespace] = known
     if parts and [*map(id, parts.values())] == [*map(id, former.parts.values())]:
         return former
-    return _joined(parts, former.holders)
+    return _join(parts, former.holders)
 
 
 def _part(found: KeyPart, namespace: str, former: KeyTable) -> KeyPart:
@@ -195,7 +194,7 @@ def _part(found: KeyPart, namespace: str, former: KeyTable) -> KeyPart:
             continue
         number += 1
         if number > grant.max_keys:
-            problems[id_] = f'namespace "{namespace}" has more than {number_of(grant.max_keys, "key")}'
+            problems[id_] = f'namespace "{namespace}" has more than {count_noun(grant.max_keys, "key")}'
             continue
         try:
             key = decode_as(ModelKey, item)
@@ -222,7 +221,7 @@ def _part(found: KeyPart, namespace: str, former: KeyTable) -> KeyPart:
     )
 
 
-def _joined(parts: Mapping[str, KeyPart], former: Holders) -> KeyTable:
+def _join(parts: Mapping[str, KeyPart], former: Holders) -> KeyTable:
     """Return the table of all namespaces, where one of several keys with one hash has it."""
     holders = find_holders((claim for part in parts.values() for claim in part.claims), former)
     problems = {id_: problem for part in parts.values() for id_, problem in part.problems.items()}
@@ -232,7 +231,7 @@ def _joined(parts: Mapping[str, KeyPart], former: Holders) -> KeyTable:
         entries = [entry for entry in part.entries if holders.ids.get(entry.sha256) == entry.id]
         if len(entries) < len(part.entries):
             others = (entry for entry in part.entries if holders.ids.get(entry.sha256) != entry.id)
-            problems |= {entry.id: _taken(entry, holders) for entry in others}
+            problems |= {entry.id: _find_conflict(entry, holders) for entry in others}
         keys += entries
         if entries and part.grant:
             grant = part.grant
@@ -246,7 +245,7 @@ def _joined(parts: Mapping[str, KeyPart], former: Holders) -> KeyTable:
     return KeyTable(KeyFile(keys=tuple(keys), namespaces=used), problems, parts, holders)
 
 
-def _taken(entry: KeyEntry, found: Holders) -> str:
+def _find_conflict(entry: KeyEntry, found: Holders) -> str:
     """Return why a ModelKey does not have a hash; it names no object of another namespace."""
     named = f"hash {entry.sha256[:8]}"
     if (entry.id, entry.sha256) in found.refused:

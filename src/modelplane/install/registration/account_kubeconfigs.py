@@ -24,9 +24,9 @@ from modelplane.user_error import UserError
 KEY: Final = "kubeconfig"
 """Key of a kubeconfig in its Secret."""
 
-_NAME: Final = "cluster"
+_CLUSTER_NAME: Final = "cluster"
 _USER: Final = "modelplane"
-_FIELD: Final = "certificate-authority"
+_AUTHORITY_FILE: Final = "certificate-authority"
 _INHERITED: Final = (
     "server",
     "certificate-authority-data",
@@ -55,7 +55,7 @@ class Address:
                 entry["cluster"] for entry in content["clusters"] if entry["name"] == used["cluster"]
             ]
             fields = {key: cluster[key] for key in _INHERITED if cluster.get(key)}
-            if named := cluster.get(_FIELD):
+            if named := cluster.get(_AUTHORITY_FILE):
                 authority = (path.parent / named).read_bytes()
                 fields.setdefault("certificate-authority-data", base64.b64encode(authority).decode())
         except (OSError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
@@ -70,9 +70,9 @@ class Address:
         content = {
             "apiVersion": "v1",
             "kind": "Config",
-            "current-context": _NAME,
-            "clusters": [{"name": _NAME, "cluster": dict(self.fields)}],
-            "contexts": [{"name": _NAME, "context": {"cluster": _NAME, "user": _USER}}],
+            "current-context": _CLUSTER_NAME,
+            "clusters": [{"name": _CLUSTER_NAME, "cluster": dict(self.fields)}],
+            "contexts": [{"name": _CLUSTER_NAME, "context": {"cluster": _CLUSTER_NAME, "user": _USER}}],
             "users": [{"name": _USER, "user": {"token": token}}],
         }
         text = yaml.safe_dump(content, sort_keys=False, width=100_000)
@@ -82,7 +82,7 @@ class Address:
             raise UserError(str(error).removeprefix(f'key "{KEY}" of ')) from error
         return text
 
-    def is_of(self, kubeconfig: Mapping[str, Any]) -> bool:
+    def has_same_server(self, kubeconfig: Mapping[str, Any]) -> bool:
         """Return True if a kubeconfig of ``parse_kubeconfig`` has the same API server."""
         [entry] = kubeconfig["clusters"]
         authority = "certificate-authority-data"

@@ -8,11 +8,10 @@ from modelplane.api import labels
 from modelplane.api.fields.cluster.devices import Device
 from modelplane.api.fields.cluster.node_pools import NodePool, NodeTaint
 from modelplane.api.inference_class import InferenceClass, InferenceClassSpec
-from modelplane.api.listing import listing, number_of
+from modelplane.api.listing import count_noun, listing
 from modelplane.api.meta import ObjectMeta
 from modelplane.catalogue.entries import Catalogue
-from modelplane.install.registration import node_classes
-from modelplane.install.registration import node_classes as device_kinds
+from modelplane.install.registration import node_classes, node_classes as device_kinds
 from modelplane.install.registration.node_classes import (
     CatalogueClasses,
     Kind,
@@ -43,7 +42,7 @@ class Pool:
 
     def __str__(self) -> str:
         """The pool as a line for people."""
-        nodes = number_of(len(self.nodes), "node")
+        nodes = count_noun(len(self.nodes), "node")
         return f'pool "{self.name}": {nodes} of InferenceClass "{self.class_name}"'
 
     def build_spec(self) -> NodePool:
@@ -150,8 +149,8 @@ def _members(observed: Observed, of_catalogue: CatalogueClasses) -> tuple[list[_
     if not unknown:
         return members, []
     note = (
-        f"no driver publishes the GPUs of {number_of(len(unknown), 'node')}, and no label describes them, so "
-        f"they are left out: {listing(unknown)}: install the DRA driver of their GPUs, and register the "
+        f"no driver publishes the GPUs of {count_noun(len(unknown), 'node')}, and no label describes them, "
+        f"so they are left out: {listing(unknown)}: install the DRA driver of their GPUs, and register the "
         "cluster again"
     )
     return members, [note]
@@ -245,7 +244,7 @@ def _doubts(made: InferenceClass, alike: Sequence[_Member]) -> list[str]:
 
 def _no_gpus(observed: Observed) -> str:
     return (
-        f"of {number_of(len(observed.nodes), 'node')}, none publishes devices that models can claim, and "
+        f"of {count_noun(len(observed.nodes), 'node')}, none publishes devices that models can claim, and "
         "none has nvidia.com/gpu or amd.com/gpu with labels that describe it: install the driver of your "
         "GPUs and its DRA driver, and register the cluster again"
     )

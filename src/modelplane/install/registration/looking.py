@@ -36,7 +36,7 @@ _DRA: Final = "resource.k8s.io"
 async def look(client: Client) -> Observed:
     """Return what a cluster has. Raises ``KubernetesError``."""
     version = await _answer(client, "/version")
-    namespace = await _found(client, resources.NAMESPACES, "kube-system")
+    namespace = await _find(client, resources.NAMESPACES, "kube-system")
     dra = await _versions(client)
     slices: tuple[Object, ...] = ()
     classes: tuple[Object, ...] = ()
@@ -45,7 +45,7 @@ async def look(client: Client) -> Observed:
         classes = await _listed(client, resources.DEVICE_CLASSES, MOST_CLASSES)
     nodes, skipped = read_nodes(await _listed(client, resources.NODES, MOST_NODES), slices)
     asked = {
-        name: await _found(client, resources.CUSTOM_RESOURCE_DEFINITIONS, name) for name in list_definitions()
+        name: await _find(client, resources.CUSTOM_RESOURCE_DEFINITIONS, name) for name in list_definitions()
     }
     definitions = frozenset(
         name for name, definition in asked.items() if definition and is_staying(definition)
@@ -65,7 +65,7 @@ async def look(client: Client) -> Observed:
 async def _with_gateways(client: Client, seen: Observed) -> Observed:
     """Return a cluster with its Gateways, and the controllers of its GatewayClasses."""
     gateways = list_gateways(await _listed(client, resources.GATEWAYS, MOST_NODES))
-    fleet_gateway = await _found(client, resources.GATEWAYS, GATEWAY_NAME, SYSTEM_NAMESPACE)
+    fleet_gateway = await _find(client, resources.GATEWAYS, GATEWAY_NAME, SYSTEM_NAMESPACE)
     return replace(
         seen,
         gateway=read_gateway(fleet_gateway) if fleet_gateway else None,
@@ -76,9 +76,7 @@ async def _with_gateways(client: Client, seen: Observed) -> Observed:
     )
 
 
-async def _found(
-    client: Client, resource: Resource, name: str, namespace: str | None = None
-) -> Object | None:
+async def _find(client: Client, resource: Resource, name: str, namespace: str | None = None) -> Object | None:
     """Return one object; None if there is none."""
     try:
         return await _answer(client, resource.build_path(namespace, name))

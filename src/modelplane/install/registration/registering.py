@@ -158,7 +158,7 @@ class Registration:
         for name in (self.proposal.kubeconfig_secret, self.proposal.installer_secret):
             secret = await self.sides.control_plane.get(resources.SECRETS, name, SYSTEM_NAMESPACE)
             content = read_stored(secret, KEY, name) if secret else None
-            if secret is not None and not (content and self.sides.address.is_of(content)):
+            if secret is not None and not (content and self.sides.address.has_same_server(content)):
                 raise UserError(
                     f'Secret "{name}" in namespace "{SYSTEM_NAMESPACE}" has a kubeconfig of another API '
                     "server, or none, and is not changed: choose another name for the cluster, or delete the "

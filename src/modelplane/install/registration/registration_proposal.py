@@ -9,7 +9,7 @@ from modelplane.api.clouds.cluster_origin import ClusterOrigin, Existing, Kubeco
 from modelplane.api.fields.cluster.stack_components import ServingProfile
 from modelplane.api.fields.cluster.usable_capacity import CapacitySource
 from modelplane.api.inference_cluster import InferenceCluster, InferenceClusterSpec
-from modelplane.api.listing import join_alternatives, listing, number_of
+from modelplane.api.listing import count_noun, join_alternatives, listing
 from modelplane.api.meta import SYSTEM_NAMESPACE, ObjectMeta
 from modelplane.api.rejected import Rejected
 from modelplane.api.schema.decode import encode
@@ -236,7 +236,7 @@ def build_preview(proposal: Proposal, server: str, lifetime: str) -> tuple[Secti
 
 def _found(proposal: Proposal, server: str) -> Iterator[str]:
     observed = proposal.observed
-    nodes = number_of(len(observed.nodes), "node")
+    nodes = count_noun(len(observed.nodes), "node")
     yield f'InferenceCluster "{proposal.name}": Kubernetes {observed.version}, {nodes}, {server}'
     for pool in proposal.hardware.pools:
         absent = [node.name for node in pool.nodes if not node.is_ready]

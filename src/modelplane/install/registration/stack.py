@@ -6,7 +6,7 @@ from typing import Final
 
 from modelplane.api.fields.cluster.stack_components import ComponentName, ComponentSettings, ServingProfile
 from modelplane.api.inference_cluster import ServingStack
-from modelplane.api.listing import number_of
+from modelplane.api.listing import count_noun
 from modelplane.api.meta import GATEWAY_NAME, SYSTEM_NAMESPACE
 from modelplane.compose.cluster import cluster_stack
 from modelplane.compose.cluster.cluster_namespace import MADE
@@ -82,7 +82,7 @@ def choose_stack(observed: Observed, profile: ServingProfile | None = None) -> S
         notes.append("no driver publishes devices: install the DRA driver of your GPUs")
     if gateway is None and observed.other_gateways:
         notes.append(
-            f"the cluster has {number_of(len(observed.other_gateways), 'other Gateway')}, and routes attach "
+            f"the cluster has {count_noun(len(observed.other_gateways), 'other Gateway')}, and routes attach "
             f"to {_GATEWAY}: to use an implementation that is there, create that Gateway before you "
             "register the cluster"
         )

@@ -146,9 +146,7 @@ def _classes() -> dict[str, Any]:
 
 _CLASSES = _classes()
 
-
 ProcessingRequest: Any = _CLASSES["ProcessingRequest"]
-
 
 ProcessingResponse: Any = _CLASSES["ProcessingResponse"]
 
@@ -167,8 +165,8 @@ def is_divided(configuration: Mapping[str, Any]) -> bool:
     return any(plugin.get("type") == DIVIDING_PLUGIN for plugin in configuration.get("plugins") or ())
 
 
-class Turns:
-    """Pods taking turns."""
+class RoundRobin:
+    """The choice of the pods of each request: those that can take it, in turn."""
 
     def __init__(self, *, is_divided: bool) -> None:
         self._is_divided = is_divided
@@ -192,7 +190,7 @@ class Turns:
 
 def _address(pods: Sequence[Object], turn: int, port: int) -> str:
     # The gateway of this machine knows pods by the addresses that they bind.
-    return f"{addresses.bound(pods[turn % len(pods)]['status']['podIP'])}:{port}"
+    return f"{addresses.find_bound(pods[turn % len(pods)]['status']['podIP'])}:{port}"
 
 
 def build_answer(choose: Callable[[], Choice | None]) -> Callable[[Any], Any]:
@@ -233,7 +231,7 @@ def _chosen(choice: Choice | None, response: Any) -> None:
 class Picker:
     """The pods of a pool, and the choice among them."""
 
-    def __init__(self, pools: Informer, pods: Informer, turns: Turns) -> None:
+    def __init__(self, pools: Informer, pods: Informer, turns: RoundRobin) -> None:
         self._pools = pools
         self._pods = pods
         self._turns = turns
@@ -283,7 +281,7 @@ def _server(picker: Picker, address: str, port: int) -> grpc.aio.Server:
     return server
 
 
-async def serve(arguments: argparse.Namespace, client: Client, address: str, turns: Turns) -> None:
+async def serve(arguments: argparse.Namespace, client: Client, address: str, turns: RoundRobin) -> None:
     """Serve until SIGTERM, then let the open requests end."""
     namespace, name = arguments.pool_namespace, arguments.pool_name
     pools = Informer(client, resources.INFERENCE_POOLS, namespace=namespace, fields=f"metadata.name={name}")
@@ -312,7 +310,8 @@ def main(arguments: Sequence[str]) -> None:
         parser.add_argument(flag, required=True)
     parser.add_argument("--grpc-port", type=int, required=True)
     parsed = parser.parse_args(arguments)
-    turns = Turns(is_divided=is_divided(yaml.safe_load(Path(parsed.config_file).read_text(encoding="utf-8"))))
+    configuration = yaml.safe_load(Path(parsed.config_file).read_text(encoding="utf-8"))
+    turns = RoundRobin(is_divided=is_divided(configuration))
 
     async def run() -> None:
         async with Client.connect_in_cluster(field_manager="modelplane-picker") as client:

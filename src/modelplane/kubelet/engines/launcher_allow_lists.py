@@ -209,7 +209,6 @@ _SGLANG_FLAGS = Flags(
 
 SGLANG = AllowList(_SGLANG_FLAGS, {**_HUB, **_POD, **_TORCH})
 
-
 ENDPOINT_PICKER = AllowList(
     Flags(
         {

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from modelplane.api.rejected import Rejected
-from modelplane.compose.cache.hydration_program import PROGRAM, SOURCES_PROGRAM
+from modelplane.compose.cache.staging_program import PROGRAM, SOURCES_PROGRAM
 from modelplane.kube.client import Client
 from modelplane.kubelet import pod_refusals
 from modelplane.kubelet.cannot_start import WaitingReason

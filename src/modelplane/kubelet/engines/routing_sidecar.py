@@ -30,20 +30,11 @@ DIVIDED: Final = frozenset({"/v1/chat/completions", "/v1/completions"})
 
 _PARAMETERS = "kv_transfer_params"
 _REQUEST_ID = "x-request-id"
-_OF_ONE_HOP = frozenset(
-    {
-        "connection",
-        "content-length",
-        "host",
-        "keep-alive",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-    }
+_NOT_FORWARDED = frozenset(
+    {"connection", "content-length", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"}
 )
 """Headers that are not passed on (RFC 9110, "Connection"), and those that the client sets anew."""
-_MOST_BYTES = 64 << 20
+_MOST_BODY_BYTES = 64 << 20
 
 
 def build_prefill_request(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -88,13 +79,13 @@ class Sidecar:
         headers = {
             key: value
             for key, value in request.headers.items()
-            if key.lower() not in _OF_ONE_HOP | {PREFILL, _REQUEST_ID}
+            if key.lower() not in _NOT_FORWARDED | {PREFILL, _REQUEST_ID}
         } | {_REQUEST_ID: identity}
         if prefill and is_pod(prefill) and request.method == "POST" and request.path in DIVIDED:
-            body = await self._prefilled(f"http://{prefill}{request.path_qs}", body, headers)
-        return await self._passed_on(request, body, headers)
+            body = await self._prefill(f"http://{prefill}{request.path_qs}", body, headers)
+        return await self._forward(request, body, headers)
 
-    async def _prefilled(self, url: str, body: bytes, headers: Mapping[str, str]) -> bytes:
+    async def _prefill(self, url: str, body: bytes, headers: Mapping[str, str]) -> bytes:
         """Return the body for the decode engine; the same one if the prefill pod does not answer."""
         try:
             asked = json.loads(body)
@@ -105,15 +96,15 @@ class Sidecar:
                 url, json=build_prefill_request(asked), headers=headers, allow_redirects=False
             ) as response:
                 answered = await response.json(content_type=None) if response.status < 300 else None
-                _say(f"{headers[_REQUEST_ID]}: prefill at {url}: {response.status}")
+                _log_line(f"{headers[_REQUEST_ID]}: prefill at {url}: {response.status}")
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            _say(f"{headers[_REQUEST_ID]}: prefill at {url} failed: {type(error).__name__}")
+            _log_line(f"{headers[_REQUEST_ID]}: prefill at {url} failed: {type(error).__name__}")
             return body
         return (
             json.dumps(build_decode_request(asked, answered)).encode() if isinstance(answered, dict) else body
         )
 
-    async def _passed_on(
+    async def _forward(
         self, request: web.Request, body: bytes, headers: Mapping[str, str]
     ) -> web.StreamResponse:
         url = f"{self._engine}{request.raw_path}"
@@ -122,9 +113,9 @@ class Sidecar:
                 request.method, url, data=body or None, headers=headers, allow_redirects=False
             ) as response:
                 if request.path in DIVIDED:
-                    _say(f"{headers[_REQUEST_ID]}: decode at {url}: {response.status}")
+                    _log_line(f"{headers[_REQUEST_ID]}: decode at {url}: {response.status}")
                 kept = {
-                    key: value for key, value in response.headers.items() if key.lower() not in _OF_ONE_HOP
+                    key: value for key, value in response.headers.items() if key.lower() not in _NOT_FORWARDED
                 }
                 answer = web.StreamResponse(status=response.status, headers=kept)
                 await answer.prepare(request)
@@ -138,7 +129,7 @@ class Sidecar:
 
 def build_application(engine: str, session: aiohttp.ClientSession) -> web.Application:
     """Return the server of a decode pod whose engine is at a URL."""
-    app = web.Application(client_max_size=_MOST_BYTES)
+    app = web.Application(client_max_size=_MOST_BODY_BYTES)
     app.router.add_route("*", "/{path:.*}", Sidecar(engine, session).handle)
     return app
 
@@ -156,14 +147,14 @@ async def _serve(arguments: Sequence[str]) -> None:
         runner = web.AppRunner(build_application(engine, session))
         await runner.setup()
         await web.TCPSite(runner, address, PORT).start()
-        _say(f"in front of the engine at {engine}")
+        _log_line(f"in front of the engine at {engine}")
         try:
             await asyncio.Event().wait()
         finally:
             await runner.cleanup()  # which waits for open requests
 
 
-def _say(sentence: str) -> None:
+def _log_line(sentence: str) -> None:
     sys.stderr.write(f"routing sidecar: {sentence}\n")
     sys.stderr.flush()
 

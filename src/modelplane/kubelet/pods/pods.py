@@ -30,7 +30,7 @@ from modelplane.kubelet.pods.container_worker import (
     retry_removal,
     wait_at_most,
 )
-from modelplane.kubelet.pods.reporting import ContainerReport, Report
+from modelplane.kubelet.pods.reporting import ContainerReport, PodReport
 from modelplane.kubelet.pods.termination import Deadline, get_grace_s, start_countdown
 from modelplane.kubelet.pods.views import PodView
 from modelplane.kubelet.records import AgentDirectory, PodDirectory, PodRecord
@@ -55,7 +55,7 @@ class PodWorker:
             start_time=pod.get("status", {}).get("startTime") or timestamps.format_now(),
             containers=views.build_views(pod),
         )
-        self._report = Report(machine.client, machine.events, pod, view)
+        self._report = PodReport(machine.client, machine.events, pod, view)
         self._network = pod_network.find_network(machine, record, pod)
         self._containers = {
             container.name: ContainerWorker(
@@ -82,9 +82,9 @@ class PodWorker:
             container.update()
         self._wake()
 
-    def lose(self) -> None:
+    def mark_gone(self) -> None:
         """Take in that the pod's object is gone."""
-        self._report.lose()
+        self._report.mark_gone()
         self._wake()
 
     def _wake(self) -> None:
@@ -248,7 +248,7 @@ class Pods:
             if current is not None and current["metadata"]["uid"] == worker.record.uid:
                 worker.update(current)
             else:
-                worker.lose()
+                worker.mark_gone()
         if current is not None and current["metadata"]["uid"] not in self._workers:
             self._add(current)
 
@@ -329,7 +329,7 @@ def choose_address(uid: str, taken: Collection[str], within: IPv4Network) -> str
     start, count = zlib.crc32(uid.encode()), within.num_addresses
     for step in range(count):
         reported = within[(start + step) % count]
-        address = addresses.bound(str(reported))
+        address = addresses.find_bound(str(reported))
         # Some programs take an address that ends in 0 or 255 for a network's.
         if reported.packed[-1] not in {0, 255} and address not in taken:
             return address

@@ -21,7 +21,7 @@ from h2.exceptions import ProtocolError
 
 _HANG_UP_S = 0.2
 _SERVING = b"\x08\x01"
-_MOST_BYTES = 127
+_LONGEST_SERVICE = 127
 FIELDS = ("startupProbe", "readinessProbe", "livenessProbe")
 """A container's fields that hold its probes."""
 
@@ -197,8 +197,8 @@ async def _close(writer: asyncio.StreamWriter) -> None:
 async def find_grpc_problem(action: Mapping[str, Any], address: str) -> str | None:
     """Return why a server is not healthy; None if it is. Raises ``OSError`` where it does not answer."""
     service = str(action.get("service") or "").encode()
-    if len(service) > _MOST_BYTES:
-        return f"the service's name has more than {_MOST_BYTES} bytes"
+    if len(service) > _LONGEST_SERVICE:
+        return f"the service's name has more than {_LONGEST_SERVICE} bytes"
     message = bytes((0x0A, len(service))) + service if service else b""
     reader, writer = await asyncio.open_connection(address, int(action["port"]))
     try:

@@ -24,7 +24,7 @@ _LAST_RETRY_S = 10.0
 _log = logging.getLogger(__name__)
 
 
-class Report:
+class PodReport:
     """Reports of one pod: its last known object, its desired status, its events."""
 
     def __init__(self, client: Client, recorder: Recorder, pod: Object, view: PodView) -> None:
@@ -43,7 +43,7 @@ class Report:
         """Update the knowledge of a container."""
         self.view = self.view.replace_container(container)
         self._unsent.set()
-        self._tell()
+        self._notify()
 
     async def wait_until(self, holds: Callable[[PodView], bool]) -> None:
         """Return as soon as something holds of the pod."""
@@ -52,20 +52,20 @@ class Report:
 
     def update(self, pod: Object) -> None:
         """Take in a state of the pod's object, unless a newer one is known from a write."""
-        self._take(pod)
+        self._keep_newer(pod)
         self._unsent.set()
-        self._tell()
+        self._notify()
 
-    def lose(self) -> None:
+    def mark_gone(self) -> None:
         """Take in that the pod's object is gone."""
         self.gone = True
-        self._tell()
+        self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self.changed.set()
         self.changed = asyncio.Event()
 
-    def _take(self, pod: Object) -> None:
+    def _keep_newer(self, pod: Object) -> None:
         if int(pod["metadata"]["resourceVersion"]) >= int(self.pod["metadata"]["resourceVersion"]):
             self.pod = pod
 
@@ -103,13 +103,13 @@ class Report:
             kind="strategic",
             subresource="status",
         )
-        self._take(answer)
+        self._keep_newer(answer)
 
 
 class ContainerReport:
     """The part of a pod's reports that is about one container."""
 
-    def __init__(self, whole: Report, name: str) -> None:
+    def __init__(self, whole: PodReport, name: str) -> None:
         self.whole = whole
         self._name = name
 
@@ -157,7 +157,7 @@ class ContainerStatus:
         self._report.set(
             # An attempt without a started engine is reported by its exit.
             state=Running(timestamps.to_seconds(attempt.started_at)) if attempt.started_at else Waiting(),
-            last=await self._before(attempt),
+            last=await self._describe_previous_end(attempt),
             restarts=attempt.number,
             container_id=container_id,
             image=attempt.image,
@@ -169,10 +169,10 @@ class ContainerStatus:
 
     async def report_end(self, attempt: Attempt, ended: Exit, *, finished: bool) -> None:
         """Report that an attempt has ended, and whether it was the last one."""
-        terminated = await self._terminated(attempt, ended)
+        terminated = await self._describe_end(attempt, ended)
         self._report.set(
             state=terminated,
-            last=await self._before(attempt) if finished else terminated,
+            last=await self._describe_previous_end(attempt) if finished else terminated,
             restarts=attempt.number,
             container_id=terminated.container_id,
             image=attempt.image,
@@ -183,13 +183,13 @@ class ContainerStatus:
             finished=finished,
         )
 
-    async def _before(self, attempt: Attempt) -> Terminated | None:
+    async def _describe_previous_end(self, attempt: Attempt) -> Terminated | None:
         """Return how the attempt before one ended."""
         before = self._container.get_attempt(attempt.number - 1)
         ended = before.exit
-        return await self._terminated(before, ended) if ended else None
+        return await self._describe_end(before, ended) if ended else None
 
-    async def _terminated(self, attempt: Attempt, ended: Exit) -> Terminated:
+    async def _describe_end(self, attempt: Attempt, ended: Exit) -> Terminated:
         runtime = self._runtimes.find(attempt)
         message = ended.message
         if not ended.supervised and not message:

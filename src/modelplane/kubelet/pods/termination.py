@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from modelplane.kube import timestamps
-from modelplane.kubelet.pods.reporting import ContainerReport, Report
+from modelplane.kubelet.pods.reporting import ContainerReport, PodReport
 from modelplane.kubelet.pods.views import PodView
 from modelplane.kubelet.records import Attempt
 from modelplane.kubelet.runtime.runtime_choice import Runtimes
@@ -80,7 +80,7 @@ class Termination:
 class Deadline:
     """The end of a pod's grace period, which the API server sets."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: PodReport) -> None:
         self._report = report
         self._deadline = ("", 0.0)
 

@@ -192,7 +192,7 @@ def _own_network(pod: Mapping[str, Any], address: str) -> Iterator[str]:
     yield from ("--network", NETWORK, "--ip", address, "--hostname", _hostname(pod))
     ports = {port for container in views.list_containers(pod) for port in list_published_ports(container)}
     for port in sorted(ports):
-        yield from ("--publish", f"{addresses.bound(address)}:{port}")
+        yield from ("--publish", f"{addresses.find_bound(address)}:{port}")
 
 
 def _check_variable(variable: str, value: str) -> Rejected | None:

@@ -157,7 +157,7 @@ async def _launch(machine: Machine, pod: Object, record: PodRecord) -> Launch:
     folders = {name: os.environ[name] for name in _FOLDERS if name in os.environ}
     if prefix:
         folders.pop("TMPDIR", None)  # it may be in a /tmp that the container does not see
-    inherited |= _own_folders(container["image"], {**inherited, **passed}) if is_closed else folders
+    inherited |= _build_home_variables(container["image"], {**inherited, **passed}) if is_closed else folders
     # What the agent says of the pod's place counts, unless the pod is trusted.
     variables = {**inherited, **given, **passed} if trusted else {**inherited, **passed, **given}
     return Launch(prefix + command, variables, container["image"], mounted)
@@ -225,7 +225,7 @@ async def _walls(
     return raise_rejected(prefix), False
 
 
-def _own_folders(image: str, variables: Mapping[str, str]) -> dict[str, str]:
+def _build_home_variables(image: str, variables: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of a process with a home directory of its own.
 
     It can read the models that the user has downloaded, if it downloads none itself.

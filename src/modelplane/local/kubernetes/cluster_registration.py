@@ -1,4 +1,4 @@
-"""Bootstrap of fresh control planes as a fleet.
+"""Registration of this machine's clusters with a fresh local fleet: everything that ``up`` applies.
 
 The kinds, the identities' permissions, and each cluster of this machine published as hardware: an
 InferenceClass of the devices found here and an InferenceCluster that offers them, with the
@@ -38,7 +38,7 @@ from modelplane.local.kubernetes.cluster_objects import (
     wait_until_established,
 )
 from modelplane.local.kubernetes.control_plane import ControlPlane, list_clusters, list_control_planes
-from modelplane.local.settings import Settings
+from modelplane.local.settings import LocalSettings
 from modelplane.local.supervision.processes import POOL
 
 _READY_S = 60.0
@@ -56,7 +56,7 @@ GATEWAY: Object = {
 }
 
 
-async def install(client: Client, home: Home, settings: Settings, report: Report) -> None:
+async def install(client: Client, home: Home, settings: LocalSettings, report: Report) -> None:
     """Make the control planes of a home a fleet, and return when it is ready for a model.
 
     ``client`` is of the fleet's own control plane; the API servers of the others must answer too.
@@ -97,7 +97,7 @@ async def _install(client: Client, kinds: Sequence[Object]) -> None:
 
 
 async def _prepare(plane: ControlPlane, devices: Iterable[DiscoveredDevice]) -> None:
-    async with Client.from_kubeconfig(str(plane.home.kubeconfig), known=fleet_resources.known) as client:
+    async with Client.from_kubeconfig(str(plane.home.kubeconfig), known=fleet_resources.find_known) as client:
         await cluster_objects.install_cluster(client, plane.ports.workload_gateway, devices)
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from modelplane.local.home import Home
 from modelplane.local.ports import Ports
-from modelplane.local.settings import Settings
+from modelplane.local.settings import LocalSettings
 
 AUTHORITY = "ca"
 SERVICE_ACCOUNTS = "service-accounts"
@@ -230,7 +230,9 @@ class ControlPlane:
         )
 
 
-def list_control_planes(home: Home, settings: Settings, binary: Path = Path()) -> tuple[ControlPlane, ...]:
+def list_control_planes(
+    home: Home, settings: LocalSettings, binary: Path = Path()
+) -> tuple[ControlPlane, ...]:
     """Return every control plane of a fleet, its own first."""
     further = enumerate(settings.clusters.items(), 1)
     return (

@@ -22,7 +22,7 @@ from modelplane.local.kubernetes.control_plane import (
     list_clusters,
     list_control_planes,
 )
-from modelplane.local.settings import Settings
+from modelplane.local.settings import LocalSettings
 
 _TIMEOUT_S = 0.5
 POOL = "local"
@@ -143,7 +143,7 @@ def build_argv(*arguments: str) -> tuple[str, ...]:
 
 
 def build_table(
-    home: Home, settings: Settings, binary: Path, only: Collection[str] = ()
+    home: Home, settings: LocalSettings, binary: Path, only: Collection[str] = ()
 ) -> tuple[Process, ...]:
     """Return the processes of a home, those that others wait for first.
 
@@ -199,7 +199,7 @@ def _controller(plane: ControlPlane) -> Process:
     return Process("controller", argv, home.root, Lived(1.0), (plane.name_process("control-plane"),))
 
 
-def _agent(plane: ControlPlane, settings: Settings, sharers: int) -> Process:
+def _agent(plane: ControlPlane, settings: LocalSettings, sharers: int) -> Process:
     home, pki = plane.home, plane.pki
     argv = build_argv(
         "agent",

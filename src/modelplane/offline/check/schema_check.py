@@ -118,7 +118,6 @@ def _about(schema: Schema) -> str:
 
 _CAPITAL: Final = re.compile(r"[A-Z][a-z]*\b")  # not that of DeviceClass
 
-
 _NOUNS: Final = {
     "integer": "a whole number",
     "number": "a number",

@@ -162,7 +162,6 @@ def _qualified_name(value: str) -> list[str]:
 
 _FORMATS: Final[Mapping[str, Any]] = {"qualifiedName": _qualified_name}
 
-
 _KEEPS: Final = "x-kubernetes-preserve-unknown-fields"
 
 

@@ -11,6 +11,7 @@ from typing import Final, Literal
 from msgspec.structs import replace
 
 from modelplane import cel
+from modelplane.api.listing import count_noun
 from modelplane.api.meta import Object
 from modelplane.offline.check.object_check import find_selectors
 from modelplane.offline.files import manifest_objects
@@ -22,7 +23,6 @@ from modelplane.offline.lint.advice import Configs, Lint
 
 MOST_PROBLEMS: Final = 10_000
 """Maximum of problems reported in one run."""
-
 
 IGNORED: Final = "# modelplane:ignore"
 """Comment at the end of a line whose warnings are not reported."""
@@ -55,24 +55,20 @@ def describe(report: Validation) -> str:
     """Return the result as one line."""
     counts = report.summary
     if report.valid:
-        sentence = f"{_number(counts.objects, 'object')} valid"
+        sentence = f"{count_noun(counts.objects, 'object')} valid"
         if counts.warnings:
-            sentence += f" with {_number(counts.warnings, 'warning')}"
+            sentence += f" with {count_noun(counts.warnings, 'warning')}"
     else:
-        sentence = _number(counts.errors, "error")
+        sentence = count_noun(counts.errors, "error")
         if counts.warnings:
-            sentence += f" and {_number(counts.warnings, 'warning')}"
-        sentence += f" in {_number(counts.objects, 'object')}"
+            sentence += f" and {count_noun(counts.warnings, 'warning')}"
+        sentence += f" in {count_noun(counts.objects, 'object')}"
     others = (
         (counts.skipped, "object", "of other kinds"),
         (counts.ignored, "document", "without a Kubernetes object"),
     )
-    skipped = ", ".join(f"{_number(count, noun)} {which}" for count, noun, which in others if count)
-    return f"{sentence}, {_number(counts.files, 'file')}" + (f"; {skipped} skipped" if skipped else "")
-
-
-def _number(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    skipped = ", ".join(f"{count_noun(count, noun)} {which}" for count, noun, which in others if count)
+    return f"{sentence}, {count_noun(counts.files, 'file')}" + (f"; {skipped} skipped" if skipped else "")
 
 
 def validate(

@@ -14,7 +14,7 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.deployment import scheduler_input
-from modelplane.compose.replica import endpoint_manifests
+from modelplane.compose.replica import replica_endpoint
 from modelplane.offline.explain.service_explanation import list_endpoints
 from modelplane.offline.explain.statuses import Said, explain_not_ready, read_conditions
 from modelplane.offline.files.diagnostics import ObjectName
@@ -69,7 +69,7 @@ def explain_replica(files: Files, replica: Object) -> ReplicaExplanation:
         (
             item
             for item in files.store.list_kind(ModelEndpoint)
-            if not endpoint_manifests.is_placeholder(item) and _is_endpoint_of(item, decoded)
+            if not replica_endpoint.is_placeholder(item) and _is_endpoint_of(item, decoded)
         ),
         None,
     )

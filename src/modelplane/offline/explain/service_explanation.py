@@ -26,7 +26,7 @@ from modelplane.compose.facts import ServiceRequest
 from modelplane.compose.gateway import fleet_gateway
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.readiness import condition_of
-from modelplane.compose.replica import endpoint_manifests
+from modelplane.compose.replica import replica_endpoint
 from modelplane.compose.service import region_rules
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.gateway_api import endpoint_backends
@@ -332,7 +332,7 @@ def _of(files: Files, type_: type[Model], namespace: str) -> Iterator[Object]:
 def _announced(files: Files, namespace: str) -> tuple[Object, ...]:
     """Return the endpoints of a namespace, without those whose replica does not serve."""
     endpoints = _of(files, ModelEndpoint, namespace)
-    return tuple(item for item in endpoints if not endpoint_manifests.is_placeholder(item))
+    return tuple(item for item in endpoints if not replica_endpoint.is_placeholder(item))
 
 
 def _readable(item: Object) -> ModelEndpoint | None:

@@ -14,7 +14,7 @@ import msgspec
 from modelplane.api.fields.pods.containers import Container
 from modelplane.catalogue.flag_files import load_flag_table
 from modelplane.catalogue.flag_table import SWITCHES, Release, find_nearest
-from modelplane.compose.replica.engine_command_lines import Written, begins_with, written_words
+from modelplane.compose.replica.engine_command_lines import Written, begins_with, list_written_words
 from modelplane.offline.files.diagnostics import Path
 
 
@@ -129,7 +129,7 @@ class EngineCommand(msgspec.Struct, frozen=True):
 
 def parse_commands(container: Container) -> tuple[EngineCommand, ...]:
     """Return each start of a known engine."""
-    return _parsed(container.image, tuple(written_words(container)))
+    return _parsed(container.image, tuple(list_written_words(container)))
 
 
 @functools.lru_cache(maxsize=64)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from modelplane.api.model_deployment import ModelDeployment
-from modelplane.compose.replica.engine_command_lines import find_argument, source
+from modelplane.compose.replica.engine_command_lines import find_argument, find_model_argument
 from modelplane.offline.files.diagnostics import quote
 from modelplane.offline.lint.advice import Advice, find_settings, walk_members
 
@@ -21,7 +21,7 @@ def check(deployment: ModelDeployment) -> Iterator[Advice]:
     for path, _, member in walk_members(deployment):
         container = member.template.spec.engine
         # The entry point of an image can be the program before "serve".
-        named = source(container) or find_argument(container, "serve")
+        named = find_model_argument(container) or find_argument(container, "serve")
         if named and _HUB_ID.fullmatch(named):
             message = (
                 f"the engine downloads {quote(named)} and does not read ModelCache "

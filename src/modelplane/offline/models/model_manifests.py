@@ -12,8 +12,7 @@ from modelplane.api.fields.cache_sources import CacheFiles
 from modelplane.api.fields.deployment.placement_settings import PlacementPolicy
 from modelplane.api.fields.pods.engines import Role
 from modelplane.api.kinds import kind_of
-from modelplane.api.meta import Model as MetaModel
-from modelplane.api.meta import Object
+from modelplane.api.meta import Model as MetaModel, Object
 from modelplane.api.model_cache import CacheSource, ModelCache
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_service import ModelService

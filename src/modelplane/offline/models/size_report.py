@@ -9,8 +9,7 @@ from modelplane.api import money
 from modelplane.api.inference_class import InferenceClass
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.kinds import kind_of
-from modelplane.api.meta import Model as MetaModel
-from modelplane.api.meta import Object
+from modelplane.api.meta import Model as MetaModel, Object
 from modelplane.api.rejected import Rejected
 from modelplane.api.schema.decode import decode_as
 from modelplane.offline.files.report_documents import Output, Report

@@ -22,7 +22,7 @@ from modelplane.api.conditions.reasons import (
 from modelplane.api.device_quota import DeviceQuota
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.kinds import kind_of
-from modelplane.api.meta import Model, Object
+from modelplane.api.meta import Model, Object, get_full_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.names import check_reserved
@@ -51,15 +51,11 @@ from modelplane.user_error import UserError
 def sort_by_preference(deployments: Iterable[Object]) -> list[Object]:
     """Return deployments in their order, those without a standby's settings first, then by their distance."""
     given = list(deployments)
-    preferred = {_key(deployment): _preferred(deployment) for deployment in given}
-    return sorted(given, key=lambda deployment: _depth(_key(deployment), preferred))
+    preferred = {get_full_name(deployment): _preferred(deployment) for deployment in given}
+    return sorted(given, key=lambda deployment: _depth(get_full_name(deployment), preferred))
 
 
 _Key = tuple[str, str]
-
-
-def _key(deployment: Object) -> _Key:
-    return deployment["metadata"]["namespace"], deployment["metadata"]["name"]
 
 
 def _preferred(deployment: Object) -> _Key | None:

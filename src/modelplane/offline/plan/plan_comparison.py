@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Final, Literal
 
 from modelplane.api.columns import Columns
-from modelplane.api.listing import number_of
+from modelplane.api.listing import count_noun
 from modelplane.offline.files.diagnostics import ObjectName
 from modelplane.offline.files.report_documents import Output, Report
 from modelplane.offline.plan.placements import CostReport, Deployment, Plan, Replica, State
@@ -78,7 +78,7 @@ def describe(comparison: PlanComparison) -> str:
         return "No deployment changes"
     counts = Counter(change.change for change in comparison.changes)
     sentence = ", ".join(f"{counts[change]} {change}" for change in Change if counts[change])
-    return f"{number_of(len(comparison.changes), 'deployment')}: {sentence}"
+    return f"{count_noun(len(comparison.changes), 'deployment')}: {sentence}"
 
 
 def _named(change: DeploymentChange) -> str:

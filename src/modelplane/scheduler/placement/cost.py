@@ -57,7 +57,7 @@ def compute_cost(pool: Pool, load: Load, currency: str) -> Cost:
         for entry, need in enumerate(demand.need):
             claimed[entry] += need * pods * load.copies
     if pool.accounting is Accounting.DEVICES:
-        return _priced(pool, claimed, currency)
+        return _price(pool, claimed, currency)
     whole = compute_cost_of_nodes(pool, load.nodes, currency)
     stranded = 0
     for device, taken in zip(pool.devices, claimed, strict=True):
@@ -80,10 +80,10 @@ def compute_cost_of_nodes(pool: Pool, nodes: int, currency: str) -> Cost:
     """Return the price of whole nodes."""
     if not nodes or not currency:
         return NOTHING
-    return _priced(pool, [device.count * nodes for device in pool.devices], currency)
+    return _price(pool, [device.count * nodes for device in pool.devices], currency)
 
 
-def _priced(pool: Pool, devices: Iterable[int], currency: str) -> Cost:
+def _price(pool: Pool, devices: Iterable[int], currency: str) -> Cost:
     if not currency or pool.currency != currency:
         return Cost(unpriced=1 if currency else 0)
     return Cost(price=sum(map(mul, devices, pool.prices)))

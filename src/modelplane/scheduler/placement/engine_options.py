@@ -11,8 +11,8 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from modelplane.api.listing import count_noun
 from modelplane.api.rejected import Rejected
-from modelplane.scheduler import rejection_reasons
 from modelplane.scheduler.filters.cordon import refuse_pool
 from modelplane.scheduler.filters.device_requests import Served, serve_requests
 from modelplane.scheduler.free_capacity import Group, Load
@@ -190,7 +190,7 @@ def _crowded(engine: Engine, pools: Sequence[Pool], option: Option) -> Rejected 
             return Rejected(
                 Reason.TOO_FEW_NODES,
                 engine.name,
-                f"pool {name} has {rejection_reasons.format_nodes(have)}, and one gang is on {needed}",
-                remedy=f"make pool {name} {rejection_reasons.format_nodes(needed)} large",
+                f"pool {name} has {count_noun(have, 'node')}, and one gang is on {needed}",
+                remedy=f"make pool {name} {count_noun(needed, 'node')} large",
             )
     return None

@@ -5,8 +5,8 @@ from typing import TypeAlias
 
 import msgspec
 
+from modelplane.api.listing import count_noun
 from modelplane.api.rejected import Rejected
-from modelplane.scheduler import rejection_reasons
 from modelplane.scheduler.free_capacity import FreeCapacity, Load, NodeCapacity
 from modelplane.scheduler.placement.engine_options import Option
 from modelplane.scheduler.rejection_reasons import Reason
@@ -89,8 +89,8 @@ def explain_competition(
 
 def _needed(capacity: FreeCapacity, pods: int) -> str:
     if isinstance(capacity, NodeCapacity):
-        return f"{rejection_reasons.format_nodes(pods)} needed, {capacity.free} free"
-    return f"{pods} pods to be placed, {rejection_reasons.format_nodes(capacity.nodes)}"
+        return f"{count_noun(pods, 'node')} needed, {capacity.free} free"
+    return f"{pods} pods to be placed, {count_noun(capacity.nodes, 'node')}"
 
 
 def _full(pool: Pool, capacity: FreeCapacity, load: Load) -> Rejected:
@@ -98,7 +98,7 @@ def _full(pool: Pool, capacity: FreeCapacity, load: Load) -> Rejected:
         free = max(capacity.free, 0)
         usable = f" {capacity.nodes} usable nodes" if pool.usable else f" {capacity.nodes} nodes"
         detail = f"pool {pool.name} has {free} of{usable} free, {load.nodes} needed{_observed(pool)}"
-        remedy = f"add {rejection_reasons.format_nodes(capacity.count_missing(load))} to pool {pool.name}"
+        remedy = f"add {count_noun(capacity.count_missing(load), 'node')} to pool {pool.name}"
         return Rejected(Reason.NO_FREE_NODES, detail=detail, remedy=remedy)
     parts, scarce = [], False
     for entry, device in enumerate(pool.devices):
@@ -114,7 +114,7 @@ def _full(pool: Pool, capacity: FreeCapacity, load: Load) -> Rejected:
         detail += ", which might not be on one node when Kubernetes has chosen"
     detail += _observed(pool)
     missing = capacity.count_missing(load)
-    remedy = f"add {rejection_reasons.format_nodes(missing)} to pool {pool.name}" if missing else ""
+    remedy = f"add {count_noun(missing, 'node')} to pool {pool.name}" if missing else ""
     return Rejected(Reason.NO_FREE_DEVICES, detail=detail, remedy=remedy)
 
 

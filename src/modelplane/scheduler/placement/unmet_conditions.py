@@ -22,7 +22,7 @@ from modelplane.scheduler.rejection_reasons import NoDevice
 from modelplane.scheduler.search.identity_map import IdentityMap
 from modelplane.scheduler.types import Cluster, Device, DeviceRequest, Pool
 
-_MOST: Final = 16
+_MOST_CONDITIONS: Final = 16
 _SIGNS: Final = re.compile(r"&&|\|\||[()\[\]{}]|(?<![.\[])\?")
 _DEVICE: Final = re.compile(r"\bdevice\b")
 _PATH: Final = re.compile(r"""device(\s*\.\s*\w+(\s*\[[^\]]*\](\s*(\.\s*\??\s*\w+|\[[^\]]*\]))?)?)?""")
@@ -31,7 +31,7 @@ _PATH: Final = re.compile(r"""device(\s*\.\s*\w+(\s*\[[^\]]*\](\s*(\.\s*\??\s*\w
 def conditions(expression: str) -> tuple[str, ...]:
     """Return the conditions of a selector that compiles; the selector itself if it joins none."""
     pieces = _split(expression)
-    return pieces if len(pieces) <= _MOST else (expression.strip(),)
+    return pieces if len(pieces) <= _MOST_CONDITIONS else (expression.strip(),)
 
 
 def _split(expression: str) -> tuple[str, ...]:
@@ -73,7 +73,7 @@ def reads(condition: str) -> frozenset[str]:
     return frozenset("".join(found[0].split()) for found in paths)
 
 
-_LONGEST: Final = 120
+_LONGEST_CONDITION: Final = 120
 
 
 class Unmet(msgspec.Struct, frozen=True):
@@ -102,7 +102,7 @@ class Unmet(msgspec.Struct, frozen=True):
         if not self.condition:
             return "each of its conditions is met by some device, but no device meets all of them"
         shown = " ".join(self.condition.split())
-        shown = shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 3]}..."
+        shown = shown if len(shown) <= _LONGEST_CONDITION else f"{shown[: _LONGEST_CONDITION - 3]}..."
         return f"`{shown}` is false for every device" if self.impossible else f"no device meets `{shown}`"
 
 

@@ -60,7 +60,7 @@ def find_first_fit(
     left = [*capacities]
     for wanted in options:
         for option in wanted:
-            smaller = _taken(left, option)
+            smaller = _take(left, option)
             if smaller is not None:
                 break
         else:
@@ -75,7 +75,7 @@ def take_options(capacities: Sequence[FreeCapacity], options: Sequence[Option]) 
     """Return the capacities that options leave, or None if they do not fit together."""
     left = [*capacities]
     for option in options:
-        smaller = _taken(left, option)
+        smaller = _take(left, option)
         if smaller is None:
             return None
         for pool, capacity in smaller.items():
@@ -83,7 +83,7 @@ def take_options(capacities: Sequence[FreeCapacity], options: Sequence[Option]) 
     return left
 
 
-def _taken(capacities: Sequence[FreeCapacity], option: Option) -> dict[int, FreeCapacity] | None:
+def _take(capacities: Sequence[FreeCapacity], option: Option) -> dict[int, FreeCapacity] | None:
     """Return the capacities after an option, or None if it does not fit."""
     smaller = {}
     for pool, load in option.loads:

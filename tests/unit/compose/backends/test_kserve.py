@@ -16,7 +16,7 @@ from modelplane.compose.replica.backends.kserve_pods import entrypoint
 from modelplane.compose.replica.backends.table import marks_of, reject_other_backend, workload_key
 from modelplane.compose.replica.backends.workload import Form, Marks, Workload
 from modelplane.compose.replica.pod_problems import unmade
-from modelplane.compose.replica.superseded import superseded
+from modelplane.compose.replica.superseded import keep_superseded
 from modelplane.compose.workload_kinds import LLM_INFERENCE_SERVICE
 from support.kserve_status import kserve_status, missing_preset
 from support.rejections import message_of
@@ -362,4 +362,4 @@ def test_what_its_pods_claim_is_kept_while_it_starts_and_while_a_pod_names_it() 
     named = {"resourceClaims": [{"name": "devices", "resourceClaimTemplateName": "named"}]}
     for ready, kept in ((0, ["named", "old"]), (2, ["named"])):
         observed = {**claims, "model-kserve-a": _service(ready, worker=named)}
-        assert [each.key for each in superseded(observed, ["model-kserve-a"], [])] == kept
+        assert [each.key for each in keep_superseded(observed, ["model-kserve-a"], [])] == kept

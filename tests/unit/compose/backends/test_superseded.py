@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from modelplane.compose.composition import Keep
-from modelplane.compose.replica.superseded import superseded
+from modelplane.compose.replica.superseded import keep_superseded
 
 DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment"}
 SPEC = {"containers": [], "resourceClaims": [{"name": "devices", "resourceClaimTemplateName": "old"}]}
@@ -38,8 +38,8 @@ ROLLED_OUT = {"metadata": {"generation": 2}, "status": {"observedGeneration": 2,
     ],
 )
 def test_a_template_stays_while_it_is_named_by(child: dict[str, Any]) -> None:
-    assert superseded({"claim": OLD}, (), [child]) == (Keep("claim"),)
-    assert superseded({"claim": OLD, "workload": child}, ("workload",), []) == (Keep("claim"),)
+    assert keep_superseded({"claim": OLD}, (), [child]) == (Keep("claim"),)
+    assert keep_superseded({"claim": OLD, "workload": child}, ("workload",), []) == (Keep("claim"),)
 
 
 @pytest.mark.parametrize(
@@ -62,22 +62,22 @@ def test_a_template_stays_while_a_workload_is_rolled_out(
         "spec": spec,
         "status": status,
     }
-    found = superseded({"claim": OLD, "workload": workload}, ("workload",), [])
+    found = keep_superseded({"claim": OLD, "workload": workload}, ("workload",), [])
     assert found == ((Keep("claim"),) if kept else ())
 
 
 def test_a_template_goes_once_nothing_names_it() -> None:
-    assert superseded({"claim": OLD}, (), [{"kind": "Pod", "spec": {"containers": []}}]) == ()
+    assert keep_superseded({"claim": OLD}, (), [{"kind": "Pod", "spec": {"containers": []}}]) == ()
 
 
 def test_a_pickers_configuration_stays_while_a_pod_mounts_it() -> None:
     config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "old"}}
     pod = {"spec": {"containers": [], "volumes": [{"name": "config", "configMap": {"name": "old"}}]}}
-    assert superseded({"epp-config-1": config}, ("epp-config-2",), [pod]) == (Keep("epp-config-1"),)
+    assert keep_superseded({"epp-config-1": config}, ("epp-config-2",), [pod]) == (Keep("epp-config-1"),)
 
 
 def test_what_is_desired_is_not_kept_beside() -> None:
-    assert superseded({"claim": OLD}, ("claim",), [{"spec": SPEC}]) == ()
+    assert keep_superseded({"claim": OLD}, ("claim",), [{"spec": SPEC}]) == ()
 
 
 def test_a_workload_goes_though_it_names_itself() -> None:
@@ -87,4 +87,4 @@ def test_a_workload_goes_though_it_names_itself() -> None:
         "metadata": {"name": "old"},
         "spec": {"template": {"spec": SPEC}},
     }
-    assert superseded({"model-serving-qwen": deployment}, (), []) == ()
+    assert keep_superseded({"model-serving-qwen": deployment}, (), []) == ()

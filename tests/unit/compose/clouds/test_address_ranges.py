@@ -2,8 +2,7 @@ from ipaddress import IPv4Network
 from itertools import combinations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from modelplane.compose.clouds.address_ranges import free_ranges, problems
 

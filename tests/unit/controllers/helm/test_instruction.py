@@ -7,7 +7,7 @@ import pytest
 from modelplane.api.rejected import Rejected
 from modelplane.controllers.helm.helm_program import arguments
 from modelplane.controllers.helm.helm_storage import Action, Step
-from modelplane.controllers.helm.instruction import Instruction, ReleaseId, instruction_of
+from modelplane.controllers.helm.instruction import Instruction, ReleaseId, read_instruction
 
 CHART = {"name": "lws", "repository": "https://charts.example.com/stable", "version": "1.2.3"}
 
@@ -20,7 +20,7 @@ def _release(chart: dict[str, Any] | None = None, name: str = "lws", **wanted: A
 
 
 def _accepted(release: dict[str, Any]) -> Instruction:
-    instruction = instruction_of(release)
+    instruction = read_instruction(release)
     assert isinstance(instruction, Instruction), instruction
     return instruction
 
@@ -110,7 +110,7 @@ def test_what_repairs_and_removes_has_no_values() -> None:
     ],
 )
 def test_what_is_not_carried_out_is_refused(release: dict[str, Any]) -> None:
-    refused = instruction_of(release)
+    refused = read_instruction(release)
     assert isinstance(refused, Rejected)
     assert refused.message.startswith('Release "east-lws" is not carried out: ')
     assert len(refused.message) < 300

@@ -10,10 +10,9 @@ from modelplane.api.rejected import Rejected
 from modelplane.controllers.helm.instruction import (
     Instruction,
     ValuesSource,
-    instruction_of,
-    merged,
-    without_secrets,
+    read_instruction,
 )
+from modelplane.controllers.helm.release_values import hide_secrets, merge_values
 
 RELEASE = {
     "metadata": {"name": "r"},
@@ -27,7 +26,7 @@ RELEASE = {
 
 
 def _instruction(*names: str, optional: bool = False) -> Instruction:
-    instruction = instruction_of(RELEASE)
+    instruction = read_instruction(RELEASE)
     assert isinstance(instruction, Instruction)
     return replace(instruction, values_from=tuple(ValuesSource(each, "values", optional) for each in names))
 
@@ -41,7 +40,7 @@ def test_the_release_overrides_its_secrets_and_a_later_secret_an_earlier_one() -
         "one": _secret("own: false\nnested: {a: 1, b: 1}\nlist: [1]"),
         "two": _secret("list: [2, topsecret]"),
     }
-    assert merged(_instruction("one", "two"), secrets.get) == (
+    assert merge_values(_instruction("one", "two"), secrets.get) == (
         {"own": True, "nested": {"a": 1, "b": 2}, "list": [2, "topsecret"]},
         frozenset({"topsecret"}),
     )
@@ -60,14 +59,14 @@ def test_the_release_overrides_its_secrets_and_a_later_secret_an_earlier_one() -
     ],
 )
 def test_values_that_cannot_be_read_change_nothing(secrets: dict[str, Any], cause: str) -> None:
-    refused = merged(_instruction("one"), secrets.get)
+    refused = merge_values(_instruction("one"), secrets.get)
     assert isinstance(refused, Rejected)
     assert cause in refused.message
     assert "topsecret" not in refused.message
 
 
 def test_an_optional_secret_may_be_missing() -> None:
-    assert merged(_instruction("one", optional=True), lambda _name: None) == (
+    assert merge_values(_instruction("one", optional=True), lambda _name: None) == (
         {"own": True, "nested": {"b": 2}},
         frozenset(),
     )
@@ -75,5 +74,5 @@ def test_an_optional_secret_may_be_missing() -> None:
 
 def test_a_message_has_no_secret_and_an_end() -> None:
     texts = frozenset({"topsecret", "topsecret-and-more"})
-    assert without_secrets("bad value topsecret-and-more!", texts) == "bad value (hidden)!"
-    assert len(without_secrets("x" * 5000, texts)) == 1024
+    assert hide_secrets("bad value topsecret-and-more!", texts) == "bad value (hidden)!"
+    assert len(hide_secrets("x" * 5000, texts)) == 1024

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from modelplane.crossplane.function import remote
+from modelplane.crossplane.function import remote_objects
 from modelplane.crossplane.function.applied_fields import FINALIZER, PROVIDERS_FINALIZER, settled
 
 REPLICA: dict[str, Any] = {
@@ -46,7 +46,7 @@ def test_one_that_is_on_its_way_out_gets_no_finalizer_again() -> None:
 
 def test_an_object_has_its_external_name() -> None:
     manifest = {
-        "apiVersion": remote.API_VERSION,
+        "apiVersion": remote_objects.API_VERSION,
         "kind": "Object",
         "metadata": {"namespace": "ml"},
         "spec": {},
@@ -60,7 +60,12 @@ def test_an_object_has_its_external_name() -> None:
     assert settled(manifest, "r-service-1a2b3", observed, "")["metadata"]["name"] == "r-0123456789ab"
 
 
-OBJECT: dict[str, Any] = {"apiVersion": remote.API_VERSION, "kind": "Object", "metadata": {}, "spec": {}}
+OBJECT: dict[str, Any] = {
+    "apiVersion": remote_objects.API_VERSION,
+    "kind": "Object",
+    "metadata": {},
+    "spec": {},
+}
 
 
 def managed(*finalizers: str, ours: bool) -> dict[str, Any]:

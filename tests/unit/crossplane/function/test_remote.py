@@ -6,8 +6,8 @@ import pytest
 
 from modelplane.compose.composition import Desired, Requirement, Unknown
 from modelplane.compose.readiness import exists
-from modelplane.crossplane.function import remote
-from modelplane.crossplane.function.remote import Connection
+from modelplane.crossplane.function import remote_objects
+from modelplane.crossplane.function.remote_objects import Connection
 
 
 def _child(api_version: str, kind: str, **content: Any) -> Desired:
@@ -18,7 +18,7 @@ def _child(api_version: str, kind: str, **content: Any) -> Desired:
 def _object(manifest: Any = None, **synced: str) -> dict[str, Any]:
     conditions = [{"type": "Synced", **synced}] if synced else []
     return {
-        "apiVersion": remote.API_VERSION,
+        "apiVersion": remote_objects.API_VERSION,
         "kind": "Object",
         "status": {"atProvider": {"manifest": manifest} if manifest else {}, "conditions": conditions},
     }
@@ -26,7 +26,7 @@ def _object(manifest: Any = None, **synced: str) -> dict[str, Any]:
 
 def test_a_child_is_written_through_the_connection_of_its_cluster() -> None:
     child = _child("v1", "Service", spec={})
-    assert remote.write(child, Connection("east-config")) == {
+    assert remote_objects.write(child, Connection("east-config")) == {
         "apiVersion": "kubernetes.m.crossplane.io/v1alpha1",
         "kind": "Object",
         "spec": {
@@ -39,13 +39,13 @@ def test_a_child_is_written_through_the_connection_of_its_cluster() -> None:
 def test_a_release_is_composed_as_it_is_with_the_connection_of_its_cluster() -> None:
     child = _child("helm.m.crossplane.io/v1beta1", "Release", spec={"forProvider": {"chart": {"name": "c"}}})
     config = {"kind": "ClusterProviderConfig", "name": "east-config"}
-    written = remote.write(child, Connection("east-config"))
+    written = remote_objects.write(child, Connection("east-config"))
     assert written == {**child.manifest, "spec": {**child.manifest["spec"], "providerConfigRef": config}}
-    assert not remote.is_remote(written), "the core sees the Release itself, with its status"
+    assert not remote_objects.is_remote(written), "the core sees the Release itself, with its status"
 
 
 def test_what_has_pods_is_gone_only_with_them_and_is_looked_at_until_it_serves_as_it_is_now() -> None:
-    spec = remote.write(_child("apps/v1", "Deployment"), Connection("c"))["spec"]
+    spec = remote_objects.write(_child("apps/v1", "Deployment"), Connection("c"))["spec"]
     assert spec["forProvider"]["deletionPropagationPolicy"] == "Foreground"
     assert spec["readiness"] == {
         "policy": "DeriveFromCelQuery",
@@ -57,7 +57,7 @@ def test_what_has_pods_is_gone_only_with_them_and_is_looked_at_until_it_serves_a
 
 
 def test_a_namespace_is_made_and_never_deleted() -> None:
-    spec = remote.namespace("ml", Connection("c"), None)["spec"]
+    spec = remote_objects.namespace("ml", Connection("c"), None)["spec"]
     assert spec["managementPolicies"] == ["Observe", "Create", "LateInitialize"]
     assert spec["forProvider"]["manifest"]["metadata"]["labels"] == {
         "modelplane.ai/managed-by": "modelplane",
@@ -75,13 +75,13 @@ def _namespace(*, created: bool, **labels: str) -> dict[str, Any]:
 
 
 def _labels(namespace: dict[str, Any]) -> Any:
-    [seen] = remote.seen_namespace(namespace)
+    [seen] = remote_objects.find_seen_namespace(namespace)
     return seen["metadata"]["labels"]
 
 
 def test_a_namespace_that_an_earlier_version_made_gets_the_label_and_no_other() -> None:
     former = _namespace(created=True, team="ml")
-    spec = remote.namespace("ml", Connection("c"), former)["spec"]
+    spec = remote_objects.namespace("ml", Connection("c"), former)["spec"]
     assert "Update" in spec["managementPolicies"]
     assert spec["forProvider"]["manifest"]["metadata"]["labels"] == {"modelplane.ai/managed-by": "modelplane"}
     assert _labels(former) == {"team": "ml", "modelplane.ai/managed-by": "modelplane"}
@@ -89,7 +89,9 @@ def test_a_namespace_that_an_earlier_version_made_gets_the_label_and_no_other() 
 
 def test_a_namespace_of_somebody_else_is_seen_as_it_is_and_not_changed() -> None:
     found = _namespace(created=False, team="monitoring")
-    assert "Update" not in remote.namespace("ml", Connection("c"), found)["spec"]["managementPolicies"]
+    assert (
+        "Update" not in remote_objects.namespace("ml", Connection("c"), found)["spec"]["managementPolicies"]
+    )
     assert _labels(found) == {"team": "monitoring"}
 
 
@@ -97,7 +99,7 @@ GATEWAY = Requirement("gateway", "gateway.networking.k8s.io/v1", "Gateway", "sys
 
 
 def test_the_systems_namespace_is_made_without_access_for_the_fleets_identity() -> None:
-    spec = remote.system_namespace(Connection("c"))["spec"]
+    spec = remote_objects.system_namespace(Connection("c"))["spec"]
     assert spec["managementPolicies"] == ["Observe", "Create", "LateInitialize"]
     assert spec["forProvider"]["manifest"]["metadata"] == {
         "name": "modelplane-system",
@@ -106,7 +108,7 @@ def test_the_systems_namespace_is_made_without_access_for_the_fleets_identity() 
 
 
 def test_a_look_changes_nothing() -> None:
-    spec = remote.look(GATEWAY, Connection("c"))["spec"]
+    spec = remote_objects.look(GATEWAY, Connection("c"))["spec"]
     assert spec["managementPolicies"] == ["Observe"]
     assert spec["forProvider"]["manifest"] == {
         "apiVersion": "gateway.networking.k8s.io/v1",
@@ -182,4 +184,4 @@ DENIED = (
     ],
 )
 def test_what_a_look_found(item: dict[str, Any] | None, expected: Any) -> None:
-    assert remote.seen(item) == expected
+    assert remote_objects.list_seen(item) == expected

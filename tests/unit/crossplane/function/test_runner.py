@@ -11,7 +11,7 @@ from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
 from modelplane.api import labels
 from modelplane.compose.kinds import COMPOSERS
-from modelplane.crossplane.function import remote
+from modelplane.crossplane.function import remote_objects
 from modelplane.crossplane.function.runner import Runner
 from modelplane.crossplane.function.structs import RunFunctionRequest
 from modelplane.kube import timestamps
@@ -166,7 +166,7 @@ def _observed_cluster() -> dict[str, Any]:
         "status": {"addresses": [{"value": "192.0.2.1"}]},
     }
     absent = [{"type": "Synced", "status": "False", "message": "external resource does not exist"}]
-    look = {"apiVersion": remote.API_VERSION, "kind": "Object", "metadata": {"name": "o"}, "spec": {}}
+    look = {"apiVersion": remote_objects.API_VERSION, "kind": "Object", "metadata": {"name": "o"}, "spec": {}}
     return {
         "crossplane-gateway": {**look, "status": {"atProvider": {"manifest": gateway}}},
         "crossplane-leaderWorkerSet": {**look, "status": {"conditions": absent}},
@@ -410,7 +410,7 @@ def test_an_endpoint_goes_once_no_route_leads_to_it(ask: Ask) -> None:
 def test_a_timeout_is_no_reason_to_let_a_child_go(ask: Ask) -> None:
     case = GOLDENS.input("model_replica/standalone")
     required = {"cluster": case["required"]["cluster"]}
-    look = {"apiVersion": remote.API_VERSION, "kind": "Object", "metadata": {"name": "o"}, "spec": {}}
+    look = {"apiVersion": remote_objects.API_VERSION, "kind": "Object", "metadata": {"name": "o"}, "spec": {}}
 
     def left(message: str) -> bool:
         said = [{"type": "Synced", "status": "False", "message": message}]

@@ -1,12 +1,12 @@
 import io
 import tarfile
 
-from modelplane.crossplane.package.oci import ANYONE_MAY_WRITE, File, Folder, arranged, write_tar
+from modelplane.crossplane.package.oci import ANYONE_MAY_WRITE, File, Folder, arrange, write_tar
 
 
 def _written(*entries):
     out = io.BytesIO()
-    write_tar(out, arranged(entries))
+    write_tar(out, arrange(entries))
     out.seek(0)
     return out.getvalue(), tarfile.open(fileobj=out)
 

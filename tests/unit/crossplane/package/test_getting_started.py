@@ -11,7 +11,7 @@ from modelplane import __version__
 from modelplane.cli.main import main
 from modelplane.crossplane.package.metadata import Registry, Version, installed_name
 from modelplane.crossplane.package.package_contents import configuration
-from modelplane.crossplane.package.package_installation import installation
+from modelplane.crossplane.package.package_installation import build_installation
 from modelplane.crossplane.package.touched import COMPOSED, REQUIRED
 from support.third_party_crds import problems, schemas
 
@@ -108,7 +108,7 @@ def test_the_provider_runs_with_the_options_that_the_how_to_asks_for():
 
 
 def test_the_file_is_what_the_code_says():
-    assert list(installation()) == INSTALLED
+    assert list(build_installation()) == INSTALLED
 
 
 @pytest.mark.parametrize("document", INSTALLED, ids=lambda each: each["kind"])

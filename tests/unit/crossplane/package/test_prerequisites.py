@@ -1,13 +1,13 @@
 import yaml
 
-from modelplane.crossplane.package.package_installation import manifest, prerequisites
+from modelplane.crossplane.package.prerequisites import build_prerequisites, render_prerequisites
 from modelplane.crossplane.package.touched import COMPOSED
 
 SEVEN = ["get", "list", "watch", "create", "update", "patch", "delete"]
 
 
 def test_crossplane_gets_the_permissions_that_it_lacks_and_no_other():
-    namespace, role, *_ = prerequisites()
+    namespace, role, *_ = build_prerequisites()
     assert (namespace["kind"], namespace["metadata"]) == ("Namespace", {"name": "modelplane-system"})
     assert role["metadata"]["labels"] == {"rbac.crossplane.io/aggregate-to-crossplane": "true"}
     assert role["rules"] == [
@@ -31,16 +31,18 @@ def test_crossplane_gets_the_permissions_that_it_lacks_and_no_other():
 
 
 def test_the_manifest_is_the_same_with_the_reason_for_each_permission():
-    assert tuple(yaml.safe_load_all(manifest())) == prerequisites()
-    reasons = [line for line in manifest().splitlines() if line.startswith("#")]
+    assert tuple(yaml.safe_load_all(render_prerequisites())) == build_prerequisites()
+    reasons = [line for line in render_prerequisites().splitlines() if line.startswith("#")]
     assert "# httproutes: the path of a ModelService" in reasons
-    assert len(reasons) == sum(len(rule["resources"]) for rule in prerequisites()[1]["rules"])
+    assert len(reasons) == sum(len(rule["resources"]) for rule in build_prerequisites()[1]["rules"])
 
 
 def test_crossplane_composes_no_role():
     composed = {each.kind for each in COMPOSED}
     assert not composed & {"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"}
-    bound = [each for each in prerequisites() if each["kind"].endswith("Binding") and "subjects" in each]
+    bound = [
+        each for each in build_prerequisites() if each["kind"].endswith("Binding") and "subjects" in each
+    ]
     assert {subject["name"] for each in bound for subject in each["subjects"]} == {
         "modelplane-gateway",
         "modelplane-gateway-controller",
@@ -48,7 +50,7 @@ def test_crossplane_composes_no_role():
 
 
 def test_the_gateways_own_identities_write_no_object_of_ours_and_no_secret_of_a_team():
-    for each in prerequisites():
+    for each in build_prerequisites():
         where = each["metadata"].get("namespace", "")
         for rule in each.get("rules", ()) if "gateway" in each["metadata"]["name"] else ():
             writes = set(rule["verbs"]) - {"get", "list", "watch"}
@@ -58,7 +60,7 @@ def test_the_gateways_own_identities_write_no_object_of_ours_and_no_secret_of_a_
 
 
 def test_a_deleted_namespace_keeps_the_way_to_its_clusters():
-    *_, policy, binding = prerequisites()
+    *_, policy, binding = build_prerequisites()
     assert binding["spec"]["policyName"] == policy["metadata"]["name"]
     [rule] = policy["spec"]["matchConstraints"]["resourceRules"]
     assert (rule["resources"], rule["operations"]) == (["providerconfigusages"], ["DELETE"])

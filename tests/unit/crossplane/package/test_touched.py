@@ -6,7 +6,7 @@ from modelplane.compose.clouds.table import READ_ACCOUNTS
 from modelplane.compose.cluster import cluster_namespace
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.workload_kinds import RELEASE, Place, rows
-from modelplane.crossplane.function import companions, remote, requirements
+from modelplane.crossplane.function import companions, remote_objects, requirements
 from modelplane.crossplane.package.touched import COMPOSED, REQUIRED
 from support.goldens import GOLDENS
 
@@ -31,17 +31,17 @@ def _required():
         composer = COMPOSERS[owner["kind"]]
         decoded = decode_as(composer.type, owner)
         yield from composer.requirements(decoded)
-        yield from requirements.own(by_name[owner["kind"]], decoded, {})
+        yield from requirements.list_own(by_name[owner["kind"]], decoded, {})
 
 
 def test_what_is_composed_on_the_control_plane_is_in_the_table():
     plain = {(manifest["apiVersion"], manifest["kind"]) for cluster, manifest in _children() if not cluster}
     # What the function makes of the rest: children of other clusters, connections, guards.
     by_function = {
-        (remote.API_VERSION, remote.KIND),
+        (remote_objects.API_VERSION, remote_objects.KIND),
         (RELEASE.api_version, RELEASE.kind),
-        (remote.API_VERSION, "ClusterProviderConfig"),
-        *((each, "ProviderConfig") for each in (remote.API_VERSION, RELEASE.api_version)),
+        (remote_objects.API_VERSION, "ClusterProviderConfig"),
+        *((each, "ProviderConfig") for each in (remote_objects.API_VERSION, RELEASE.api_version)),
     }
     guards = {(companions._PROTECTION, "Usage"), (companions._PROTECTION, "ClusterUsage")}
     # The package of a cloud activates its managed resources, and its providers bring the permission.

@@ -3,8 +3,8 @@ import sys
 import pytest
 
 from modelplane.compose.added_containers import HYDRATION
-from modelplane.compose.cache.hydration_program import PROGRAM, REQUIREMENTS, SOURCES_PROGRAM
-from modelplane.compose.cache.source_jobs import MARKER
+from modelplane.compose.cache.staging_program import PROGRAM, REQUIREMENTS, SOURCES_PROGRAM
+from modelplane.compose.cache.staging_sources import MARKER
 from modelplane.kubelet.engines import launchers
 from support.rejections import message_of
 

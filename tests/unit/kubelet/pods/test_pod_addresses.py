@@ -12,7 +12,7 @@ def test_an_address_follows_from_the_uid() -> None:
     address = pods.choose_address("a-uid", (), NODE)
     assert address == pods.choose_address("a-uid", (), NODE)
     assert address != pods.choose_address("another-uid", (), NODE)
-    assert addresses.bound(addresses.find_reported(address)) == address
+    assert addresses.find_bound(addresses.find_reported(address)) == address
 
 
 def test_a_taken_address_is_not_given_again() -> None:

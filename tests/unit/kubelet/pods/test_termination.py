@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from modelplane.kubelet.pods import container_worker, termination, views
-from modelplane.kubelet.pods.reporting import ContainerReport, Report
+from modelplane.kubelet.pods.reporting import ContainerReport, PodReport
 from modelplane.kubelet.pods.termination import Termination, start_countdown
 from modelplane.kubelet.pods.views import PodView, Running, Terminated
 from modelplane.kubelet.records import Attempt
@@ -44,15 +44,15 @@ class Stub:
         await self._ended.wait()
 
 
-def running() -> Report:
+def running() -> PodReport:
     view = PodView("", "", "", views.build_views(POD))
-    report = Report(cast("Any", None), cast("Any", None), POD, view)
+    report = PodReport(cast("Any", None), cast("Any", None), POD, view)
     for name in ("proxy", "engine"):
         ContainerReport(report, name).set(state=Running(""))
     return report
 
 
-def ending(report: Report, stub: Stub, grace_s: float) -> "asyncio.Task[None]":
+def ending(report: PodReport, stub: Stub, grace_s: float) -> "asyncio.Task[None]":
     """Begin to end the sidecar of a pod."""
     ends = Termination(ContainerReport(report, "proxy"), cast("Any", stub))
     turn = partial(container_worker.may_end, name="proxy")

@@ -22,7 +22,6 @@ class Cordon(StrEnum):
 CORDONS: Final = {labels.UNSCHEDULABLE: Cordon.CORDONED, labels.DRAIN: Cordon.DRAINING}
 """The reserved keys of taints, which no toleration covers."""
 
-
 _ORDER: Final = tuple(Cordon)
 
 

@@ -136,13 +136,11 @@ _FABRIC_FORMS = (
 The counts leave no room for a field that is not known, which the server would keep here.
 """
 
-
 BOUNDS_RULE = Rule(
     "!has(self.minNodeCount) || !has(self.maxNodeCount) || self.minNodeCount <= self.maxNodeCount",
     "minNodeCount must not be greater than maxNodeCount",
 )
 """On a pool."""
-
 
 POOL_NAME_TEXT = f"Name of the pool, and value of the label {labels.POOL} on the nodes"
 NODE_COUNT_TEXT = "Number of nodes. In an autoscaled pool, the initial number."

@@ -248,7 +248,6 @@ WORKER_RULE = Rule(
 )
 """On a member."""
 
-
 SERVICE_NAME_RULES = (
     Rule(
         "!self.metadata.name.contains('.')",

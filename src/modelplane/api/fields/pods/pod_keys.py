@@ -86,7 +86,6 @@ REFUSED_VARIABLES: Final = frozenset(
 )
 """Variables by which container runtimes give a container devices."""
 
-
 KeyPrefix = Annotated[
     str,
     about(

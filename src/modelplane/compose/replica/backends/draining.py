@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from modelplane.api.fields.pods.containers import Container
-from modelplane.compose.replica.engine_command_lines import flag, runs
+from modelplane.compose.replica.engine_command_lines import find_flag, runs
 
 WAIT_S: Final = 60
 """Longest time for which a worker waits."""
@@ -179,10 +179,10 @@ def draining(container: Container) -> Draining:
     image = _IMAGE.fullmatch(container.image)
     if image is None and not runs(container, *_SERVE) and not runs(container, *_MODULE):
         return Draining()
-    if flag(container, _TIMEOUT) not in (None, "0"):
+    if find_flag(container, _TIMEOUT) not in (None, "0"):
         return Draining()
     version = (int(image[1]), int(image[2])) if image and image[1] else (0, 0)
-    if container.command or version < _FIRST or flag(container, _TIMEOUT) is not None:
+    if container.command or version < _FIRST or find_flag(container, _TIMEOUT) is not None:
         return Draining(_SERVING_PAUSE_S)
     return Draining(arguments=(f"{_TIMEOUT}={GRACE_S - _PAUSE_S - _TEARDOWN_S}",))
 

@@ -29,7 +29,7 @@ from modelplane.api.fields.pods.engines import ENGINE_PORT, Role
 from modelplane.api.fields.pods.variables import EnvVar
 from modelplane.api.meta import Object
 from modelplane.api.model_replica import PlacedMember
-from modelplane.compose.cache import source_jobs
+from modelplane.compose.cache import staging_sources
 from modelplane.compose.replica import engine_variables
 from modelplane.compose.replica.backends import prefill_decode
 from modelplane.compose.replica.backends.draining import (
@@ -44,7 +44,7 @@ from modelplane.compose.replica.backends.draining import (
 from modelplane.compose.replica.backends.picker_workload import engine_labels
 from modelplane.compose.replica.backends.workload import HEALTH_PATH, Form, Workload
 from modelplane.compose.replica.copied_references import CONFIG_MAP, SECRET
-from modelplane.compose.replica.engine_command_lines import flag, model
+from modelplane.compose.replica.engine_command_lines import find_flag, find_model
 
 _HOST = "kubernetes.io/hostname"
 
@@ -191,7 +191,7 @@ def _spec(workload: Workload, member: PlacedMember, claim: Object | None) -> dic
     if not _shares_memory(member.template.spec):
         spec["volumes"].append({"name": SHARED_MEMORY, "emptyDir": {"medium": "Memory"}})
     if cache is not None:
-        claimed = source_jobs.claim_name(workload.namespace, cache.name)
+        claimed = staging_sources.name_claim(workload.namespace, cache.name)
         spec["volumes"].append({"name": CACHE, "persistentVolumeClaim": {"claimName": claimed}})
     spec["volumes"] += msgspec.to_builtins(member.template.spec.volumes)
     if claim is not None:
@@ -210,14 +210,10 @@ def _shares_memory(spec: PodSpec) -> bool:
 def _beside(workload: Workload, container: CommonContainer) -> dict[str, Any]:
     """Return a container beside the engine. It claims no devices."""
     written: dict[str, Any] = msgspec.to_builtins(container)
-    ours = engine_variables.own(workload.replica, container, Role.STANDALONE)
-    if env := _last_of_each([*ours, *(_variable(workload, variable) for variable in container.env)]):
+    ours = engine_variables.list_own_variables(workload.replica, container, Role.STANDALONE)
+    if env := _keep_last_of_each([*ours, *(_variable(workload, variable) for variable in container.env)]):
         written["env"] = env
-    return {
-        **written,
-        "terminationMessagePolicy": "FallbackToLogsOnError",
-        "securityContext": _CONTAINER,
-    }
+    return {**written, "terminationMessagePolicy": "FallbackToLogsOnError", "securityContext": _CONTAINER}
 
 
 def _container(workload: Workload, member: PlacedMember, claim: Object | None) -> dict[str, Any]:
@@ -276,15 +272,12 @@ def _args(workload: Workload, member: PlacedMember) -> list[str]:
     None is added if the author has set the flag, and with a command only those of a connector.
     """
     container = member.template.spec.engine
-    args = [
-        *container.args,
-        *prefill_decode.list_arguments(workload.replica, workload.phase, container),
-    ]
+    args = [*container.args, *prefill_decode.list_arguments(workload.replica, workload.phase, container)]
     if container.command or member.role is Role.WORKER:
         return args
-    if workload.replica.spec.model_cache_ref is not None and model(container) is None:
+    if workload.replica.spec.model_cache_ref is not None and find_model(container) is None:
         args.append(f"--model={CACHE_PATH}")
-    if workload.port != ENGINE_PORT and flag(container, "--port") is None:
+    if workload.port != ENGINE_PORT and find_flag(container, "--port") is None:
         args.append(f"--port={workload.port}")
     return [*args, *_draining(workload, member).arguments]
 
@@ -292,12 +285,12 @@ def _args(workload: Workload, member: PlacedMember) -> list[str]:
 def _env(workload: Workload, member: PlacedMember) -> list[dict[str, Any]]:
     """Return the author's variables after ours, so that they can refer to ours; each name once."""
     engine = member.template.spec.engine
-    ours = engine_variables.own(workload.replica, engine, member.role)
+    ours = engine_variables.list_own_variables(workload.replica, engine, member.role)
     ours += prefill_decode.build_environment(workload)
-    return _last_of_each([*ours, *(_variable(workload, variable) for variable in engine.env)])
+    return _keep_last_of_each([*ours, *(_variable(workload, variable) for variable in engine.env)])
 
 
-def _last_of_each(variables: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def _keep_last_of_each(variables: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the last variable of each name: it is the one in force, and server-side apply rejects two."""
     numbered = list(enumerate(variables))
     last = {variable["name"]: number for number, variable in numbered}

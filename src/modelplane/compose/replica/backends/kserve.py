@@ -19,12 +19,19 @@ from modelplane.api.fields.pods.engines import ENGINE_PORT, Phase, Role, Serving
 from modelplane.api.meta import Object
 from modelplane.api.model_replica import ModelReplica, PlacedEngine
 from modelplane.api.names import child_name
-from modelplane.compose.cache import source_jobs
-from modelplane.compose.replica.backends.backend import Backend, Claims, is_gang, shortened
+from modelplane.compose.cache import staging_sources
+from modelplane.compose.replica.backends.backend import Backend, Claims, shortened
 from modelplane.compose.replica.backends.engine_pods import pod_template
 from modelplane.compose.replica.backends.kserve_pods import pod_spec, rejected
-from modelplane.compose.replica.backends.workload import Form, Marks, Workload, claim_template, head
-from modelplane.compose.replica.engine_command_lines import DATA, PIPELINE, TENSOR, flag, has, source
+from modelplane.compose.replica.backends.workload import Form, Marks, Workload, claim_template, head, is_gang
+from modelplane.compose.replica.engine_command_lines import (
+    DATA,
+    PIPELINE,
+    TENSOR,
+    find_flag,
+    find_model_argument,
+    has_flag,
+)
 from modelplane.compose.workload_kinds import LLM_INFERENCE_SERVICE
 
 _LOCAL: Final = ("--data-parallel-size-local", "-dpl")
@@ -69,7 +76,7 @@ def parallelism(container: Container) -> Parallelism:
         _degree(container, PIPELINE),
         _degree(container, DATA),
         _degree(container, _LOCAL),
-        has(container, *_EXPERT),
+        has_flag(container, *_EXPERT),
     )
 
 
@@ -112,7 +119,7 @@ def service_name(replica: ModelReplica, engine: PlacedEngine) -> str:
 
 
 def _degree(container: Container, names: tuple[str, ...]) -> int:
-    given = flag(container, *names) or ""
+    given = find_flag(container, *names) or ""
     # Longer digits are no degree, and int() of very many would raise.
     if not (given.isascii() and given.isdigit() and len(given) <= len(str(_MOST))):
         return 0
@@ -191,8 +198,8 @@ def _service(workload: Workload, claims: Claims) -> Object:
 def _model(workload: Workload) -> dict[str, Any]:
     """Return the model: the volume of the cache, which KServe mounts, or what the engine itself loads."""
     if cache := workload.replica.spec.model_cache_ref:
-        return {"model": {"uri": f"pvc://{source_jobs.claim_name(workload.namespace, cache.name)}"}}
-    named = source(head(workload.engine).template.spec.engine) or ""
+        return {"model": {"uri": f"pvc://{staging_sources.name_claim(workload.namespace, cache.name)}"}}
+    named = find_model_argument(head(workload.engine).template.spec.engine) or ""
     # KServe requires a URI, and without its initializer only shows it. One that is none would keep its
     # controller from reading any LLMInferenceService of the cluster.
     shown = _NOT_IN_URI.sub("-", named)[:_LONGEST_URI].strip("/-") or workload.engine.name

@@ -17,10 +17,9 @@ from modelplane.api.fields.pods.engines import ENGINE_PORT, MemberPods, Role
 from modelplane.api.model_deployment import Engine
 from modelplane.api.model_replica import ModelReplica, PlacedEngine, PlacedMember
 from modelplane.api.rejected import Rejected
-from modelplane.compose.replica.backends.backend import is_gang
 from modelplane.compose.replica.backends.draining import is_vllm
 from modelplane.compose.replica.backends.engine_pods import STARTUP_TIMEOUT_S
-from modelplane.compose.replica.backends.workload import HEALTH_PATH, Workload
+from modelplane.compose.replica.backends.workload import HEALTH_PATH, Workload, is_gang
 
 ENGINE: Final = "main"
 """Name of the engine's container in KServe's presets."""

@@ -20,9 +20,10 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.added_containers import ENDPOINT_PICKER, RESTRICTED
 from modelplane.compose.composition import Desired
 from modelplane.compose.readiness import exists, is_ready
+from modelplane.compose.replica.backends.disruption_budget import build_budget
 from modelplane.compose.replica.backends.draining import GRACE_S
 from modelplane.compose.replica.backends.workload import content_hash, head, part_name
-from modelplane.compose.replica.engine_command_lines import flag, runs
+from modelplane.compose.replica.engine_command_lines import find_flag, runs
 
 PICKER_KEY = "epp"
 """Key of the Deployment."""
@@ -60,7 +61,6 @@ _SCORERS: Final = (
     WeightedScorer(type=Scorer.PREFIX_CACHE, weight=2),
     WeightedScorer(type=Scorer.QUEUE, weight=1),
 )
-
 
 _ENGINES: Final = (
     (
@@ -103,7 +103,8 @@ def picker(replica: ModelReplica) -> Iterator[Desired]:
     yield Desired(f"epp-config-{digest}", config, exists, cluster)
     yield Desired(PICKER_KEY, _deployment(replica, config), is_ready, cluster)
     yield Desired("epp-service", _service(replica), exists, cluster)
-    yield Desired("epp-disruption", _disruption_budget(replica), exists, cluster)
+    pods = {labels.WORKLOAD: picker_name(replica)}
+    yield Desired("epp-disruption", build_budget(_metadata(replica), pods), exists, cluster)
 
 
 def configuration(replica: ModelReplica) -> dict[str, Any]:
@@ -174,7 +175,7 @@ def _block_tokens(replica: ModelReplica) -> int:
     """Return the number of tokens in a block of the engine's cache."""
     engines = replica.spec.engines
     deciding = next((engine for engine in engines if engine.phase is Phase.DECODE), engines[0])
-    given = flag(head(deciding).template.spec.engine, "--block-size", "--page-size") or ""
+    given = find_flag(head(deciding).template.spec.engine, "--block-size", "--page-size") or ""
     # int() of thousands of digits raises.
     is_number = given.isascii() and given.isdigit() and len(given) <= _MOST_DIGITS
     return int(given) if is_number and int(given) > 0 else _BLOCK_TOKENS
@@ -236,19 +237,6 @@ def _service(replica: ModelReplica) -> Object:
                     "appProtocol": "http2",
                 }
             ],
-        },
-    }
-
-
-def _disruption_budget(replica: ModelReplica) -> Object:
-    return {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": _metadata(replica),
-        "spec": {
-            "maxUnavailable": 1,
-            "selector": {"matchLabels": {labels.WORKLOAD: picker_name(replica)}},
-            "unhealthyPodEvictionPolicy": "AlwaysAllow",
         },
     }
 

@@ -16,14 +16,13 @@ import msgspec
 
 from modelplane.api import labels
 from modelplane.api.conditions.reasons import ModelReplicaReason as Reason
-from modelplane.api.fields.pods.containers import ROUTING_SIDECAR as SIDECAR_NAME
-from modelplane.api.fields.pods.containers import Container
+from modelplane.api.fields.pods.containers import ROUTING_SIDECAR as SIDECAR_NAME, Container
 from modelplane.api.fields.pods.engines import ENGINE_PORT, Connector, Phase
 from modelplane.api.model_replica import ModelReplica, PlacedEngine
 from modelplane.api.rejected import Rejected
 from modelplane.compose.added_containers import RESTRICTED, ROUTING_SIDECAR
 from modelplane.compose.replica.backends.workload import HEALTH_PATH, Form, Workload, head
-from modelplane.compose.replica.engine_command_lines import flag, has_script
+from modelplane.compose.replica.engine_command_lines import find_flag, has_script
 
 _POD_IP: Final[Mapping[str, Any]] = {"valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
 
@@ -98,7 +97,7 @@ def list_arguments(replica: ModelReplica, phase: Phase | None, container: Contai
     if phase is None or get_connector(replica) is None:
         return ()
     wanted = get_row(replica).prefill if phase is Phase.PREFILL else get_row(replica).decode
-    return tuple(text for text in wanted if flag(container, text.partition("=")[0]) is None)
+    return tuple(text for text in wanted if find_flag(container, text.partition("=")[0]) is None)
 
 
 def check_arguments(replica: ModelReplica, engine: PlacedEngine) -> Rejected | None:
@@ -115,7 +114,7 @@ def check_arguments(replica: ModelReplica, engine: PlacedEngine) -> Rejected | N
             )
         setting = get_row(replica).port_setting
         variables = {variable.name: variable.value or "" for variable in container.env}
-        given = flag(container, setting) if setting.startswith("-") else variables.get(setting)
+        given = find_flag(container, setting) if setting.startswith("-") else variables.get(setting)
         if given not in (None, _BOOTSTRAP_PORT):
             return Rejected(
                 Reason.UNSUPPORTED_TOPOLOGY,
@@ -131,19 +130,19 @@ _PORT_FLAG = "--model-server-port"
 """The port of the engine behind a sidecar. Source: llm-d's router 0.10, pull request 2142."""
 _UNTIL_0_8 = ("ghcr.io/llm-d/llm-d-router-disagg-sidecar:v0.9.0", "--vllm-port")
 """Image and flag that versions up to 0.8 wrote."""
-_MOST = 65535
+_LARGEST_PORT = 65535
 
 
 def choose_engine_port(engine: PlacedEngine) -> int | Rejected:
     """Return the port on which an engine listens, or why it cannot serve on the given port."""
     if engine.phase is not Phase.DECODE:
         return ENGINE_PORT
-    given = flag(head(engine).template.spec.engine, "--port")
+    given = find_flag(head(engine).template.spec.engine, "--port")
     if given is None:
         return _DECODE_PORT
     # int() of thousands of digits raises.
-    is_number = given.isascii() and given.isdigit() and len(given) <= len(str(_MOST))
-    if not (is_number and 0 < int(given) <= _MOST):
+    is_number = given.isascii() and given.isdigit() and len(given) <= len(str(_LARGEST_PORT))
+    if not (is_number and 0 < int(given) <= _LARGEST_PORT):
         return Rejected(
             Reason.UNSUPPORTED_TOPOLOGY,
             f'engine "{engine.name}": --port "{given}"',

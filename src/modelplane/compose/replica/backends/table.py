@@ -15,10 +15,12 @@ from modelplane.api.listing import format_subject, listing
 from modelplane.api.model_replica import ModelReplica, PlacedEngine
 from modelplane.api.rejected import Rejected
 from modelplane.compose.replica.backends import prefill_decode
-from modelplane.compose.replica.backends.backend import GANG, STANDALONE, Backend, is_gang
+from modelplane.compose.replica.backends.backend import Backend
+from modelplane.compose.replica.backends.gang import GANG
 from modelplane.compose.replica.backends.kserve import KSERVE
 from modelplane.compose.replica.backends.prefill_decode import choose_engine_port
-from modelplane.compose.replica.backends.workload import Marks, Workload, picks
+from modelplane.compose.replica.backends.standalone import STANDALONE
+from modelplane.compose.replica.backends.workload import Marks, Workload, is_gang, picks
 from modelplane.compose.workload_kinds import (
     INFERENCE_POOL,
     LEADER_WORKER_SET,

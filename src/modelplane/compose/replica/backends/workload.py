@@ -15,6 +15,7 @@ from modelplane.api.fields.cluster.node_pools import NodeTaint
 from modelplane.api.fields.pods.engines import ENGINE_PORT, Phase, Role
 from modelplane.api.fields.pods.pod_scheduler import PodScheduler
 from modelplane.api.meta import Object
+from modelplane.api.model_deployment import Engine
 from modelplane.api.model_replica import ModelReplica, PlacedEngine, PlacedMember
 from modelplane.api.names import child_name
 from modelplane.api.schema.untyped import get_map
@@ -121,6 +122,11 @@ class Workload(msgspec.Struct, frozen=True):
 def head(engine: PlacedEngine) -> PlacedMember:
     """Return the member of an engine that serves requests."""
     return next(member for member in engine.members if member.role is not Role.WORKER)
+
+
+def is_gang(engine: Engine | PlacedEngine) -> bool:
+    """Return True if an engine, before or after its placement, has a Leader and a Worker."""
+    return len(engine.members) > 1
 
 
 def picks(replica: ModelReplica) -> bool:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from modelplane.api.fields.pods.containers import Container
 from modelplane.api.kinds import MODEL_DEPLOYMENT
 from modelplane.api.model_deployment import ModelDeployment
-from modelplane.compose.replica.engine_command_lines import source, written_words
+from modelplane.compose.replica.engine_command_lines import find_model_argument, list_written_words
 from modelplane.offline.files.diagnostics import Path, Problem, Severity, quote
 from modelplane.offline.files.manifest_objects import Manifest
 from modelplane.offline.lint.advice import Configs, find_settings, walk_members
@@ -119,7 +119,7 @@ def _tokens(value: str, command: EngineCommand) -> int:
 def _is_open(container: Container, rule: _Rule, given: Flags) -> bool:
     """Return True if the engine accepts a longer context, or may find the option elsewhere."""
     names = {variable.name for variable in container.env}
-    words = [word for written in written_words(container) for word in written.words]
+    words = [word for written in list_written_words(container) for word in written.words]
     allowed = rule.allowed_by and (
         rule.allowed_by in names or any(word.startswith(rule.allowed_by) for word in words)
     )
@@ -130,7 +130,7 @@ def _is_open(container: Container, rule: _Rule, given: Flags) -> bool:
 
 def _model(container: Container, given: Flags, cached: Repo | None) -> Repo:
     """Return the repository of an engine's model; empty if it is another path, or not known."""
-    named = source(container)
+    named = find_model_argument(container)
     if named is None or named.startswith("/mnt/models"):
         return cached or ("", "")
     revision = given.find("--revision")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from modelplane.kubelet.engines import endpoint_picker
-from modelplane.kubelet.engines.endpoint_picker import Choice, Turns, build_answer, is_divided
+from modelplane.kubelet.engines.endpoint_picker import Choice, RoundRobin, build_answer, is_divided
 
 POOL = {
     "spec": {"selector": {"matchLabels": {"serving": "r"}}, "targetPorts": [{"number": 8000}]},
@@ -38,12 +38,12 @@ PODS = [pod(1, "decode"), pod(2, "decode"), pod(3, "prefill")]
 def test_a_decode_pod_answers_and_a_prefill_pod_helps(
     pods: list[dict[str, Any]], choices: list[Choice | None]
 ) -> None:
-    turns = Turns(is_divided=True)
+    turns = RoundRobin(is_divided=True)
     assert [turns.choose(POOL, pods) for _ in choices] == choices
 
 
 def test_every_pod_of_an_undivided_pool_answers() -> None:
-    turns = Turns(is_divided=False)
+    turns = RoundRobin(is_divided=False)
     assert [turns.choose(POOL, [pod(1), pod(2)]) for _ in range(3)] == [
         Choice(at(1)),
         Choice(at(2)),

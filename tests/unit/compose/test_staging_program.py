@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from modelplane.compose.cache.hydration_program import PROGRAM, REQUIREMENTS
+from modelplane.compose.cache.staging_program import PROGRAM, REQUIREMENTS
 
 HUB = """
 import fnmatch, hashlib, os, sys, time, types

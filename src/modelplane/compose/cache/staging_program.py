@@ -60,7 +60,6 @@ To update them, resolve both platforms with
 ``pip install --dry-run --ignore-installed --report - --only-binary=:all: --python-version 3.13``.
 """
 
-
 _SOURCES = ("hub_source", "http_source", "s3_source", "ngc_source", "oci_source", "volume_source")
 _OWN_IMPORT = re.compile(r"^from modelplane\.staging\.\w+ import (?:\([^)]*\)|[^(\n]*)\n", re.MULTILINE)
 

@@ -52,7 +52,7 @@ def is_remote(item: Object) -> bool:
     return bool(item.get("kind") == KIND and str(item.get("apiVersion", "")).startswith("kubernetes.m."))
 
 
-def there(item: Object) -> Object | None:
+def find_observed(item: Object) -> Object | None:
     """Return the object as last observed on the cluster; None if it was not observed."""
     found = item.get("status", {}).get("atProvider", {}).get("manifest")
     return found if isinstance(found, Mapping) and "metadata" in found else None
@@ -96,7 +96,7 @@ def namespace(name: str, connection: Connection, written: Object | None) -> Obje
     It changes no namespace, with one exception: one that the Object ``written`` itself has created without a
     label, as earlier versions did, gets the label.
     """
-    found = there(written) if written is not None else None
+    found = find_observed(written) if written is not None else None
     adopts = written is not None and has_created(written) and found is not None and not is_ours(found)
     metadata = {"name": name, "labels": dict(OURS if adopts else MADE)}
     policies = (
@@ -124,13 +124,13 @@ def has_created(item: Object) -> bool:
     return _CREATED in item["metadata"].get("annotations", {})
 
 
-def seen_namespace(item: Object | None) -> tuple[Object, ...]:
+def find_seen_namespace(item: Object | None) -> tuple[Object, ...]:
     """Return the namespace as last observed, if it was; one that its Object has created counts as labeled.
 
     Children are composed together with the Object, because to wait for it would cost every replica an update
     of Crossplane's budget. Until it is observed, the admission policy of the cluster refuses them.
     """
-    found = there(item) if item is not None else None
+    found = find_observed(item) if item is not None else None
     if item is None or found is None:
         return ()
     if not has_created(item):
@@ -151,13 +151,13 @@ def look(requirement: Requirement, connection: Connection) -> Object:
     return {**looking, "spec": spec}
 
 
-def seen(item: Object | None) -> tuple[Object, ...] | Unknown:
+def list_seen(item: Object | None) -> tuple[Object, ...] | Unknown:
     """Return the objects that an observing Object found."""
     if item is None:
         return Unknown("it has not been observed yet")
     if cause := problem(item):
         return () if _ABSENT.search(cause) else Unknown(cause)
-    found = there(item)
+    found = find_observed(item)
     return Unknown("it has not been observed yet") if found is None else (found,)
 
 

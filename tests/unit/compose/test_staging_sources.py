@@ -7,10 +7,10 @@ import pytest
 
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.schema.decode import InvalidObject, decode_as
-from modelplane.compose.cache import hydration
-from modelplane.compose.cache.hydration import Credentials
-from modelplane.compose.cache.hydration_program import SOURCES_PROGRAM
-from modelplane.compose.cache.source_jobs import SOURCE_PATH, Source, source_of
+from modelplane.compose.cache import staging_job
+from modelplane.compose.cache.staging_job import Credentials
+from modelplane.compose.cache.staging_program import SOURCES_PROGRAM
+from modelplane.compose.cache.staging_sources import SOURCE_PATH, Source, find_source
 from modelplane.kubelet.engines.launcher_allow_lists import HYDRATION as ALLOWED
 
 SHA = "a" * 64
@@ -33,7 +33,7 @@ def cache(source: str, **changed: Any) -> ModelCache:
 
 
 def made(source: str, **changed: Any) -> Source:
-    found = source_of(cache(source, **changed).spec)
+    found = find_source(cache(source, **changed).spec)
     assert found is not None
     return found
 
@@ -91,16 +91,16 @@ def test_credentials_reach_the_program_from_the_copy_of_the_secret(
         cache(source, authSecret=secret),
         Credentials(dict.fromkeys(variables.values(), "eA")),
     )
-    found = source_of(given.spec)
+    found = find_source(given.spec)
     assert found is not None
-    [container] = hydration.job(given, found, credentials)["spec"]["template"]["spec"]["containers"]
+    [container] = staging_job.build_job(given, found, credentials)["spec"]["template"]["spec"]["containers"]
     references = {
         entry["name"]: entry["valueFrom"]["secretKeyRef"]
         for entry in container["env"]
         if "valueFrom" in entry
     }
     assert variables.keys() <= ALLOWED.variables.keys(), "a local fleet passes them on"
-    copied = hydration.secret(given, credentials)
+    copied = staging_job.build_secret(given, credentials)
     assert references == {
         variable: {"name": copied["metadata"]["name"], "key": key} for variable, key in variables.items()
     }
@@ -122,7 +122,7 @@ def test_the_longest_source_fits_into_a_variable() -> None:
 
 def test_a_volume_to_copy_from_is_mounted_for_reading_alone() -> None:
     given = cache("PersistentVolumeClaim")
-    spec = hydration.job(given, made("PersistentVolumeClaim"), None)["spec"]["template"]["spec"]
+    spec = staging_job.build_job(given, made("PersistentVolumeClaim"), None)["spec"]["template"]["spec"]
     assert spec["volumes"][1:] == [
         {"name": "source", "persistentVolumeClaim": {"claimName": "shared", "readOnly": True}}
     ]

@@ -4,9 +4,9 @@ import pytest
 
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.schema.decode import decode_as
-from modelplane.compose.cache import hydration
-from modelplane.compose.cache.hydration import Credentials
-from modelplane.compose.cache.source_jobs import Source, source_of
+from modelplane.compose.cache import staging_job
+from modelplane.compose.cache.staging_job import Credentials
+from modelplane.compose.cache.staging_sources import Source, find_source
 
 
 def _cache(name: str = "weights", **source: Any) -> ModelCache:
@@ -15,7 +15,7 @@ def _cache(name: str = "weights", **source: Any) -> ModelCache:
 
 
 def _source(cache: ModelCache) -> Source:
-    source = source_of(cache.spec)
+    source = find_source(cache.spec)
     assert source is not None
     return source
 
@@ -26,7 +26,7 @@ def _artifact(cache: ModelCache) -> str:
 
 def _job(cache: ModelCache, token: str = "") -> dict[str, Any]:
     credentials = Credentials({"HF_TOKEN": token}) if token else None
-    return dict(hydration.job(cache, _source(cache), credentials))
+    return dict(staging_job.build_job(cache, _source(cache), credentials))
 
 
 def _name(cache: ModelCache, token: str = "") -> str:
@@ -73,7 +73,7 @@ def test_no_input_of_a_user_is_part_of_a_command() -> None:
 
 def test_the_token_is_in_no_manifest_but_the_secrets() -> None:
     assert "c2VjcmV0" not in str(_job(_cache(), "c2VjcmV0"))
-    assert hydration.secret(_cache(), Credentials({"KEY": "c2VjcmV0"}))["data"] == {"KEY": "c2VjcmV0"}
+    assert staging_job.build_secret(_cache(), Credentials({"KEY": "c2VjcmV0"}))["data"] == {"KEY": "c2VjcmV0"}
 
 
 def test_the_job_is_restricted() -> None:
@@ -89,15 +89,15 @@ def test_the_job_is_restricted() -> None:
 
 
 def test_a_job_tells_what_it_stages() -> None:
-    assert hydration.artifact_of(_job(_cache())) == _artifact(_cache())
+    assert staging_job.read_artifact(_job(_cache())) == _artifact(_cache())
 
 
 def test_names_and_labels_fit_whatever_the_cache_is_called() -> None:
     cache = _cache("a" * 253)
     job = _job(cache)
     assert len(job["metadata"]["name"]) <= 63
-    assert len(hydration.cache_label(cache)) <= 63
-    assert hydration.cache_label(_cache()) == "weights"
+    assert len(staging_job.format_cache_label(cache)) <= 63
+    assert staging_job.format_cache_label(_cache()) == "weights"
 
 
 def test_the_newest_attempt_has_the_last_word() -> None:
@@ -107,9 +107,11 @@ def test_the_newest_attempt_has_the_last_word() -> None:
         return {"metadata": {"name": name, "creationTimestamp": created}, "status": status}
 
     attempts = [pod("a", "2026-01-01T00:00:02Z", "second"), pod("b", "2026-01-01T00:00:01Z", "first")]
-    assert (hydration.last_word(attempts) or "").endswith("second")
-    assert hydration.last_word([]) is None
-    assert hydration.earlier(attempts).endswith(
+    assert (staging_job.describe_last_attempt(attempts) or "").endswith("second")
+    assert staging_job.describe_last_attempt([]) is None
+    assert staging_job.describe_earlier_attempt(attempts).endswith(
         '; the attempt before: pod "b": container "hydrate" exited with status 1: first'
     )
-    assert hydration.earlier(attempts[:1]) == hydration.earlier([]) == ""
+    assert (
+        staging_job.describe_earlier_attempt(attempts[:1]) == staging_job.describe_earlier_attempt([]) == ""
+    )

@@ -1,4 +1,4 @@
-"""Hydration of a ModelCache on a cluster: a volume, credentials, and a Job that fills the volume.
+"""Staging of a ModelCache on a cluster (phase Hydrating): a volume, credentials, and a Job that fills it.
 
 The Job runs a constant program without a shell; values that differ between caches are in its environment.
 The program downloads beside the volume's content, verifies every file against the source's checksums, and
@@ -16,23 +16,23 @@ from modelplane.api.names import MAX_LENGTH, child_name
 from modelplane.api.schema.untyped import get_map
 from modelplane.api.values import quantity
 from modelplane.compose.added_containers import HYDRATION
-from modelplane.compose.cache.source_jobs import (
+from modelplane.compose.cache.staging_sources import (
     HOPELESS,
     MEASURED,
     PATH,
     SOURCE_PATH,
     Source,
-    claim_name,
-    digest,
+    hash_content,
+    name_claim,
 )
 from modelplane.compose.replica import pod_problems
 
 _USER = 65532
 """The user and group of the Job, which own no file of the image."""
 _SOURCE = "source"
-_LEAST_S, _S_PER_GIB, _MOST_S = 6 * 3600, 120, 72 * 3600
+_BASE_S, _S_PER_GIB, _MAXIMUM_S = 6 * 3600, 120, 72 * 3600
 """Deadline of a download: 9 MB a second, and six hours; three days whatever size is claimed."""
-_ATTEMPTS = 20
+_RETRIES = 20
 """Number of retries of a failed download: with the Job's back-off, about an hour and a half."""
 
 
@@ -43,24 +43,24 @@ class Credentials:
     encoded: Mapping[str, str]
 
 
-def cache_label(cache: ModelCache) -> str:
+def format_cache_label(cache: ModelCache) -> str:
     """Return the label value of a cache's objects on clusters; a label can be shorter than a name."""
     name = cache.metadata.name
     return name if len(name) <= MAX_LENGTH else child_name(name)
 
 
-def volume(cache: ModelCache, size_gib: int, storage_class: str, existing: Object | None) -> Object:
+def build_volume(cache: ModelCache, size_gib: int, storage_class: str, existing: Object | None) -> Object:
     """Return the PersistentVolumeClaim, which can grow, but neither shrink nor change its class."""
     request = f"{size_gib}Gi"
     if existing is not None:
         spec = existing["spec"]
         storage_class = spec.get("storageClassName", storage_class)
-        if shrinks(size_gib, existing):
+        if is_larger(size_gib, existing):
             request = spec["resources"]["requests"]["storage"]
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
-        "metadata": _metadata(cache, claim_name(cache.metadata.namespace, cache.metadata.name)),
+        "metadata": _metadata(cache, name_claim(cache.metadata.namespace, cache.metadata.name)),
         "spec": {
             "accessModes": ["ReadWriteMany"],
             "storageClassName": storage_class,
@@ -69,13 +69,13 @@ def volume(cache: ModelCache, size_gib: int, storage_class: str, existing: Objec
     }
 
 
-def shrinks(size_gib: int, existing: Object) -> bool:
+def is_larger(size_gib: int, existing: Object) -> bool:
     """Return True if a volume is larger than requested."""
     present = get_map(existing, "spec", "resources", "requests").get("storage", "0")
     return quantity.parse(present) > quantity.parse(f"{size_gib}Gi")
 
 
-def secret(cache: ModelCache, credentials: Credentials) -> Object:
+def build_secret(cache: ModelCache, credentials: Credentials) -> Object:
     """Return the copy of the credentials for the Job."""
     return {
         "apiVersion": "v1",
@@ -85,7 +85,7 @@ def secret(cache: ModelCache, credentials: Credentials) -> Object:
     }
 
 
-def job(cache: ModelCache, source: Source, credentials: Credentials | None) -> Object:
+def build_job(cache: ModelCache, source: Source, credentials: Credentials | None) -> Object:
     """Return the Job that fills the volume.
 
     A Job is immutable, so its name ends in a hash of everything that justifies a new attempt: the source, the
@@ -93,23 +93,23 @@ def job(cache: ModelCache, source: Source, credentials: Credentials | None) -> O
     """
     spec = _job_spec(cache, source, credentials)
     values = ",".join(value for _, value in sorted(credentials.encoded.items())) if credentials else ""
-    attempt = digest([spec, values, source.size_gib])[:8]
+    attempt = hash_content([spec, values, source.size_gib])[:8]
     name = child_name("modelcache", cache.metadata.namespace, cache.metadata.name, "hydrate", attempt)
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": _metadata(cache, name), "spec": spec}
 
 
-def artifact_of(child: Object) -> str:
+def read_artifact(child: Object) -> str:
     """Return the artifact that a Job stages."""
     environment = child["spec"]["template"]["spec"]["containers"][0].get("env", ())
     return next((str(entry["value"]) for entry in environment if entry["name"] == "ARTIFACT"), "")
 
 
-def last_word(attempts: Iterable[Object]) -> str | None:
+def describe_last_attempt(attempts: Iterable[Object]) -> str | None:
     """Return the problem of the newest pod of a Job; None if it has none."""
     return pod_problems.trouble(sorted(attempts, key=_age)[-1:])
 
 
-def earlier(attempts: Iterable[Object]) -> str:
+def describe_earlier_attempt(attempts: Iterable[Object]) -> str:
     """Return how the attempt before the newest one ended, for a message; empty if it is the first."""
     trouble = pod_problems.trouble(sorted(attempts, key=_age)[-2:-1])
     return f"; the attempt before: {trouble}" if trouble else ""
@@ -122,8 +122,8 @@ def _age(pod: Object) -> tuple[str, str]:
 
 def _job_spec(cache: ModelCache, source: Source, credentials: Credentials | None) -> Object:
     return {
-        "backoffLimit": _ATTEMPTS,
-        "activeDeadlineSeconds": min(_LEAST_S + source.size_gib * _S_PER_GIB, _MOST_S),
+        "backoffLimit": _RETRIES,
+        "activeDeadlineSeconds": min(_BASE_S + source.size_gib * _S_PER_GIB, _MAXIMUM_S),
         "podFailurePolicy": {
             "rules": [
                 {
@@ -139,7 +139,7 @@ def _job_spec(cache: ModelCache, source: Source, credentials: Credentials | None
             ]
         },
         "template": {
-            "metadata": {"labels": {labels.MODEL_CACHE: cache_label(cache)}},
+            "metadata": {"labels": {labels.MODEL_CACHE: format_cache_label(cache)}},
             "spec": {
                 "restartPolicy": "Never",
                 "automountServiceAccountToken": False,
@@ -160,7 +160,7 @@ def _job_spec(cache: ModelCache, source: Source, credentials: Credentials | None
 
 def _volumes(cache: ModelCache, source: Source) -> Iterator[Object]:
     if source.size_gib:
-        claim = claim_name(cache.metadata.namespace, cache.metadata.name)
+        claim = name_claim(cache.metadata.namespace, cache.metadata.name)
         yield {"name": "artifact", "persistentVolumeClaim": {"claimName": claim}}
     if source.claim:
         yield {"name": _SOURCE, "persistentVolumeClaim": {"claimName": source.claim, "readOnly": True}}
@@ -201,5 +201,5 @@ def _metadata(cache: ModelCache, name: str) -> Object:
     return {
         "name": name,
         "namespace": cache.metadata.namespace,
-        "labels": {labels.MODEL_CACHE: cache_label(cache)},
+        "labels": {labels.MODEL_CACHE: format_cache_label(cache)},
     }

@@ -1,4 +1,4 @@
-"""Sources of a ModelCache: what the Job of each one gets, and the size that it reports.
+"""Sources of a ModelCache: the program, variables and keys that the Job of each source gets.
 
 A source is a program, the variables that describe it, and the keys of a Secret that the program needs. Values
 of a user are in variables, and never in a command. The artifact depends on the content that is asked for, and
@@ -15,25 +15,17 @@ from typing import Any, Final
 
 import msgspec
 
-from modelplane.api.fields.cache_sources import (
-    HTTP,
-    NGC,
-    OCI,
-    S3,
-    CacheFiles,
-    ClaimedVolume,
-    HuggingFace,
-)
+from modelplane.api.fields.cache_sources import HTTP, NGC, OCI, S3, CacheFiles, ClaimedVolume, HuggingFace
 from modelplane.api.meta import Object
 from modelplane.api.model_cache import ModelCacheSpec
 from modelplane.api.names import child_name
-from modelplane.compose.cache.hydration_program import MIRROR_PROGRAM, PROGRAM, REQUIREMENTS, SOURCES_PROGRAM
+from modelplane.compose.cache.staging_program import MIRROR_PROGRAM, PROGRAM, REQUIREMENTS, SOURCES_PROGRAM
 
 MARKER = ".modelplane-hydrated"
 """File in the volume that is written last, once the weights are complete."""
 
 
-def claim_name(namespace: str, cache: str) -> str:
+def name_claim(namespace: str, cache: str) -> str:
     """Return the name of the PersistentVolumeClaim that holds a cache on a cluster."""
     return child_name("modelcache", namespace, cache)
 
@@ -89,13 +81,13 @@ class Source:
     """The claim to copy from."""
 
 
-def sized(source: Source, size_gib: int) -> Source:
+def set_size(source: Source, size_gib: int) -> Source:
     """Return a source for a volume of a size."""
     limit = {"LIMIT": str(size_gib * _GIB)} if "LIMIT" in source.variables else {}
     return replace(source, size_gib=size_gib, variables={**source.variables, **limit})
 
 
-def measuring(source: Source) -> Source:
+def measure_only(source: Source) -> Source:
     """Return a source whose program only reports the size, as its last word and with ``MEASURED``."""
     keys = source.secret
     if keys and "HF_TOKEN" in keys.required:
@@ -103,12 +95,12 @@ def measuring(source: Source) -> Source:
     return replace(
         source,
         command=("python", "-c", SOURCES_PROGRAM, NO_VOLUME, MARKER, str(HOPELESS)),
-        variables={"SOURCE": _text(source.described), "ARTIFACT": "0", "LIMIT": "0"},
+        variables={"SOURCE": _encode(source.described), "ARTIFACT": "0", "LIMIT": "0"},
         secret=keys,
     )
 
 
-def source_of(spec: ModelCacheSpec) -> Source | None:
+def find_source(spec: ModelCacheSpec) -> Source | None:
     """Return the source of a cache; None if the field that describes it is missing."""
     given = spec.hugging_face or spec.http or spec.s3 or spec.oci or spec.ngc or spec.persistent_volume_claim
     return _SOURCES[type(given)](given) if given is not None else None
@@ -117,11 +109,11 @@ def source_of(spec: ModelCacheSpec) -> Source | None:
 def _hugging_face(source: HuggingFace) -> Source:
     only = [source.files] if source.files is CacheFiles.SAFETENSORS else []
     secret = source.auth_secret
-    artifact = digest(["HuggingFace", source.repo, source.revision, *only])[:16]
+    artifact = hash_content(["HuggingFace", source.repo, source.revision, *only])[:16]
     program = MIRROR_PROGRAM if source.endpoint or source.mirrors else PROGRAM
     # The library's own transfer does not ask the program before it connects.
     mirror = {"HF_ENDPOINT": source.endpoint, "HF_HUB_DISABLE_XET": "1"} if source.endpoint else {}
-    mirrors = {"MIRRORS": _text(source.mirrors)} if source.mirrors else {}
+    mirrors = {"MIRRORS": _encode(source.mirrors)} if source.mirrors else {}
     return Source(
         name=source.repo,
         size_gib=source.size_gib or 0,
@@ -154,7 +146,7 @@ def _http(source: HTTP) -> Source:
     files = [{"path": file.path, "url": file.url, "sha256": file.sha256} for file in source.files]
     hosts = sorted({file.url.split("/")[2] for file in source.files})
     secret = source.auth_secret
-    return _other(
+    return _build_source(
         f"{len(files)} files of {hosts[0]}" + (" and others" if hosts[1:] else ""),
         source.size_gib,
         ["HTTP", content],
@@ -174,7 +166,7 @@ def _s3(source: S3) -> Source:
     secret = source.auth_secret
     keys = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
     session = "AWS_SESSION_TOKEN"
-    return _other(
+    return _build_source(
         f"s3://{source.bucket}/{source.prefix or ''}",
         source.size_gib,
         ["S3", source.endpoint, source.bucket, source.prefix],
@@ -185,17 +177,11 @@ def _s3(source: S3) -> Source:
 
 def _oci(source: OCI) -> Source:
     secret = source.auth_secret
-    return _other(
+    return _build_source(
         source.reference,
         source.size_gib,
         ["OCI", source.reference],
-        {
-            "oci": {
-                "reference": source.reference,
-                "plainHTTP": source.plain_http,
-                "mirrors": source.mirrors,
-            }
-        },
+        {"oci": {"reference": source.reference, "plainHTTP": source.plain_http, "mirrors": source.mirrors}},
         SecretKeys(secret.name, {"DOCKER_CONFIG": secret.key}) if secret else None,
     )
 
@@ -208,7 +194,7 @@ def _ngc(source: NGC) -> Source:
         "version": source.version,
     }
     secret = source.auth_secret
-    return _other(
+    return _build_source(
         "/".join(filter(None, (source.org, source.team, source.model))) + f":{source.version}",
         source.size_gib,
         ["NGC", *described.values()],
@@ -218,7 +204,7 @@ def _ngc(source: NGC) -> Source:
 
 
 def _claimed_volume(source: ClaimedVolume) -> Source:
-    return _other(
+    return _build_source(
         f'PersistentVolumeClaim "{source.claim_name}"',
         source.size_gib,
         ["PersistentVolumeClaim", source.claim_name, source.path],
@@ -238,7 +224,7 @@ _SOURCES: Final[Mapping[type, Callable[[Any], Source]]] = {
 """The maker of each field's source."""
 
 
-def _other(
+def _build_source(
     name: str,
     size_gib: int | None,
     content: object,
@@ -248,28 +234,24 @@ def _other(
     claim: str = "",
 ) -> Source:
     """Return a source of the program that is not for the Hugging Face hub."""
-    artifact = digest(content)[:16]
+    artifact = hash_content(content)[:16]
     return Source(
         name=name,
         size_gib=size_gib or 0,
         artifact=artifact,
         command=("python", "-c", SOURCES_PROGRAM, PATH, MARKER, str(HOPELESS)),
-        variables={
-            "SOURCE": _text(described),
-            "ARTIFACT": artifact,
-            "LIMIT": str((size_gib or 0) * _GIB),
-        },
+        variables={"SOURCE": _encode(described), "ARTIFACT": artifact, "LIMIT": str((size_gib or 0) * _GIB)},
         described=described,
         secret=secret,
         claim=claim,
     )
 
 
-def _text(described: Object | tuple[str, ...]) -> str:
+def _encode(described: Object | tuple[str, ...]) -> str:
     """Return a source for a variable. No field of it may have $, because $(NAME) there is replaced."""
     return msgspec.json.encode(described, order="sorted").decode()
 
 
-def digest(content: object) -> str:
+def hash_content(content: object) -> str:
     """Return the hash of some content."""
     return hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
