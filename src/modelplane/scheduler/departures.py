@@ -73,10 +73,7 @@ class Cause(Enum):
     )
     YIELDS = Departure(
         "Placement conflict",
-        (
-            "A replica that isn't serving yet, in a pool whose capacity was assigned to two deployments at "
-            "the same time"
-        ),
+        "A replica that isn't serving yet, in capacity that was assigned to two deployments",
         "The surplus",
         replacement_first=True,
     )

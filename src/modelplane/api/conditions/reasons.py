@@ -900,10 +900,7 @@ class ModelDeploymentReason(Reason):
     )
     TOO_MANY_PREFERRED = (
         *(ModelDeploymentCondition.STANDBY_ACTIVE, None, "LimitExceeded"),
-        (
-            "This deployment is a standby, directly or indirectly, for more than 8 deployments. The standby's "
-            "state doesn't change."
-        ),
+        "More than 8 deployments come before this standby in the chain. The standby's state doesn't change.",
         "Shorten the chain of deployments in `spec.standbyFor`.",
         WARNS,
     )
@@ -983,10 +980,7 @@ class ModelEndpointReason(Reason):
     )
     SECRET_REFUSED = (
         *(ModelEndpointCondition.AUTHENTICATED, False, "SecretRefused"),
-        (
-            "The Secret is missing, or doesn't permit the credential to be sent to this host. The endpoint "
-            "receives no requests."
-        ),
+        "The Secret is missing, or doesn't permit use with this host. The endpoint receives no requests.",
         "Create the Secret, or add the permission that the message describes.",
         WARNS,
     )
