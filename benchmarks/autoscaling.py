@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from modelplane.deciders.autoscaling.decision import Settings, decide
+from modelplane.deciders.autoscaling.decision import ScalingSettings, decide
 from modelplane.deciders.autoscaling.evidence import Evidence, Sample
 
 TICK_S = 1.0
@@ -97,7 +97,7 @@ class Policy(Protocol):
 class Ours:
     """The InferenceAutoscaler."""
 
-    settings: Settings
+    settings: ScalingSettings
     evidence: Evidence = field(default_factory=Evidence)
 
     def replicas(self, sample: Sample, asked: int, ready: int) -> int:
@@ -189,8 +189,8 @@ def replay(trace: Sequence[Request], policy: Policy, first: int) -> Result:
 def compare(trace: Sequence[Request], target: float) -> dict[str, object]:
     """Replay a trace by every policy."""
     policies: dict[str, tuple[Policy, int]] = {
-        "ours": (Ours(Settings(1, MOST, requests=target)), 1),
-        "ours, to zero": (Ours(Settings(0, MOST, requests=target)), 0),
+        "ours": (Ours(ScalingSettings(1, MOST, requests=target)), 1),
+        "ours, to zero": (Ours(ScalingSettings(0, MOST, requests=target)), 0),
         "hpa": (Hpa(target, MOST), 1),
     }
     return {name: _rounded(replay(trace, *each)) for name, each in policies.items()}

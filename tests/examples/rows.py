@@ -71,9 +71,9 @@ ROWS = (
             "jobs": Planned(
                 ("h100-east: gpu-h100", "h100-east: gpu-h100"),
                 ("h100-east OverQuota",),
-                '2 of 3 replicas placed; 1 cluster: 1 above DeviceQuota "batch" (h100-east: namespace batch '
-                "uses 16 of 16 gpu devices of class h100-8x and may borrow 0; this replica needs 8); to "
-                'place one more, raise nominalQuota of class h100-8x in DeviceQuota "batch" to 24',
+                '2 of 3 replicas placed; 1 cluster: 1 above DeviceQuota "batch" (h100-east: namespace '
+                "batch uses 16 of 16 gpu devices of class h100-8x and can borrow 0; this replica needs 8); "
+                'to place one more, raise nominalQuota of class h100-8x in DeviceQuota "batch" to 24',
             ),
         },
     ),
@@ -123,8 +123,8 @@ ROWS = (
             "qwen3-8b": Planned(
                 (),
                 ("west-gke NotReady",),
-                "0 of 2 replicas placed; 1 cluster: 1 not ready (west-gke: there is no InferenceClass "
-                "h100-8x-byo: publish it, or correct className)",
+                "0 of 2 replicas placed; 1 cluster: 1 not ready (west-gke: InferenceClass h100-8x-byo does "
+                "not exist: create it, or correct className)",
             )
         },
     ),

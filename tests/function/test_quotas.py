@@ -69,5 +69,5 @@ def test_a_deployment_of_higher_priority_gets_devices_by_drain_and_keeps_the_las
     fleet.run_for(600)
     assert (placed(fleet, batch), placed(fleet, chat)) == (1, 2)
     assert fleet.is_true("DeviceQuota", "team", "SettingsSupported")
-    why = f'ModelDeployment "{chat}" of priority 1000 (PriorityClass "serving") takes its devices'
+    why = f'ModelDeployment "{chat}" of priority 1000 (PriorityClass "serving") takes the replica\'s devices'
     assert any(why in each for each in said)

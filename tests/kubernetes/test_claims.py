@@ -179,13 +179,13 @@ async def test_a_claim_can_ask_for_more(agent: Agent) -> None:
         pytest.param(
             "block",
             {"volumeMode": "Block"},
-            "a folder is not a block device: leave volumeMode out",
+            "a folder is not a block device: omit volumeMode",
             id="a block device",
         ),
         pytest.param(
             "elsewhere",
             {"storageClassName": "mine"},
-            'StorageClass "mine" uses provisioner "modelplane.ai/local-folder", which serves only '
+            'StorageClass "mine" uses provisioner "modelplane.ai/local-folder", which supports only '
             'StorageClass "modelplane-local": create the claim with that storageClassName',
             id="another StorageClass",
         ),

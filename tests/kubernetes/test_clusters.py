@@ -111,7 +111,9 @@ def test_one_cluster_is_stopped_while_the_others_go_on(two: Fleet) -> None:
     assert two.modelplane("down", "--cluster", "local-2").startswith("Stopped local-2-")
     stopped = {name for name, pid in pids(two).items() if not pid}
     assert stopped == {name for name in before if name.startswith("local-2-")}
-    assert "cluster local-2 is stopped: `modelplane up` starts it" in two.modelplane("status", check=False)
+    assert "cluster local-2 is stopped: run `modelplane up` to start it" in two.modelplane(
+        "status", check=False
+    )
     assert two.modelplane("down", "--cluster", "local-2").startswith("Nothing runs of cluster local-2")
     two.modelplane("up")
     after = pids(two)

@@ -166,7 +166,10 @@ async def test_without_the_policy_the_provider_loses_its_way_and_cleanup_is_the_
     shown = await asyncio.to_thread(CliRunner().invoke, cleanup, [*arguments, "--dry-run"])
     assert (shown.exit_code, shown.output.splitlines()) == (
         0,
-        ['a: ConfigMap "default/far"', "1 to delete, 1 Objects to release"],
+        [
+            'a: ConfigMap "default/far"',
+            "Would delete 1 objects on clusters, and release 1 Crossplane Objects",
+        ],
     )
     ran = await asyncio.to_thread(CliRunner().invoke, cleanup, [*arguments, "--yes"])
     assert (ran.exit_code, ran.output.splitlines()[0]) == (0, 'a: ConfigMap "default/far"')

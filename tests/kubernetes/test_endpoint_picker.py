@@ -119,8 +119,8 @@ async def health(answer: bytes) -> AsyncIterator[int]:
     ("answer", "problem"),
     [
         pytest.param(b"\x08\x01", None, id="serving"),
-        pytest.param(b"\x08\x02", "the server does not say that it serves", id="not serving"),
-        pytest.param(b"", "the server does not say that it serves", id="unknown"),
+        pytest.param(b"\x08\x02", "the server does not report that it is serving", id="not serving"),
+        pytest.param(b"", "the server does not report that it is serving", id="unknown"),
     ],
 )
 async def test_a_grpc_probe_asks_a_real_server(answer: bytes, problem: str | None) -> None:

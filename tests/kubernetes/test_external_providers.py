@@ -293,7 +293,7 @@ def test_a_provider_gets_the_credential_that_its_owner_permits_and_nothing_else_
     assert (paid.keys, thief.targets) == ({"Bearer sk-2"}, [])
     credential(fleet, "sk-3", paid.authority)
     endpoint(fleet, "paid", f"http://{paid.authority}/v1", **with_credential)
-    until(lambda: "is not sent in clear text" in condition(fleet, "paid", "RoutingReady"), True)
+    until(lambda: "is never sent in clear text" in condition(fleet, "paid", "RoutingReady"), True)
     logs = "".join(path.read_text(errors="replace") for path in fleet.home.logs.glob("*.log"))
     assert logs
     assert not any(key in logs for key in ("sk-1", "sk-2", "sk-3"))

@@ -143,8 +143,8 @@ def test_a_request_for_a_deployment_at_zero_waits_until_it_is_scaled_up(served: 
     served.kubectl("scale", "md/gemma", "-n", "ml-team", "--replicas=0")
     served.kubectl("wait", "--for=delete", "me", "--all", "-n", "ml-team", "--timeout=180s")
     message = "{.status.conditions[?(@.type=='RoutingReady')].message}"
-    waits = "requests wait up to 300 s for a replica, at most 100 at once"
-    said = f"--for=jsonpath={message}=no endpoint to route to; {waits}"
+    waits = "requests wait up to 300 s for a replica, at most 100 at the same time"
+    said = f"--for=jsonpath={message}=no endpoints to route to; {waits}"
     served.kubectl("wait", said, "ms/first-answer", "-n", "ml-team", "--timeout=180s")
     with ThreadPoolExecutor() as pool:
         cut_off = _until_held(served, pool)
@@ -192,7 +192,7 @@ def test_a_held_request_starts_the_first_replica_and_silence_ends_the_last(
     _until_described(
         served,
         "ScaledUp .*from 0 to 1: a load of .* on average needs 1 replica",
-        "ScaledDown .*from 1 to 0: no request for 5 s",
+        "ScaledDown .*from 1 to 0: no requests for 5 s",
     )
     served.kubectl("wait", "--for=condition=ScalingActive", "ia/gemma", "-n", "ml-team", "--timeout=180s")
     # Paused, it leaves the number to others.
@@ -400,7 +400,7 @@ def test_a_selector_that_nothing_matches_names_the_cluster_and_keeps_the_replica
     assert "local: largest memory offered is" in condition["message"]
     explained = served.modelplane("explain", "md/gemma", "-n", "ml-team", check=False)
     assert "largest memory offered is" in explained
-    assert "To place one more, one of:" in explained
+    assert "Changes that place one more replica:" in explained
     assert _answer(served).strip(), "what runs goes on running"
     served.kubectl("apply", "-f", str(EXAMPLE))
     _until(served, "ReplicasScheduled", "True")

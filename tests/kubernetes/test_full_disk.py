@@ -137,8 +137,8 @@ def until_answering(address: str) -> None:
 
 def test_up_refuses_a_disk_without_room_for_a_fleet(disk: Disk) -> None:
     refused = disk.modelplane("up")
-    lacking = f"only 512 MiB are free where {disk.path}/home is, and a fleet needs 1024: make room"
-    said = f"Error: {lacking}, or choose another place with --home\n"
+    lacking = f"only 512 MiB are free at {disk.path}/home, and a fleet requires 1024 MiB: free some space"
+    said = f"Error: {lacking}, or choose another directory with --home\n"
     assert (refused.returncode, refused.stderr) == (1, said)
 
 
@@ -156,7 +156,7 @@ def test_a_disk_that_fills_costs_changes_and_no_answer_and_all_comes_back_with_r
 
     said = fleet.modelplane("status")
     # etcd, which is started again and again, gives back at each end what it had reserved.
-    lacking = rf"only \d+ MiB are free where {fleet.path}/home is, and its fleet needs 128: make room"
+    lacking = f"only \\d+ MiB are free at {fleet.path}/home, and its fleet requires 128 MiB: free some space"
     assert said.returncode == 1
     assert re.search(
         rf"^{lacking}; running processes continue, and stopped processes restart once there is space$",
@@ -166,7 +166,7 @@ def test_a_disk_that_fills_costs_changes_and_no_answer_and_all_comes_back_with_r
     until_etcd_ends(fleet)
     up = fleet.modelplane("up")
     assert up.returncode == 1
-    assert re.fullmatch(rf"Error: {lacking}, or choose another place with --home\n", up.stderr)
+    assert re.fullmatch(f"Error: {lacking}, or choose another directory with --home\\n", up.stderr)
     assert "Traceback" not in fleet.run("sh", "-c", f"cat {fleet.path}/home/logs/*.log").stdout
 
     fleet.make_room()

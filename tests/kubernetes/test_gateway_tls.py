@@ -295,7 +295,7 @@ async def test_a_secret_becomes_the_certificate_and_a_damaged_one_changes_nothin
     await fleet.apply("1.2")
     old, new = secured.certificate(), secured.certificate()
     async with fleet.controllers(control_plane):
-        await fleet.says("False", 'Secret "front" in namespace "modelplane-system": it does not exist')
+        await fleet.says("False", 'Secret "front" in namespace "modelplane-system": does not exist')
         await secured.until_closed()
         assert await secured.served() == b""
         await fleet.secret(old)

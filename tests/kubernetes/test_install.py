@@ -239,7 +239,7 @@ def test_an_installation_is_not_overwritten_unless_that_is_said(cluster: Shell) 
     before = _versions(cluster)
     said = cluster.run(APPLY, check=False)
     assert said == (
-        f"Error: Modelplane {__version__} is installed there: say --upgrade to bring it to {__version__}\n"
+        f"Error: Modelplane {__version__} is already installed: to upgrade to {__version__}, use --upgrade\n"
     )
     assert _versions(cluster) == before
 
@@ -263,7 +263,8 @@ def test_a_newer_version_is_not_downgraded(cluster: Shell) -> None:
     _relabel(cluster, "99.0.0")
     said = cluster.run(f"{APPLY} --upgrade", check=False)
     assert said == (
-        f"Error: Modelplane 99.0.0 is installed there, and this is {__version__}: use the newer one\n"
+        f"Error: the installed Modelplane 99.0.0 is newer than this command, {__version__}: use the "
+        "newer version\n"
     )
 
 
@@ -305,7 +306,7 @@ def test_an_object_that_would_not_fit_keeps_the_kinds_as_they_are(cluster: Shell
         assert time.monotonic() < deadline
         time.sleep(0.2)
     said = cluster.run(f"{APPLY} --upgrade", check=False)
-    assert said.startswith(f"Error: objects do not fit the kinds of {__version__}: change these first\n")
+    assert said.startswith(f"Error: objects are not valid in version {__version__}: change these first\n")
     assert '  InferenceClass "odd": spec.colour: unknown field' in said
     cluster.run("kubectl delete icl odd")
     upgraded = cluster.run(f"{APPLY} --upgrade", check=False)

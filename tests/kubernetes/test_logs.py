@@ -199,5 +199,5 @@ def test_who_may_see_nothing_is_told_so_in_one_sentence(served: Fleet, tmp_path:
         "Error: cannot read the fleet from the control plane: inferenceclusters.modelplane.ai is forbidden: "
         'User "system:serviceaccount:modelplane-system:default" cannot list resource "inferenceclusters" '
         'in API group "modelplane.ai" at the cluster scope: '
-        "ask its administrator for that permission, or name another --kubeconfig\n"
+        "ask the cluster's administrator for that permission, or use another --kubeconfig\n"
     )

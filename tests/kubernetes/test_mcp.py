@@ -71,7 +71,7 @@ async def test_an_unplaced_replica_is_explained_and_a_fix_is_planned(unplaced: F
 
         explained = await call(client, "explain_object", kind="ModelDeployment", name="large")
         assert "0 of 1 replicas placed; 1 cluster" in explained
-        assert "To place one more, one of:" in explained
+        assert "Changes that place one more replica:" in explained
         assert "Conditions:" in explained
 
         found = await call(client, "search_modelplane_docs", query="device selector memory")

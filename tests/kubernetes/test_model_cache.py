@@ -104,7 +104,7 @@ def failed(fleet: Fleet, name: str) -> str:
     message = str(until(fleet, name, lambda site: site.get("phase") == "Failed")["message"])
     told = re.fullmatch(
         'pod "[-a-z0-9]+": container "hydrate" exited with status 65: (.+)'
-        '; to try again, correct the cause and delete Job "[-a-z0-9]+" there',
+        '; to retry, correct the cause and delete Job "[-a-z0-9]+" on the cluster',
         message,
     )
     assert told is not None, message

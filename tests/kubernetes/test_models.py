@@ -43,7 +43,7 @@ async def closed(tmp_path: Path, module_library: Path, engine: OpenAIServer) -> 
 
 @pytest.fixture
 async def open_(tmp_path: Path, module_library: Path, engine: OpenAIServer) -> AsyncIterator[Gateway]:
-    """A gateway that asks for no key."""
+    """A gateway that doesn't require keys."""
     settings = front(SERVICES, ALIASES, None)
     async with gateway_of(tmp_path, module_library, settings, *map(engine.route, SERVICES)) as running:
         yield running

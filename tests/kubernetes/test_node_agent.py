@@ -292,7 +292,10 @@ def _waiting(found: Object) -> Object:
         pytest.param(
             python(SLEEP, livenessProbe={"exec": {"command": ["true"]}}),
             "UnsupportedPod",
-            "the livenessProbe uses exec, which a host process has not: use httpGet, tcpSocket or grpc",
+            (
+                "the livenessProbe uses exec, which is not supported for a host process: use "
+                "httpGet, tcpSocket or grpc"
+            ),
             id="a probe that needs a container",
         ),
         pytest.param(

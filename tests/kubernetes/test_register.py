@@ -201,7 +201,7 @@ def test_a_dry_run_shows_every_object_and_permission_and_writes_nothing(fleet: F
 def test_one_command_leads_from_a_kubeconfig_to_an_answer(fleet: Fleet, tmp_path: Path) -> None:
     (tmp_path / "model.yaml").write_text(yaml.safe_dump_all([cluster_registration.GATEWAY, *_model()]))
     fleet.kubectl("apply", "-f", str(tmp_path / "model.yaml"))
-    assert 'Cluster "gpu-1" is registered' in _register(fleet, "--apply")
+    assert 'Registered cluster "gpu-1"' in _register(fleet, "--apply")
     ready = ("--for=condition=Ready", "md/gemma", "ms/first-answer", "-n", "ml-team", "--timeout=180s")
     fleet.kubectl("wait", *ready)
     service = json.loads(fleet.kubectl("get", "ms", "first-answer", "-n", "ml-team", "-o", "json"))
@@ -212,7 +212,7 @@ def test_one_command_leads_from_a_kubeconfig_to_an_answer(fleet: Fleet, tmp_path
         )
     assert answer.choices[0].message.content
     before = _state(fleet)
-    assert 'Cluster "gpu-1" is registered already: nothing was changed' in _register(fleet, "--apply")
+    assert 'Cluster "gpu-1" is already registered: nothing changed' in _register(fleet, "--apply")
     refused = _register(fleet, "--apply", name="gpu-2", check=False)
     assert 'registered as InferenceCluster "gpu-1" already' in refused
     assert _state(fleet) == before

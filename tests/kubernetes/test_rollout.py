@@ -186,7 +186,7 @@ async def test_an_edit_is_paused_stopped_and_undone(bench: Bench) -> None:
     async def told() -> bool:
         nonlocal code, printed
         code, printed = await bench.rollout("status", "md/model")
-        return printed.startswith("2 of 6 replicas updated, waits for replica ")
+        return printed.startswith("2 of 6 replicas updated, waiting for replica ")
 
     await bench.until(told)
     assert (code, 'on cluster "rollout"' in printed) == (2, True)
@@ -196,7 +196,10 @@ async def test_an_edit_is_paused_stopped_and_undone(bench: Bench) -> None:
     code, printed = await bench.rollout("history", "md/model")
     assert [line.split()[-2:] for line in printed.splitlines()[1:]][:1] == [[BAD, "current"]]
     code, printed = await bench.rollout("undo", "md/model")
-    assert (code, printed.splitlines()[0]) == (0, f"md/model returns to the template of revision 2: {BETTER}")
+    assert (code, printed.splitlines()[0]) == (
+        0,
+        f"Rolled back md/model to the template of revision 2: {BETTER}",
+    )
     await bench.until_complete(BETTER)
     assert bench.least_serving >= 4
     kept = (await bench.client.list(fleet_resources.of_row(CONTROLLER_REVISION), NAMESPACE)).items

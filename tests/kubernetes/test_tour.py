@@ -139,7 +139,7 @@ def test_a_cluster_is_drained_under_load_and_back_and_no_request_fails(tourist: 
         told = tourist.run("modelplane cluster drain us-east --timeout 4m")
         assert placed_on(tourist, "qwen-demo") == "eu-central"
         assert placed_on(tourist, "qwen-west") == "us-west"
-        assert "cluster us-east is draining: no replica is left" in tourist.run("modelplane status")
+        assert "cluster us-east is draining: no replicas remain" in tourist.run("modelplane status")
         drained = tourist.run("kubectl get ic us-east -o jsonpath='{.status.drain}'")
         tourist.run("modelplane cluster uncordon us-east")
         left = tourist.run("kubectl get ic us-east -o jsonpath='{.spec.taints}{.spec.poolTaints}'")

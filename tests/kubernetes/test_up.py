@@ -54,7 +54,7 @@ def shown(fleet):
 def test_a_second_up_finds_the_first_and_restarts_nothing(fleet):
     before = status(fleet)["processes"]
     said = fleet.modelplane("up")
-    assert said.startswith(f"A fleet runs already in {fleet.home.root}\n")
+    assert said.startswith(f"A fleet is already running in {fleet.home.root}\n")
     after = status(fleet)["processes"]
     assert [each["pid"] for each in after] == [each["pid"] for each in before]
 
@@ -82,7 +82,9 @@ def test_up_in_the_foreground_stays_until_it_is_interrupted_and_then_stops_every
         text=True,
     ) as up:
         try:
-            said = list(itertools.takewhile(lambda line: line != "Ctrl-C stops the fleet\n", up.stdout))
+            said = list(
+                itertools.takewhile(lambda line: line != "Press Ctrl-C to stop the fleet\n", up.stdout)
+            )
             up.send_signal(signal.SIGTERM)
             assert up.wait(PATIENCE_S) == 0
         finally:

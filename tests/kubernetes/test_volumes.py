@@ -220,7 +220,7 @@ async def test_what_secrets_hold_is_its_owners_alone_and_goes_before_the_pod(age
         pytest.param(
             {"hostPath": {"path": "/no/such/path"}},
             at("/x"),
-            'volume "v" needs the file or directory "/no/such/path" of this machine: make it',
+            'volume "v" requires the file or directory "/no/such/path" on this machine: make it',
             id="a path that the machine has not",
         ),
         pytest.param(
@@ -348,10 +348,10 @@ async def test_where_the_kernel_refuses_only_pods_with_volumes_wait(agent: Agent
         assert is_running(await agent.pod(name, is_running))
     found = await agent.pod("mounting", _refusal)
     message = (
-        "the pod's volumes cannot be mounted: the kernel lets only root have mounts of his own, because "
+        "the pod's volumes cannot be mounted: the kernel allows private mounts only for root, because "
         "user.max_user_namespaces is 0 (cannot enter a mount namespace: No space left on device): set it "
-        "with `sudo sysctl -w user.max_user_namespaces=15000`, remove the volumeMounts, or run it on a "
-        "cluster whose nodes have a container runtime"
+        "with `sudo sysctl -w user.max_user_namespaces=15000`, remove the volumeMounts, or use a cluster "
+        "whose nodes have a container runtime"
     )
     assert _refusal(found) == {"reason": "NamespaceRefused", "message": message}
     conditions = {each["type"]: each for each in found["status"]["conditions"]}

@@ -123,7 +123,7 @@ def test_the_binary_of_an_installed_wheel_is_found_and_runs(
 
 def test_in_an_empty_directory_the_lines_that_up_prints_lead_to_an_answer(newcomer: Newcomer) -> None:
     printed = newcomer.modelplane("up", "--timeout", "5m")
-    lines = lines_to_paste(printed, "Deploy a model and ask it something")
+    lines = lines_to_paste(printed, "Deploy a model and ask it a question")
     assert lines[0] == f"source {newcomer.environment}/bin/activate"
     readme = ROOT / "README.md"
     _make_up, _activate, *steps = read_page(readme)[0]
@@ -159,7 +159,7 @@ def test_in_an_empty_directory_the_tour_begins_as_up_prints_it_and_goes_on_by_it
     newcomer: Newcomer,
 ) -> None:
     printed = newcomer.modelplane("up", "--clusters", "3", "--no-register", "--timeout", "5m")
-    shell = lines_to_paste(printed, "Register a first cluster")
+    shell = lines_to_paste(printed, "Register your first cluster")
     told = newcomer.paste(*shell, "modelplane example --dir examples")
     assert "inferencecluster.modelplane.ai/us-east condition met" in told
     page = newcomer.folder / "examples" / "03-deploying-a-model" / "README.md"

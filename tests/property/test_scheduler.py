@@ -459,7 +459,7 @@ def test_a_proposed_change_places_one_more(
             nodes, pool, name = int(match[1]), match[2], match[3]
             assert placed_of(enlarged(fleet, name, pool, nodes), after) > diagnosis.placed
             assert placed_of(enlarged(fleet, name, pool, nodes - 1), after) == diagnosis.placed
-        elif match := re.fullmatch(r'relax memory from (\w+) to (\w+) in request "(\w+)"', remedy.change):
+        elif match := re.fullmatch('relax memory from (\\w+) to (\\w+) in request "(\\w+)"', remedy.change):
             assert placed_of(fleet, relaxed(after, match[3], match[1], match[2])) > diagnosis.placed
         elif remedy.change == "tolerate taint t:NoSchedule" or remedy.change == "tolerate taint t:NoExecute":
             tolerant = msgspec.structs.replace(after, tolerations=(Toleration("t", Operator.EXISTS),))

@@ -84,7 +84,7 @@ def test_no_request_fails_while_an_edit_reaches_every_replica(
         deployed.until_complete()
         assert (
             deployed.rollout("undo")
-            == f"md/{deployed.name} returns to the template of revision 2: " + (second["image"])
+            == f"Rolled back md/{deployed.name} to the template of revision 2: " + (second["image"])
         )
         deployed.until_complete()
         assert deployed.by_revision() == {good: replicas}

@@ -240,8 +240,8 @@ async def test_an_expired_token_is_a_condition_and_the_replicas_stay(registered:
         said = await fleet.until_said(*cluster, "may have expired", status="False")
         assert said["reason"] == "Unreachable"
         assert said["message"].endswith(
-            f'put a new kubeconfig into Secret "{NAME}" in namespace "{SYSTEM}", `modelplane install '
-            "--inference-cluster` prints the commands"
+            f'store a new kubeconfig in Secret "{NAME}" in namespace "{SYSTEM}", with the commands that '
+            "`modelplane install --inference-cluster` prints"
         )
         assert await fleet.workloads("kept") == before
         # One that the controllers renew by themselves.

@@ -253,8 +253,8 @@ def test_labels_and_annotations_of_users_are_passed_on() -> None:
 def test_no_variable_selects_devices_past_the_claims(name: str) -> None:
     said = composed(replica(engine("qwen", member(env=[{"name": name, "value": "all"}]))))
     message = (
-        f'variable "{name}" of engine "qwen" would select devices past its claims: remove it, and request '
-        "devices in nodeSelector"
+        f'variable "{name}" of engine "qwen" would select devices outside the claims: remove it, and '
+        "request devices in nodeSelector"
     )
     assert refused(said) == ("PodNotAccepted", message)
 

@@ -36,8 +36,9 @@ async def refused(gateway: Gateway) -> None:
     async with gateway.client.get(gateway.url("/ml/qwen/x")) as response:
         assert (response.status, response.content_type) == (403, "application/json")
         assert (await response.json())["error"] == {
-            "message": "the host of this ModelEndpoint's url resolves to an address that the gateway must "
-            "not send requests to: use another host, or ask the platform team to allow the address in the "
+            "message": "the host of this ModelEndpoint's url resolves to an address that the "
+            "gateway is not allowed "
+            "to send requests to: use another host, or ask the platform team to allow the address in the "
             "InferenceGateway",
             "type": "invalid_request_error",
             "param": None,

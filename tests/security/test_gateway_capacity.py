@@ -126,7 +126,7 @@ async def test_a_gateway_without_memory_answers_503_in_the_form_of_the_openai_ap
             assert (response.status, response.content_type) == (503, "application/json")
             assert response.headers["retry-after"] == "5"
             assert (await response.json())["error"] == {
-                "message": "the gateway is short of memory and takes no requests: try again later",
+                "message": "the gateway is short of memory and accepts no requests: try again later",
                 "type": "server_error",
                 "param": None,
                 "code": "overloaded",

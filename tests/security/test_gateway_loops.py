@@ -28,8 +28,9 @@ async def refused(gateway: Gateway, headers: dict[str, str] | None = None) -> No
     async with gateway.client.get(gateway.url("/ml/loop/v1/models"), headers=headers) as response:
         assert (response.status, response.content_type) == (508, "application/json")
         assert (await response.json())["error"] == {
-            "message": "the request has passed 4 gateways: a ModelEndpoint leads back to a gateway: correct "
-            "its url: see kubectl get modelendpoints",
+            "message": "the request has passed 4 gateways, because a ModelEndpoint leads back "
+            "to a gateway: correct "
+            "the url: run kubectl get modelendpoints",
             "type": "invalid_request_error",
             "param": None,
             "code": "loop_detected",

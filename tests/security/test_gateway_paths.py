@@ -39,7 +39,7 @@ async def test_a_path_with_two_readings_is_refused(gateway: Gateway, path: str) 
     assert body == {
         "error": {
             "message": 'the path has a segment "." or "..", a backslash, or an encoded slash, backslash or '
-            "dot (%2F, %5C, %2E), which servers read differently: write the path without",
+            "dot (%2F, %5C, %2E), which servers interpret differently: remove it from the path",
             "type": "invalid_request_error",
             "param": None,
             "code": "ambiguous_path",

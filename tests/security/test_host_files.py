@@ -264,7 +264,7 @@ def test_a_link_in_a_volume_leads_no_mount_elsewhere(link: str, home: Path, tmp_
     )
     for target in ("/data/link/deep", "/data/link"):
         nested = (Mount(tmp_path / "other", target, read_only=False), volumes[1])
-        with pytest.raises(CannotStart, match="a link in the path is not followed"):
+        with pytest.raises(CannotStart, match="the path contains a symbolic link, which is not followed"):
             attack("", home, tmp_path, (), nested)
 
 
@@ -273,7 +273,7 @@ def test_a_source_that_became_a_link_after_it_was_checked_is_not_opened(home: Pa
     checked.parent.mkdir()
     checked.symlink_to(home)
     raced = Mount(checked, "/data", read_only=False, real=checked)
-    with pytest.raises(CannotStart, match="a link in the path is not followed"):
+    with pytest.raises(CannotStart, match="the path contains a symbolic link, which is not followed"):
         attack("", home, tmp_path, (), (raced,))
 
 
@@ -282,5 +282,5 @@ def test_a_directory_above_a_source_that_became_a_link_is_not_followed(home: Pat
     (tmp_path / "volume").mkdir()
     checked.parent.symlink_to(home)
     raced = Mount(checked, "/data", read_only=False, real=checked)
-    with pytest.raises(CannotStart, match="a link in the path is not followed"):
+    with pytest.raises(CannotStart, match="the path contains a symbolic link, which is not followed"):
         attack("", home, tmp_path, (), (raced,))

@@ -68,15 +68,15 @@ def attacks(home: Path, trace: Path) -> dict[str, tuple[dict[str, Any], str]]:
                     {"name": "BROWSER", "value": shell},
                 ],
             },
-            'it does not get the variable "PYTHONWARNINGS" of a pod: remove it',
+            'it does not accept the variable "PYTHONWARNINGS" from a pod: remove it',
         ),
         "linker": (
             {"args": [*MODEL], "env": [{"name": "LD_PRELOAD", "value": "/mnt/x.so"}]},
-            'it does not get the variable "LD_PRELOAD" of a pod: remove it',
+            'it does not accept the variable "LD_PRELOAD" from a pod: remove it',
         ),
         "from-a-secret": (
             {"args": [*MODEL], "envFrom": [{"secretRef": {"name": "variables"}}]},
-            'it does not get the variable "BASH_ENV" of a pod: remove it',
+            'it does not accept the variable "BASH_ENV" from a pod: remove it',
         ),
         "template": (
             {"args": [*MODEL, *file]},
@@ -147,7 +147,7 @@ def test_an_engine_serves_and_sees_nothing_of_the_fleet(fleet: Fleet, tmp_path: 
     (record,) = (home.agent / "pods" / found["metadata"]["uid"]).glob("engine/*/engine.json")
     seen = Path(f"/proc/{json.loads(record.read_text())['pid']}/root")
     assert [path for path in (seen / str(home.root)[1:]).rglob("*") if not path.is_dir()] == []
-    refusal = f'cannot load model "{home.kubeconfig}": there is no such file on this machine'
+    refusal = f'cannot load model "{home.kubeconfig}": the file does not exist on this machine'
     # An attempt that has just begun has said nothing yet.
     until(lambda: refusal in fleet.kubectl("logs", "file", *TENANT, check=False))
     fleet.kubectl("delete", "pod", "--all", *TENANT, "--timeout=180s")

@@ -131,8 +131,8 @@ def test_a_refusal_names_the_variable_and_the_remedies() -> None:
     assert isinstance(refused, Rejected)
     assert refused.reason == "UnsupportedPod"
     assert refused.message == (
-        "cannot run llama.cpp as a process of this machine: it does not get the variable "
-        '"PYTHONWARNINGS" of a pod: remove it, start a container runtime (docker, podman or nerdctl), or '
+        "cannot run llama.cpp as a process of this machine: it does not accept the variable "
+        '"PYTHONWARNINGS" from a pod: remove it, start a container runtime (docker, podman or nerdctl), or '
         "allow commands on this machine itself with --host-commands"
     )
 

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.kubernetes
 
 LLAMA = "ghcr.io/ggml-org/llama.cpp:server"
 TENANT = ("--as=tenant", "-n", "tenant")
-OWN_ONLY = "runs only in pods that Modelplane itself makes"
+OWN_ONLY = "runs only in pods that Modelplane creates"
 
 STAGING = {
     "name": "hydrate",

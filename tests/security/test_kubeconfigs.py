@@ -191,9 +191,9 @@ async def test_an_expired_credential_keeps_the_replicas_and_says_how_to_register
         await put(expired)
         said = await fleet.until_said(*cluster, "may have expired", status="False")
         assert said["message"].endswith(
-            "the API server does not accept the credential, which may have expired: put a new kubeconfig "
-            'into Secret "test-kubeconfig" in namespace "modelplane-system", `modelplane install '
-            "--inference-cluster` prints the commands"
+            "the API server does not accept the credential, which may have expired: store a new kubeconfig "
+            'in Secret "test-kubeconfig" in namespace "modelplane-system", with the commands that '
+            "`modelplane install --inference-cluster` prints"
         )
         assert await fleet.workloads("kept") == before
         await put(valid)

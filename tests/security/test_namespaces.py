@@ -22,8 +22,9 @@ from support.replicas import cluster, composed, engine, member, replica
 
 NAMED = {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "prometheus", "key": "token"}}}
 REMEDY = (
-    'Namespace "ml-team" on cluster "east" is not Modelplane\'s, and nothing is written there: let the '
-    "cluster's administrator run `kubectl label namespace ml-team modelplane.ai/managed-by=modelplane`"
+    'Namespace "ml-team" on cluster "east" does not belong to Modelplane, so nothing is written to it: ask '
+    "the cluster's administrator to run `kubectl label namespace ml-team "
+    "modelplane.ai/managed-by=modelplane`"
 )
 
 
@@ -98,8 +99,8 @@ def test_a_cache_is_not_staged_in_a_namespace_of_another() -> None:
 def test_a_name_without_an_original_is_not_passed_on() -> None:
     said = composed(replica(engine("qwen", member(env=[NAMED]))))
     message = (
-        'there is no Secret "prometheus" in namespace "ml-team", which the pods name: create it, or let the '
-        'platform team list it in spec.localObjects of InferenceCluster "east"'
+        'Secret "prometheus" in namespace "ml-team", which the pods name does not exist: create it, or ask '
+        'the platform team to list it in spec.localObjects of InferenceCluster "east"'
     )
     assert accepted(said) == (False, "NotFound", message)
     assert said.children == ()

@@ -136,8 +136,8 @@ def test_a_replica_whose_namespace_is_being_deleted_reports_that_and_keeps_its_o
     deleted = namespace(deletionTimestamp=LONG_AGO)
     said = composed(replica(), None, **{"namespace-east": deleted})
     message = (
-        'Namespace "ml-team" on cluster "east" is being deleted, and nothing can be written there until it '
-        "is gone: see `kubectl describe namespace ml-team` for what holds it"
+        'Namespace "ml-team" on cluster "east" is being deleted, so nothing can be written to it until the '
+        "deletion completes: to see what blocks the deletion, run `kubectl describe namespace ml-team`"
     )
     assert conditions(said)["ModelAccepted"] == ("NamespaceTerminating", message)
     assert conditions(said)["ModelReady"] == ("WaitingForModel", message)

@@ -36,7 +36,7 @@ _POD = {
 
 
 def _divided(connector: str, device: Mapping[str, Any]) -> dict[str, Any]:
-    # Port 8000 of a decode pod is the routing sidecar's; Modelplane sets that of vLLM.
+    # Port 8000 of a decode pod is used by the routing sidecar; Modelplane sets that of vLLM.
     ports = {"Prefill": "--port=8000", "Decode": "--port=8001"} if connector == "SGLang" else {}
     engines = []
     for phase in ("Prefill", "Decode"):

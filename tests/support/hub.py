@@ -33,7 +33,7 @@ class Repo:
     files: Mapping[str, Path]
     """Where the content of each of its files is."""
     token: str = ""
-    """Who is let in; everybody, where it is empty."""
+    """Who is let in; everybody, where the file is empty."""
 
     @property
     def commit(self) -> str:

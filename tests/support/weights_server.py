@@ -58,7 +58,7 @@ class WeightsServer:
     faults: defaultdict[str, deque[Fault]] = field(default_factory=lambda: defaultdict(deque))
     asked: list[Asked] = field(default_factory=list)
     token: str = ""
-    """The one that every request must have; none if it is empty."""
+    """The one that every request must have; none if the file is empty."""
     realm: str = ""
     """Where the token is had for the account, as a registry says it."""
     account: str = ""

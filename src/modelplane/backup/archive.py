@@ -187,7 +187,7 @@ class Reader:
         if (end.objects, end.references) != (counts["object"], counts["reference"]):
             raise Damaged("lines are missing")
         if self._file.read(1):
-            raise Damaged("something follows its end")
+            raise Damaged("there is data after the end")
         self.digest = digest
 
     def read_line(self, place: int) -> Line:
@@ -208,17 +208,17 @@ def open_file(path: Path) -> Iterator[Reader]:
     """Open a file. Raises ``Damaged`` if it cannot be a backup."""
     with path.open("rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise Damaged("it is not a regular file")
+            raise Damaged("not a regular file")
         yield Reader(file)
 
 
 def _line(data: bytes, place: int) -> Line:
     if not data:
-        raise Damaged("it ends too early" if place else "it is empty")
+        raise Damaged("the file is truncated" if place else "the file is empty")
     if len(data) > MOST_BYTES:
         raise Damaged(f"a line is longer than {MOST_BYTES >> 20} MiB")
     if not data.endswith(b"\n"):
-        raise Damaged("it ends too early")
+        raise Damaged("the file is truncated")
     try:
         line = _decode(data)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
@@ -226,7 +226,7 @@ def _line(data: bytes, place: int) -> Line:
     if sum(part is not None for part in (line.header, line.object, line.reference, line.end)) != 1:
         raise Damaged(f"the line at byte {place:,} is not a line of a backup")
     if line.header is not None and line.header.name != NAME:
-        raise Damaged("it is not a backup of Modelplane")
+        raise Damaged("not a Modelplane backup")
     return line
 
 
@@ -236,7 +236,7 @@ def read_passphrase(path: Path) -> bytes:
         passphrase = file.readline(_MOST_BYTES).rstrip(b"\r\n")
     if len(passphrase) < LEAST_CHARACTERS:
         raise UserError(
-            f"the passphrase in {path} is shorter than {LEAST_CHARACTERS} characters: choose another"
+            f"the passphrase in {path} is shorter than {LEAST_CHARACTERS} characters: choose a longer one"
         )
     return passphrase
 
@@ -255,7 +255,7 @@ class Seal:
             from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415  it is optional
             from cryptography.hazmat.primitives.kdf.scrypt import Scrypt  # noqa: PLC0415  it is optional
         except ImportError:
-            message = "cryptography is not installed: run `pip install 'modelplane[mutual-tls]'`"
+            message = "cryptography is not installed: install Modelplane with the extra [mutual-tls]"
             raise UserError(message) from None
         try:
             raw = base64.b64decode(salt, validate=True)
@@ -263,7 +263,7 @@ class Seal:
         except ValueError:
             raw = b""
         if len(raw) != _SALT_BYTES:
-            raise UserError("the salt of the backup is damaged")
+            raise UserError("the backup's salt is damaged")
         self._cipher = AESGCM(Scrypt(salt=raw, length=_KEY_BYTES, **_COST).derive(passphrase))
 
     def seal(self, reference: "Reference", content: dict[str, Any]) -> str:
@@ -284,7 +284,7 @@ class Seal:
             content = self._cipher.decrypt(raw[:_NONCE_BYTES], raw[_NONCE_BYTES:], _bound_to(reference))
             return msgspec.json.decode(content, type=dict[str, Any])
         except (InvalidTag, binascii.Error, ValueError, msgspec.MsgspecError) as error:
-            message = f"cannot decrypt {reference}: the passphrase is another one, or the file was changed"
+            message = f"cannot decrypt {reference}: the passphrase is wrong, or the file was changed"
             raise UserError(message) from error
 
 

@@ -165,7 +165,7 @@ async def list_installed(client: Client) -> Sequence[Object]:
     definitions = [definition for definition in asked if definition is not None]
     if any(map(crossplane_owns, definitions)):
         raise UserError(
-            "Crossplane reconciles this fleet, and a backup does not have Crossplane's own objects: back up "
-            "the whole control plane, see docs/how-to/backup.md"
+            "Crossplane reconciles this fleet, and a backup doesn't include Crossplane's own objects: back "
+            "up the whole control plane, as docs/how-to/backup.md describes"
         )
     return definitions

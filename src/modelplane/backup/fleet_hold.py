@@ -60,9 +60,9 @@ class Hold:
 
     def _explanation(self) -> str:
         return (
-            f'interrupted: controllers stand by, because Lease "{SYSTEM_NAMESPACE}/{LEASE}" stays with '
-            f'"{self._identity}". Restore the file with sha256 {self._digest} again to continue, or give it '
-            f"up with `{GIVE_UP}`"
+            f'interrupted: the controllers are on standby, because Lease "{SYSTEM_NAMESPACE}/{LEASE}" is '
+            f'still held by "{self._identity}". To continue, restore the file with sha256 {self._digest} '
+            f"again. To give up, run `{GIVE_UP}`"
         )
 
     async def check(self) -> Object | None:
@@ -71,8 +71,8 @@ class Hold:
         holder = _holder(lease)
         if holder.startswith(f"{_PREFIX}-") and holder != self._identity:
             raise UserError(
-                "the restore of another backup is not complete there: restore that one again, or give it up "
-                f"with `{GIVE_UP}`"
+                "another backup's restore is not complete: restore that backup again, or give up with "
+                f"`{GIVE_UP}`"
             )
         if holder == self._identity:
             self._taken = self.must_complete = True  # by an earlier run

@@ -61,7 +61,7 @@ def _levels(entries: list[Entry]) -> list[list[Entry]]:
     while waiting:
         group = [entry for entry in waiting if not (entry.owners & uids) - done]
         if not group or len(levels) == _DEEPEST:
-            raise Damaged(f"{waiting[0]} has too many owners above it")
+            raise Damaged(f"{waiting[0]} has too many levels of owners")
         levels.append(group)
         done |= {entry.uid for entry in group}
         waiting = [entry for entry in waiting if entry.uid not in done]
@@ -142,10 +142,10 @@ def read(reader: Reader, passphrase: bytes | None) -> Plan:
         if item is not None:
             entry = build_entry(item, place)
             if entry.identity in entries:
-                raise Damaged(f"it has {entry} twice")
+                raise Damaged(f"{entry} appears twice")
             entries[entry.identity] = entry
     if header is None or len({admitted.uid for admitted in entries.values()}) < len(entries):
-        raise Damaged("two of its objects have one uid")
+        raise Damaged("two objects have the same uid")
     return Plan(header, group_entries(entries.values()), tuple(references))
 
 
@@ -153,16 +153,16 @@ def _check_version(header: Header) -> None:
     if header.format > FORMAT:
         raise UserError(
             f"the backup was written by Modelplane {header.modelplane} in format {header.format}, and this "
-            f"one reads format {FORMAT}: use that version"
+            f"version reads format {FORMAT}: use that version"
         )
     try:
         newer = parse(header.modelplane) > parse(__version__)
     except SemverError as error:
-        raise Damaged(f"its version of Modelplane is none: {error}") from error
+        raise Damaged(f"invalid Modelplane version: {error}") from error
     if newer:
         raise UserError(
-            f"the backup was written by Modelplane {header.modelplane}, and this is {__version__}: use the "
-            "newer one"
+            f"the backup was written by Modelplane {header.modelplane}, which is newer than this version, "
+            f"{__version__}: use the newer version"
         )
 
 
@@ -170,5 +170,5 @@ def _key_of(header: Header, passphrase: bytes | None) -> Seal | None:
     if passphrase is None:
         return None
     if not header.salt:
-        raise UserError("the backup has only names of Secrets: leave out --passphrase-file")
+        raise UserError("the backup contains only the names of Secrets: omit --passphrase-file")
     return Seal(passphrase, header.salt)

@@ -110,7 +110,7 @@ class Restorer:
                 return Restored(plan, await self._missing(plan, unwritten=True))
             await self._prepare()
             if former := await hold.take():
-                self._report(f"controllers stand by: the Lease was taken from {former}")
+                self._report(f"Paused the controllers: took the Lease from {former}")
             # Controllers may have written until now.
             await compare(self._client, self._reader, plan)
             hold.must_complete = True
@@ -124,7 +124,7 @@ class Restorer:
             if group.is_younger:
                 await self._sleep(_YOUNGER_S)
             await _together(self._restore_object, group.entries)
-        self._report(f"objects: {len(plan.entries):,} restored")
+        self._report(f"Restored {len(plan.entries):,} objects")
         return await self._create_contents(plan)
 
     async def _prepare(self) -> None:
@@ -151,7 +151,7 @@ class Restorer:
             for name, definition in zip(names, definitions, strict=True)
             if not is_true(definition or {}, "Established")
         ]
-        return f"the API server does not serve {listing(waiting)} yet" if waiting else None
+        return f"{listing(waiting)} are not available on the API server yet" if waiting else None
 
     async def _restore_object(self, entry: Entry) -> None:
         """Create an object with its status and its field managers, or complete it."""
@@ -165,7 +165,7 @@ class Restorer:
             await self._complete(entry, item, live)
         self._done += 1
         if self._done % _PROGRESS == 0:
-            self._report(f"objects: {self._done:,} restored")
+            self._report(f"Restored {self._done:,} objects")
 
     async def _create(self, entry: Entry, body: Object) -> Object:
         """Create an object; ``Conflict`` if there is one of its name."""
@@ -179,7 +179,7 @@ class Restorer:
     async def _adopt_existing(self, entry: Entry, item: Object) -> Object:
         live = await self._client.get(entry.content.resource, entry.name, entry.namespace or None)
         if live is None or not is_restored(item, live):
-            raise UserError(f"{entry} was changed there in the meantime: run the command again")
+            raise UserError(f"{entry} was changed in the meantime: run the command again")
         annotations = build_former_uids(item)
         if annotations.items() <= (live["metadata"].get("annotations") or {}).items():
             return live
@@ -274,13 +274,13 @@ async def compare(client: Client, reader: Reader, plan: Plan) -> frozenset[Ident
                 differing.append(str(entry))
     if differing:
         raise UserError(
-            f"objects exist there and differ from the backup: {listing(differing)}. Nothing was changed: "
-            "restore to an empty control plane"
+            f"objects on the control plane differ from the backup: {listing(differing)}. Nothing was "
+            "changed: restore to an empty control plane"
         )
     if others:
         raise UserError(
-            f"objects exist there that the backup does not have: {listing(others)}. Nothing was changed: "
-            "restore to an empty control plane"
+            f"the control plane contains objects that are not in the backup: {listing(others)}. Nothing "
+            "was changed: restore to an empty control plane"
         )
     await _check_kinds(client, plan, present)
     return frozenset(present)
@@ -294,7 +294,7 @@ async def _check_kinds(client: Client, plan: Plan, present: set[Identity]) -> No
     lacking = [content.resource for content in contents if not await client.is_served(content.resource)]
     if lacking:
         kinds = listing(f"{resource.kind} of {resource.group}" for resource in lacking)
-        raise UserError(f"the API server does not serve {kinds}: install the providers of the clouds first")
+        raise UserError(f"{kinds} are not available on the API server: install the cloud providers first")
 
 
 async def _live(client: Client, content: Content) -> AsyncIterator[Object]:
@@ -314,5 +314,5 @@ def read_item(reader: Reader, entry: Entry) -> Object:
     """Return the object of an entry. Raises ``Damaged`` if it is another one by now."""
     item = reader.read_object(entry.place)
     if item is None or build_entry(item, entry.place) != entry:
-        raise Damaged("it was changed while it was read")
+        raise Damaged("the file was changed while it was being read")
     return item

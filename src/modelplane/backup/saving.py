@@ -65,7 +65,9 @@ class Saver:
         Raises ``UserError`` for a fleet that cannot be saved, and ``FileExistsError``.
         """
         if not await list_installed(self._client):
-            raise UserError("Modelplane is not installed there: name another control plane with --kubeconfig")
+            raise UserError(
+                "Modelplane is not installed there: select another control plane with --kubeconfig"
+            )
         salt = make_salt() if passphrase is not None else ""
         seal = Seal(passphrase, salt) if passphrase is not None else None
         with write_file(path) as file:
@@ -125,7 +127,8 @@ class Saver:
                 raise errors.NotInstalled(content.resource.kind, content.resource.api_version) from None
         except errors.Gone:
             message = (
-                "the API server no longer keeps the version that the backup began with: run the command again"
+                "the API server no longer stores the version at which the backup started: run the "
+                "command again"
             )
             raise UserError(message) from None
 

@@ -224,7 +224,10 @@ def _missing(error: ModuleNotFoundError) -> Exception:
     extra = next((extra for extra, packages in _EXTRAS.items() if package in packages), "")
     if not extra:
         return error
-    return click.ClickException(f"{package} is not installed: run `pip install 'modelplane[{extra}]'`")
+    return click.ClickException(
+        f"{package} is not installed: run `pip install '.[{extra}]'` in a checkout, or `pip install "
+        f"'WHEEL[{extra}]'` with the path of your wheel"
+    )
 
 
 _SETTINGS = {

@@ -140,7 +140,9 @@ def parse_seconds(text: str, remedy: str) -> int:
     if re.fullmatch("[0-9]+", text):
         raise click.BadParameter(f'"{text}" has no unit: for seconds, write {text}s')
     if not re.fullmatch(f"(?:{_PART})+", text):
-        raise click.BadParameter(f'"{text}" is not a duration: write it like 30s, 10m, 1h30m, 1.5h or 7d')
+        raise click.BadParameter(
+            f'"{text}" is not a duration: use a value such as 30s, 10m, 1h30m, 1.5h, or 7d'
+        )
     total = sum(float(number) * _UNITS_S[unit] for number, unit in re.findall(_PART, text))
     if total > LONGEST_D * _UNITS_S["d"]:
         raise click.BadParameter(f'"{text}" is longer than {LONGEST_D}d: {remedy}')
@@ -201,7 +203,7 @@ def confirm(question: str, *, yes: bool) -> None:
 def require_terminal() -> None:
     """Raise ``UserError`` if nobody can answer a question."""
     if not _has_terminal():
-        raise UserError("standard input is not a terminal, so no confirmation is possible: give --yes")
+        raise UserError("standard input is not a terminal, so you can't confirm: add --yes")
 
 
 def _has_terminal() -> bool:
@@ -248,5 +250,5 @@ def add_credential_lifetime_option(command: F) -> F:
 def _lifetime(_context: click.Context, _parameter: click.Parameter, text: str) -> str:
     seconds = parse_seconds(text, "choose a shorter one")
     if seconds < 600:
-        raise click.BadParameter(f'"{text}" is shorter than 10m, the shortest that API servers grant')
+        raise click.BadParameter(f'"{text}" is shorter than 10m, the minimum that API servers grant')
     return f"{seconds}s" if "d" in text else text  # kubectl has no days

@@ -3,9 +3,9 @@
 from modelplane.kube.errors import Forbidden, KubernetesError, NotFound, Unreachable
 
 _REMEDIES = {
-    Forbidden: "ask its administrator for that permission, or name another --kubeconfig",
-    NotFound: "check that Modelplane is installed there, or name another control plane with --kubeconfig",
-    Unreachable: "check that it runs, or name another control plane with --kubeconfig",
+    Forbidden: "ask the cluster's administrator for that permission, or use another --kubeconfig",
+    NotFound: "check that Modelplane is installed, or select another control plane with --kubeconfig",
+    Unreachable: "check that the control plane is running, or select another one with --kubeconfig",
 }
 
 

@@ -62,12 +62,12 @@ def find_one(objects: "Iterable[Object]", kind: str, name: str, namespace: str) 
         return named[0]
     if named:
         where = ", ".join(sorted(item["metadata"]["namespace"] for item in named))
-        raise UserError(f'there is a {kind} "{name}" in several namespaces: name one with -n: {where}')
+        raise UserError(f'{kind} "{name}" exists in several namespaces: select one with -n: {where}')
     where = f' in namespace "{namespace}"' if namespace else ""
     names = [f"{item['metadata']['name']} -n {item['metadata']['namespace']}" for item in everything]
-    nothing = "name another namespace with -n" if namespace else "it holds none at all"
-    choice = f"there are: {listing(names, _MAX_LISTED)}" if names else nothing
-    raise UserError(f'the fleet has no {kind} "{name}"{where}; {choice}')
+    nothing = "select another namespace with -n" if namespace else "there are none"
+    choice = f"found {listing(names, _MAX_LISTED)}" if names else nothing
+    raise UserError(f'{kind} "{name}" does not exist{where}: {choice}')
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -135,8 +135,8 @@ class Target(msgspec.Struct, frozen=True):
             if find_default().exists():
                 return None
             raise UserError(
-                f"no fleet runs in {place.root}, and KUBECONFIG names no other: run `modelplane up`, or name "
-                "a control plane with --kubeconfig"
+                f"no fleet is running in {place.root}, and KUBECONFIG is not set: run `modelplane up`, or "
+                "select a control plane with --kubeconfig"
             )
         return place.kubeconfig
 
@@ -264,4 +264,4 @@ def run_steps(target: Target, do: "Callable[[Client, Report, Deadline], Awaitabl
         raise
 
 
-_GOES_ON = "Completed steps are kept: run the command again to continue"
+_GOES_ON = "Completed steps were kept: run the command again to continue"

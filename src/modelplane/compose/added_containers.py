@@ -12,13 +12,9 @@ class Image:
     purpose: str
 
 
-HYDRATION = Image("docker.io/library/python:3.13.9-slim", "the Job that fills a ModelCache")
-ENDPOINT_PICKER = Image(
-    "ghcr.io/llm-d/llm-d-router-endpoint-picker:v0.10.0", "the endpoint picker of a replica"
-)
-ROUTING_SIDECAR = Image(
-    "ghcr.io/llm-d/llm-d-router-disagg-sidecar:v0.10.0", "the routing sidecar of decode pods"
-)
+HYDRATION = Image("docker.io/library/python:3.13.9-slim", "Job that fills a ModelCache")
+ENDPOINT_PICKER = Image("ghcr.io/llm-d/llm-d-router-endpoint-picker:v0.10.0", "endpoint picker of a replica")
+ROUTING_SIDECAR = Image("ghcr.io/llm-d/llm-d-router-disagg-sidecar:v0.10.0", "routing sidecar of decode pods")
 
 IMAGES = (HYDRATION, ENDPOINT_PICKER, ROUTING_SIDECAR)
 """Every such image."""

@@ -96,12 +96,12 @@ def _accepted(request: Request[DeviceQuota, NoFacts]) -> Condition:
         shared = frozenset(own.spec.namespaces) & (other.namespaces or frozenset())
         if other.name != own.metadata.name and shared:
             message = (
-                f'DeviceQuota "{other.name}" names namespace {listing(shared)} too, so no new replica is '
-                "placed there: remove it from one of them"
+                f'DeviceQuota "{other.name}" also lists namespace {listing(shared)}, so no new replicas '
+                "are placed there: remove the namespace from one of the quotas"
             )
             return false(Type.ACCEPTED, Reason.NAMESPACE_CONFLICT, message)
     count = count_noun(len(own.spec.namespaces), "namespace")
-    return true(Type.ACCEPTED, Reason.IN_FORCE, f"it limits {count}")
+    return true(Type.ACCEPTED, Reason.IN_FORCE, f"limits {count}")
 
 
 def _to_refuse_too(request: Request[DeviceQuota, NoFacts]) -> tuple[Reference, ...]:
@@ -121,8 +121,8 @@ def _lack_of_capacity(uses: tuple[scheduler.QuotaUse, ...]) -> str | None:
     for use in uses:
         if use.nominal > use.capacity:
             return (
-                f"nominalQuota of class {use.class_name} is {use.nominal} {use.device or 'device'}, and "
-                f"the fleet has {use.capacity}: lower it, or add nodes"
+                f"nominalQuota of class {use.class_name} is {use.nominal} {use.device or 'device'}, but "
+                f"the fleet has {use.capacity}: lower the quota, or add nodes"
             )
     return None
 
@@ -152,7 +152,7 @@ def _resolved(request: Request[DeviceQuota, NoFacts]) -> tuple[Condition, ...]:
             return (false(type_, Reason.PRIORITY_CLASS_UNKNOWN, message),)
     missing = [name for name in names if not request.found(_priority_class(name))]
     if missing:
-        message = f"there is no PriorityClass {listing(missing)}: create it, or correct priorityClassNames"
+        message = f"PriorityClass {listing(missing)} does not exist: create it, or correct priorityClassNames"
         return (false(type_, Reason.PRIORITY_CLASS_NOT_FOUND, message),)
     # Crossplane keeps a condition that is not composed any more.
     was_named = any(condition.type == type_ for condition in request.owner.status.conditions)

@@ -64,9 +64,8 @@ def _active(request: AutoscalerRequest) -> Condition:
         return false(Type.SCALING_ACTIVE, Reason.DEPLOYMENT_NOT_FOUND, message)
     if request.facts.autoscaling is None:
         message = (
-            "nothing here reads the load at the gateway, so the number of replicas does not change: only "
-            "`modelplane "
-            "controller` does; under Crossplane, scale with KEDA or a HorizontalPodAutoscaler"
+            "only `modelplane controller` reads the gateway's load, so the number of replicas doesn't "
+            "change: under Crossplane, scale with KEDA or a HorizontalPodAutoscaler"
         )
         return false(Type.SCALING_ACTIVE, Reason.UNSUPPORTED, message)
     if spec.paused:
@@ -74,7 +73,7 @@ def _active(request: AutoscalerRequest) -> Condition:
         return false(Type.SCALING_ACTIVE, Reason.PAUSED, message)
     if request.facts.autoscaling.inert is not None:
         return false(Type.SCALING_ACTIVE, request.facts.autoscaling.inert, request.facts.autoscaling.problem)
-    message = "the gateway's counts decide the number of replicas"
+    message = "the gateway's counts determine the number of replicas"
     if spec.targets.time_to_first_token_milliseconds and request.facts.gateway_without_module:
         message += f", without the time to the first token: {request.facts.gateway_without_module}"
     return true(Type.SCALING_ACTIVE, Reason.MEASURED, message)
@@ -85,11 +84,11 @@ def _limited(request: AutoscalerRequest, state: State) -> tuple[Condition, ...]:
     type_ = Type.SCALING_LIMITED
     if state.limited:
         most = count_noun(request.owner.spec.max_replicas, "replica")
-        return (true(type_, Reason.TOO_MANY_REPLICAS, f"the load needs more than the {most} of maxReplicas"),)
+        return (true(type_, Reason.TOO_MANY_REPLICAS, f"the load requires more than maxReplicas, {most}"),)
     for deployment in request.found(_DEPLOYMENT):
         scheduled = condition_of(deployment, ModelDeploymentCondition.REPLICAS_SCHEDULED)
         if scheduled.get("reason") in _WITHOUT_PLACE:
-            message = f"not all replicas have a place: {scheduled.get('message', '')}"
+            message = f"not all replicas can be placed: {scheduled.get('message', '')}"
             return (true(type_, Reason.INSUFFICIENT_CAPACITY, message),)
     if state.limited is None:
         return ()

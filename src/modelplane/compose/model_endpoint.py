@@ -77,13 +77,13 @@ def _routing(request: EndpointRequest, objects: dict[str, endpoint_backends.Mani
     if waiting := fleet_gateway.unspoken(gateways):
         return false(Type.ROUTING_READY, Reason.WAITING_FOR_BACKEND, waiting)
     if credentials.must_have_module(request.owner) and (why := _unsupported(request)):
-        message = f"cannot set spec.model and spec.credential, so it gets no requests: {why}"
+        message = f"cannot apply spec.model and spec.credential, so the endpoint receives no requests: {why}"
         return false(Type.ROUTING_READY, Reason.UNSUPPORTED, message)
     proxy = fleet_gateway.proxy(gateways)
     if request.owner.spec.mutual_tls is not None and fleet_gateway.reads_gateway_api(proxy):
         message = (
-            f"cannot use spec.mutualTLS, so it gets no requests: the gateway's backend {proxy} has no "
-            f"identity for it: use backend {Backend.ENVOY}, or remove it"
+            "cannot apply spec.mutualTLS, so the endpoint receives no requests: the gateway's backend "
+            f"{proxy} has no client identity: use backend {Backend.ENVOY}, or remove spec.mutualTLS"
         )
         return false(Type.ROUTING_READY, Reason.UNSUPPORTED, message)
     if missing := [key for key in objects if key not in request.observed]:
@@ -117,6 +117,12 @@ def _credential(request: EndpointRequest, target: Target) -> tuple[Condition, ..
         return (false(Type.AUTHENTICATED, Reason.SECRET_UNREADABLE, message),)
     found = credentials.build_header(wanted, next(iter(request.found(SECRET_KEY)), None))
     if isinstance(found, Rejected):
-        return (false(Type.AUTHENTICATED, Reason.SECRET_REFUSED, f"it gets no requests: {found.message}"),)
-    message = f'the gateway sends key "{wanted.key}" of Secret "{wanted.secret}" to {wanted.host}'
+        return (
+            false(
+                Type.AUTHENTICATED,
+                Reason.SECRET_REFUSED,
+                f"the endpoint receives no requests: {found.message}",
+            ),
+        )
+    message = f'the gateway sends key "{wanted.key}" from Secret "{wanted.secret}" to {wanted.host}'
     return (true(Type.AUTHENTICATED, Reason.IN_FORCE, message),)

@@ -76,7 +76,7 @@ def within_budget(own: Budget | None, granted: Budget | None, found: KeyBudgets 
     if found is None or (own is None and granted is None):
         return None
     if found.problem:
-        message = f"requests are refused or served as before: {found.problem}"
+        message = f"requests continue to be refused or served as before: {found.problem}"
         return false(Type.WITHIN_BUDGET, Reason.NOT_MEASURED, message)
     if last := find_spent(found.states):
         is_own = last.scope is BudgetScope.KEY
@@ -90,9 +90,7 @@ def within_budget(own: Budget | None, granted: Budget | None, found: KeyBudgets 
             "spec.pricing: ask your platform team to add it"
         )
         return false(Type.WITHIN_BUDGET, Reason.NO_PRICES, message)
-    return true(
-        Type.WITHIN_BUDGET, Reason.AVAILABLE, "the budgets of the key and the namespace are not used up"
-    )
+    return true(Type.WITHIN_BUDGET, Reason.AVAILABLE, "budgets are available for the key and the namespace")
 
 
 def amount_of_limit(state: State, currency: str) -> str:
@@ -107,8 +105,8 @@ def _granted(key: ModelKey, grants: tuple[KeyGrant, ...]) -> Condition:
     grant = grant_of(grants, namespace)
     if grant is None:
         message = (
-            f'InferenceGateway "{DEFAULT_NAME}" grants nothing to namespace "{namespace}", so the key is not '
-            "valid: ask your platform team to add the namespace to spec.keyGrants"
+            f'InferenceGateway "{DEFAULT_NAME}" doesn\'t grant keys to namespace "{namespace}", so the '
+            "key is not valid: ask your platform team to add the namespace to spec.keyGrants"
         )
         return false(Type.ACCEPTED, Reason.NOT_GRANTED, message)
     asked = list_services(key.spec.services, namespace)
@@ -133,10 +131,10 @@ def _granted(key: ModelKey, grants: tuple[KeyGrant, ...]) -> Condition:
 def _enforced(request: KeyRequest, gateway: InferenceGateway | None) -> Condition:
     """State whether the gateway asks for keys, and has this one."""
     if gateway is None:
-        message = f'there is no InferenceGateway "{DEFAULT_NAME}", so a gateway that runs keeps its settings'
+        message = f'InferenceGateway "{DEFAULT_NAME}" does not exist, so a running gateway keeps its settings'
         return false(Type.AUTHENTICATED, Reason.GATEWAY_NOT_READY, message)
     if gateway.spec.authentication is not Authentication.API_KEY:
-        message = "the gateway asks for no key: requests without one are served too"
+        message = "the gateway doesn't require keys: requests without a key are also served"
         return false(Type.AUTHENTICATED, Reason.GATEWAY_OPEN, message)
     said = next(
         (
@@ -155,7 +153,7 @@ def _enforced(request: KeyRequest, gateway: InferenceGateway | None) -> Conditio
         return _not_known(request)
     if request.facts.problem:
         return false(Type.AUTHENTICATED, Reason.NOT_IN_FORCE, request.facts.problem)
-    return true(Type.AUTHENTICATED, Reason.IN_FORCE, "the gateway asks for a key, and this one is valid")
+    return true(Type.AUTHENTICATED, Reason.IN_FORCE, "the gateway requires keys, and this key is valid")
 
 
 def _not_known(request: KeyRequest) -> Condition:
@@ -166,7 +164,10 @@ def _not_known(request: KeyRequest) -> Condition:
             Reason.CONFIGURING,
             "the gateway has not loaded the key or the last change yet",
         )
-    message = "the gateway asks for keys; whether it has this one is not reported under Crossplane"
+    message = (
+        "the gateway requires keys; under Crossplane, it isn't reported whether the gateway has loaded "
+        "this key"
+    )
     return false(Type.AUTHENTICATED, Reason.NOT_REPORTED, message)
 
 
@@ -190,7 +191,7 @@ def _limited_globally(
         )
         return (false(Type.SETTINGS_SUPPORTED, Reason.NO_RATE_LIMIT_SERVICE, message),)
     service = gateway.spec.rate_limit_service
-    message = f"{service.host}:{service.port} counts requests and tokens a minute, for all gateways together"
+    message = f"{service.host}:{service.port} counts requests and tokens per minute for all gateways together"
     return (true(Type.SETTINGS_SUPPORTED, Reason.RATE_LIMIT_SERVICE, message),)
 
 

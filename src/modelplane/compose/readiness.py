@@ -71,7 +71,7 @@ def read_state(item: Object) -> State:
     word, is_ready = str(ready.get("reason") or _UNKNOWN), ready.get("status") == "True"
     cause = str(ready.get("message") or "")
     if not is_ready and not cause:
-        cause = "its status does not give a cause" if ready else "it has no status yet"
+        cause = "the status doesn't contain a reason" if ready else "no status yet"
     return State(word, cause, is_ready)
 
 

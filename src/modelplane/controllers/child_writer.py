@@ -305,11 +305,11 @@ def _leave_to_its_owner(owner: Object, child: Identity, children: ChildIndex) ->
         return
     kind, namespace, name = ownership.owner_of(children.get(child))
     if (kind, Key(namespace, name)) != (owner["kind"], build_key(owner)):
-        message = f'it belongs to {kind} "{namespace}/{name}": rename one of the two, or delete the other'
+        message = f'it belongs to {kind} "{namespace}/{name}": rename or delete one of them'
     elif children.find_former_owner(child) == uid:
         message = (
-            f'another control plane has taken it over for its own {kind} "{namespace}/{name}": '
-            "let only one of the two have the cluster"
+            f'another control plane has taken it over for its own {kind} "{namespace}/{name}": register '
+            "the cluster with only one control plane"
         )
     else:
         return

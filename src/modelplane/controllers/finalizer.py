@@ -93,8 +93,8 @@ class Finalizer:
             return _LOOK_AGAIN_S
         # Events first: a process that ends here repeats them, and releases nothing in silence.
         if users:
-            on_it = f"{listing(users)} on it, whose objects there may still run"
-            await self._warn(owner, f"given up with {on_it} ({given_up})")
+            on_it = f"{listing(users)} on the cluster, whose objects can still be running"
+            await self._warn(owner, f"abandoned with {on_it} ({given_up})")
         for cluster, cause in abandoned.items():
             await self._warn_of(owner, cluster, cause)
         await self._release(owner)
@@ -123,7 +123,9 @@ class Finalizer:
         is_loading = connection is not None and connection.loading
         if not COMPOSERS[owner["kind"]].connects or not problem or is_loading:
             return ""
-        return f"; it cannot be reached ({problem}), and after {_MINUTES} they are given up"
+        return (
+            f"; the cluster cannot be reached ({problem}), and after {_MINUTES} these objects are abandoned"
+        )
 
     def _start_clock_or_give_up(self, cluster: Object) -> str | None:
         """Return why a cluster is given up: no answer for minutes, also after its deletion; else None.
@@ -159,7 +161,7 @@ class Finalizer:
     async def _warn_of(self, owner: Object, name: str, cause: str) -> None:
         """Record that an owner is released while its objects on a cluster may still run."""
         label = f"{labels.OWNER_UID}={owner['metadata']['uid']}"
-        left = f'its objects on InferenceCluster "{name}", which have the label {label}, may still run'
+        left = f'its objects on InferenceCluster "{name}", with label {label}, can still be running'
         await self._warn(owner, f"released, but {left} ({cause})")
         if (cluster := self._informers[kind_name(InferenceCluster)].get(name)) is not None:
             await self._warn(

@@ -92,7 +92,9 @@ def plan(snapshot: Snapshot, text: str) -> Explained:
         problems = tuple(str(problem) for problem in given.problems[:_MOST_ROWS])
         return Explained("The manifest has errors", well=False, notes=problems)
     if not any(item["kind"] == kind_name(ModelDeployment) for item in given.objects):
-        return Explained("The manifest has no ModelDeployment to place: paste one that has one", well=False)
+        return Explained(
+            "The manifest contains no ModelDeployment: paste a manifest that contains one", well=False
+        )
     try:
         result = placements.plan_manifests(_objects(snapshot), given.objects, live=True)
     except UserError as error:
@@ -102,8 +104,12 @@ def plan(snapshot: Snapshot, text: str) -> Explained:
     for deployment in result.deployments:
         name = deployment.name.name
         tables += [
-            placement_tables.tabulate_refusals(f"Refused by: {name}", deployment.refusals, _MOST_ROWS),
-            placement_tables.REMEDIES.tabulate("To place one more, one of", deployment.remedies, _MOST_ROWS),
+            placement_tables.tabulate_refusals(
+                f"Clusters that don't fit: {name}", deployment.refusals, _MOST_ROWS
+            ),
+            placement_tables.REMEDIES.tabulate(
+                "Changes that place one more replica", deployment.remedies, _MOST_ROWS
+            ),
         ]
     notes = (
         *(

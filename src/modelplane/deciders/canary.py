@@ -140,7 +140,7 @@ def decide(evidence: Evidence, limits: Limits, *, left_s: float, problem: str = 
     ``problem`` is the reason why answers may be missing; empty if none are.
     """
     if problem:
-        return Decision(Outcome.HOLDS, f"answers cannot be counted: {problem}")
+        return Decision(Outcome.HOLDS, f"cannot count responses: {problem}")
     if exceeded := _exceeded(evidence.new, evidence.old, limits):
         return Decision(Outcome.ABORTED, exceeded)
     if left_s > 0:
@@ -168,7 +168,7 @@ def _missing(evidence: Evidence, limits: Limits) -> str | None:
     """Return what a decision for the new revision still needs; None if nothing."""
     new, old, least = evidence.new, evidence.old, limits.least
     if _fails(new, limits):
-        return f"the old revision fails as much: {describe_answers(evidence)}"
+        return f"the old revision fails as often: {describe_answers(evidence)}"
     if new.count < least:
         return f"a decision needs {least:,} answers of the new revision, and there are {new.count:,}"
     if limits.latency_ratio is not None and min(new.timed, old.timed) < least:

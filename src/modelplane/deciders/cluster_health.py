@@ -156,7 +156,7 @@ def advance(before: Standing, seen: Witnesses, now: float, passed_s: float) -> S
         after,
         state=State.RETURNING,
         answers_s=answers_s,
-        cause="it was lost, and has not answered for long enough yet",
+        cause="the cluster was lost, and hasn't responded for long enough yet",
     )
 
 
@@ -256,7 +256,7 @@ def explain_pause(clusters: Mapping[str, Located], own_problem: str | None) -> s
     if own_problem:
         return f"the control plane cannot judge clusters: {own_problem}"
     if not any(located.standing.state in _ANSWERING for located in counted.values()):
-        return "no cluster of the fleet answers, so the fault may be the control plane's own connection"
+        return "no cluster in the fleet responds, so the control plane's own connection can be the cause"
     # A cluster without a region is one of its own.
     regions = {name: located.region or f"cluster {name}" for name, located in counted.items()}
     silent = [name for name, located in counted.items() if located.standing.silent]
@@ -266,7 +266,7 @@ def explain_pause(clusters: Mapping[str, Located], own_problem: str | None) -> s
     outside = [name for name in counted if regions[name] != exempt]
     also = [name for name in outside if name in silent]
     if len(also) * 3 > len(outside):
-        return f"{len(also)} of the {len(outside)} clusters outside {exempt} do not answer either"
+        return f"{len(also)} of the {len(outside)} clusters outside {exempt} don't respond either"
     return None
 
 

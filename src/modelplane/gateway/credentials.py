@@ -50,7 +50,7 @@ def check_clear_text(
     if endpoint.spec.credential is None or tls or (destinations.is_local and _is_loopback(host)):
         return None
     return Rejected(
-        Reason.INVALID_URL, "its spec.credential", "is not sent in clear text", "use https://HOST"
+        Reason.INVALID_URL, "its spec.credential", "is never sent in clear text", "use https://HOST"
     )
 
 
@@ -67,11 +67,13 @@ def build_header(wanted: CredentialReference, secret: Object | None) -> SecretHe
     """Return the header that a Secret gives, or why it gives none; no reason quotes a value."""
     named = f'Secret "{wanted.secret}"'
     if secret is None:
-        return Rejected(detail=f'there is no {named} in namespace "{wanted.namespace}"', remedy="create it")
+        return Rejected(
+            detail=f'{named} does not exist in namespace "{wanted.namespace}"', remedy="create it"
+        )
     if secret.get("type") != SECRET_TYPE:
         return Rejected(
             subject=named,
-            detail=f"is not of type {SECRET_TYPE}, by which its owner permits that it is sent to providers",
+            detail=f"is not of type {SECRET_TYPE}, which allows the gateway to send it to providers",
             remedy="create it again with this type",
         )
     data = get_map(secret, "data")
@@ -81,9 +83,8 @@ def build_header(wanted: CredentialReference, secret: Object | None) -> SecretHe
     if wanted.host not in hosts:
         return Rejected(
             subject=f'key "{HOSTS}" of {named}',
-            detail=f"does not list {wanted.host}, so its owner does not permit that the credential is sent "
-            "there",
-            remedy="add the host, or name another Secret",
+            detail=f"does not list {wanted.host}, so the gateway is not allowed to send the credential there",
+            remedy="add the host, or use another Secret",
         )
     value = _text(data.get(wanted.key), MAX_VALUE)
     if not _VALUE.fullmatch(value):
@@ -126,7 +127,7 @@ def _usable(route: Route, known: Mapping[str, SecretHeader], has_module: bool) -
     namespace = route.name.partition("/")[0]
     why = (
         f'cannot serve ModelService "{route.name}": the gateway cannot set credential or model of its '
-        f"ModelEndpoints: see kubectl get modelendpoints -n {namespace} -o yaml"
+        f"ModelEndpoints: run kubectl get modelendpoints -n {namespace} -o yaml"
     )
     # A replica that starts changes nothing, so no request waits for one.
     settings = msgspec.structs.replace(route.settings, hold=None)
@@ -138,13 +139,13 @@ def _hosts(secret: str, encoded: str | None) -> frozenset[str] | Rejected:
         return Rejected(
             subject=f'key "{HOSTS}" of {secret}',
             detail="is missing",
-            remedy="list the hosts that may get the credential, such as api.example.com",
+            remedy="list the hosts that can receive the credential, such as api.example.com",
         )
     hosts = frozenset(_text(encoded, _MAX_HOSTS_BYTES).lower().replace(",", " ").split())
     if not 1 <= len(hosts) <= MOST_HOSTS:
         return Rejected(
             subject=f'key "{HOSTS}" of {secret}',
-            detail=f"must list 1 to {MOST_HOSTS} hosts, divided by commas or spaces",
+            detail=f"must list 1 to {MOST_HOSTS} hosts, separated by commas or spaces",
         )
     return hosts
 

@@ -147,18 +147,18 @@ class Destinations:
         ``of_replica``: a ModelReplica wrote the URL, with the address of its cluster's gateway.
         """
         if self._is_gateway(host, port):
-            return _reject("it is the gateway's own address, to which requests would return", "use another")
+            return _reject("this is the gateway's own address, so requests would loop", "use another")
         if not of_replica and self._is_gateway_of_cluster(host, port):
             return _reject(
-                "it is the gateway of an InferenceCluster, which serves the models of all teams",
-                "select the ModelEndpoints that ModelReplicas create, or use another",
+                "this is the gateway of an InferenceCluster, which serves all teams' models",
+                "select the ModelEndpoints that ModelReplicas create, or use another address",
             )
         refuses_internal = self.refuses_internal and not of_replica
         address = _address(host)
         if address is not None:
             return self._check_address(address, refuses_internal=refuses_internal)
         if refuses_internal and _is_internal(host):
-            return _reject("it is a name of the gateway's own cluster", "use an address")
+            return _reject("this is a name in the gateway's own cluster", "use an address")
         return None
 
     def _check_address(self, address: Address, *, refuses_internal: bool) -> Rejected | None:
@@ -195,7 +195,7 @@ _DENIED = "spec.deniedDestinations of the InferenceGateway"
 
 
 def _reject(detail: str, remedy: str) -> Rejected:
-    detail = f"the gateway must not send requests to it: {detail}"
+    detail = f"the gateway is not allowed to send requests to this address: {detail}"
     return Rejected(Reason.DESTINATION_REFUSED, detail=detail, remedy=remedy)
 
 

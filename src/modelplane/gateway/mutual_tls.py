@@ -119,7 +119,7 @@ def describe_waiting(rollout: Rollout, seen: Seen, drain: timedelta) -> str | No
         MutualTLSPhase.PLAIN: "waiting for certificates",
         MutualTLSPhase.OFFERED: "waiting for the listener with mutual TLS and its policy to be in force",
         MutualTLSPhase.USED: "waiting for the listener with plain HTTP to be in force",
-        MutualTLSPhase.REQUIRED: "opening the listener with plain HTTP",
+        MutualTLSPhase.REQUIRED: "opening the plain HTTP listener",
     }
     return steps[phase]
 

@@ -100,7 +100,7 @@ class Admitted:
             for endpoint in self.outside
         )
         return Rejected(
-            subject=f"{kind_name(ModelEndpoint)} {named}", detail=f"gets no requests, because {self.rule}"
+            subject=f"{kind_name(ModelEndpoint)} {named}", detail=f"receives no requests, because {self.rule}"
         )
 
     def list_refusals(self) -> Iterator[tuple[ModelEndpoint, str]]:

@@ -108,11 +108,14 @@ def _check_parts(parts: SplitResult, host: str, version: int) -> Rejected | None
     """Return why the parts of a URL are no destination; None if they are one."""
     detail, remedy = "", _FORM
     if parts.scheme not in _PORTS:
-        detail = f'its scheme is "{parts.scheme}"'
+        detail = f'the scheme is "{parts.scheme}"'
     elif not host:
-        detail = "it has no host"
+        detail = "the url has no host"
     elif "@" in parts.netloc:
-        detail, remedy = "it holds credentials, which everyone who can read the endpoint would see", ""
+        detail, remedy = (
+            "the url contains credentials, which everyone who can read the endpoint would see",
+            "",
+        )
     elif parts.port == 0:
         detail = "no server listens on port 0"
     elif not version and re.fullmatch(r"[0-9]+|0x[0-9a-f]*", host.rpartition(".")[2]):
@@ -279,11 +282,11 @@ def _missing(service: ModelService, unusable: Sequence[str]) -> str:
     namespace, name = service.metadata.namespace, service.metadata.name
     if unusable:
         named = listing(f'"{name}"' for name in unusable)
-        why = f"the url of ModelEndpoint {named} cannot be used"
-        what = f"see kubectl get modelendpoints -n {namespace}"
+        why = f"the url of ModelEndpoint {named} is not usable"
+        what = f"run kubectl get modelendpoints -n {namespace}"
     else:
-        why = f'no ready ModelEndpoint of namespace "{namespace}" has the labels that it selects'
-        what = f"see kubectl get modeldeployments,modelendpoints -n {namespace}"
+        why = f'no ready ModelEndpoint in namespace "{namespace}" has the selected labels'
+        what = f"run kubectl get modeldeployments,modelendpoints -n {namespace}"
     return f'cannot serve ModelService "{namespace}/{name}": {why}: {what}'
 
 

@@ -34,13 +34,15 @@ def find_namespace(kubeconfig: Path | None, context: str) -> str:
 
 
 def _explain(error: ValueError, path: Path) -> NoCluster:
-    return NoCluster(f'{error}, in "{path}": name another with --kubeconfig or --context')
+    return NoCluster(
+        f'{error}, in "{path}": select another kubeconfig or context with --kubeconfig or --context'
+    )
 
 
 def _default() -> Path:
     named = [path for path in os.environ.get("KUBECONFIG", "").split(os.pathsep) if path]
     if len(named) > 1:
-        raise NoCluster("KUBECONFIG names several files: name one of them with --kubeconfig")
+        raise NoCluster("KUBECONFIG contains several files: select one with --kubeconfig")
     return Path(named[0]) if named else find_default()
 
 

@@ -87,7 +87,7 @@ class Installer:
             for name, definition in zip(names, definitions, strict=True)
             if not is_true(definition or {}, "Established")
         ]
-        return f"the API server does not serve {listing(waiting)} yet" if waiting else ""
+        return f"{listing(waiting)} are not available on the API server yet" if waiting else ""
 
     async def _unavailable(self, manifest: Object) -> str:
         name = manifest["metadata"]["name"]
@@ -159,7 +159,7 @@ def _of_pod(pod: Object) -> Iterator[str]:
     """Yield the reasons why a pod is not ready, the most specific first."""
     scheduled = condition_of(pod, "PodScheduled")
     if scheduled.get("status") == "False":
-        yield str(scheduled.get("message", "it is not scheduled"))
+        yield str(scheduled.get("message", "not scheduled"))
     containers = pod.get("status", {}).get("containerStatuses") or ()
     for container in containers:
         waiting = container.get("state", {}).get("waiting", {})
@@ -171,7 +171,7 @@ def _of_pod(pod: Object) -> Iterator[str]:
     if containers and not is_true(pod, "Ready"):
         for container in containers:
             if "running" in container.get("state", {}) and not container.get("ready"):
-                yield f'container "{container["name"]}" runs and is not ready: see its log'
+                yield f'container "{container["name"]}" is running but not ready: see the container\'s log'
 
 
 def _sentence(container: Object, state: Object) -> str:

@@ -119,17 +119,19 @@ def check_install(installation: Installation, *, upgrade: bool) -> None:
 def check_tool(installation: Installation) -> None:
     """Raise ``UserError`` if an installation belongs to another tool."""
     if installation.manager != MANAGER:
-        raise UserError(f"Modelplane was installed there by {installation.manager}: use that to change it")
+        raise UserError(
+            f"Modelplane was installed by {installation.manager}: change the installation with the same tool"
+        )
 
 
 def _check_version(installed: str, *, upgrade: bool) -> None:
     if not installed:
         if upgrade:
-            raise UserError("Modelplane is not installed there: leave out --upgrade")
+            raise UserError("Modelplane is not installed there: omit --upgrade")
         return
     if not upgrade:
         raise UserError(
-            f"Modelplane {installed} is installed there: say --upgrade to bring it to {__version__}"
+            f"Modelplane {installed} is already installed: to upgrade to {__version__}, use --upgrade"
         )
     if installed == __version__:
         return
@@ -137,11 +139,12 @@ def _check_version(installed: str, *, upgrade: bool) -> None:
         is_newer = parse(installed) > parse(__version__)
     except SemverError as error:
         raise UserError(
-            f"cannot tell whether the version that is installed is older than {__version__}: {error}"
+            f"cannot determine whether the installed version is older than {__version__}: {error}"
         ) from error
     if is_newer:
         raise UserError(
-            f"Modelplane {installed} is installed there, and this is {__version__}: use the newer one"
+            f"the installed Modelplane {installed} is newer than this command, {__version__}: use the "
+            "newer version"
         )
 
 
@@ -158,7 +161,7 @@ def _check_stored_versions(definitions: Iterable[Object]) -> None:
         if version not in versions[definition["metadata"]["name"]]
     ]
     if lost:
-        raise UserError(f"objects may be stored as {listing(lost)}, which this version does not have")
+        raise UserError(f"objects can be stored as {listing(lost)}, which this version does not support")
 
 
 def check_stored_objects(problems: Sequence[str]) -> None:
@@ -168,4 +171,4 @@ def check_stored_objects(problems: Sequence[str]) -> None:
     shown = problems[:_MOST_PROBLEMS]
     more = [f"and {len(problems) - len(shown)} more"] if len(problems) > len(shown) else []
     lines = "".join(f"\n  {problem}" for problem in (*shown, *more))
-    raise UserError(f"objects do not fit the kinds of {__version__}: change these first{lines}")
+    raise UserError(f"objects are not valid in version {__version__}: change these first{lines}")

@@ -81,7 +81,7 @@ class Uninstaller:
             await self._delete_objects("descriptions of the fleet", _served(_FLEET, native))
         await self._delete_installation(existing)
         if len(native) < len(existing.definitions):
-            self.report("kinds and namespace: kept, because Crossplane uses them")
+            self.report("Kept the CRDs and the namespace, because Crossplane uses them")
             return
         label = {PART_OF: INSTALLATION}.items()
         await self._delete_definitions(
@@ -91,11 +91,11 @@ class Uninstaller:
         names = [item["metadata"]["name"] for item in existing.objects if item["kind"] == "Namespace"]
         for name in names:
             if left := await self._contents(name):
-                self.report(f"namespace {name}: kept, because of {listing(map(name_object, left))}")
+                self.report(f"Kept namespace {name}, because of {listing(map(name_object, left))}")
                 continue
             await self.client.delete(resources.NAMESPACES, name)
             await self.deadline.wait_until_nothing(partial(self._ending, name))
-            self.report(f"namespace {name}: deleted")
+            self.report(f"Deleted namespace {name}")
 
     async def _check(self, existing: Installation, native: Sequence[Object], *, delete_models: bool) -> None:
         """Raise ``UserError`` if nothing may be removed."""
@@ -103,13 +103,13 @@ class Uninstaller:
             raise UserError("Modelplane is not installed there")
         existing_installation.check_tool(existing)
         if delete_models and len(native) < len(existing.definitions):
-            raise UserError("Crossplane owns the models: delete them first, then leave out --delete-models")
+            raise UserError("Crossplane owns the models: delete them first, then omit --delete-models")
         if delete_models:
             return
         if models := await self._objects(_served(_MODELS, native)):
             raise UserError(
-                f"there are models: {listing(map(name_object, models))}: delete them first, or say "
-                "--delete-models"
+                f"models exist: {listing(map(name_object, models))}: delete them first, or "
+                "use --delete-models"
             )
 
     async def _objects(self, kinds: Iterable[Resource]) -> list[Object]:
@@ -128,7 +128,7 @@ class Uninstaller:
         for item in items:
             await self._delete(item)
         causes = listing(f"{name_object(item)}, {_waits_for(item)}" for item in items)
-        return f"{causes}: their deletion completes only while {CONTROLLER} runs" if items else ""
+        return f"{causes}: deletion completes only while {CONTROLLER} is running" if items else ""
 
     def _counted(self, what: str, count: int) -> None:
         if count:
@@ -167,13 +167,13 @@ class Uninstaller:
 
     async def _running(self) -> str:
         pods = await list_metadata(self.client, resources.PODS, SYSTEM_NAMESPACE, labels=PARTS)
-        return f"{listing(map(name_object, pods))} has not ended yet" if pods else ""
+        return f"{listing(map(name_object, pods))} has not stopped yet" if pods else ""
 
     async def _delete_definitions(self, ours: Sequence[Object]) -> None:
         """Delete the kinds, unless that would delete objects with them."""
         left = await self._objects(_served((*_MODELS, *_FLEET), ours))
         if left:
-            self.report(f"kinds: kept, because of {listing(map(name_object, left))}")
+            self.report(f"Kept the CRDs, because of {listing(map(name_object, left))}")
             return
         for definition in ours:
             await self._delete(definition)
@@ -184,7 +184,7 @@ class Uninstaller:
         names = [definition["metadata"]["name"] for definition in definitions]
         answers = [await self.client.get(resources.CUSTOM_RESOURCE_DEFINITIONS, name) for name in names]
         remaining = [name for name, definition in zip(names, answers, strict=True) if definition is not None]
-        return f"{listing(remaining)} is not gone yet" if remaining else ""
+        return f"{listing(remaining)} still exists" if remaining else ""
 
     async def _contents(self, namespace: str) -> list[Object]:
         return [
@@ -196,7 +196,7 @@ class Uninstaller:
 
     async def _ending(self, namespace: str) -> str:
         item = await self.client.get(resources.NAMESPACES, namespace)
-        return f"namespace {namespace} is not gone yet" if item else ""
+        return f"namespace {namespace} still exists" if item else ""
 
 
 def _served(kinds: Iterable[Resource], definitions: Iterable[Object]) -> tuple[Resource, ...]:

@@ -32,7 +32,7 @@ class Deadline:
         """Return once nothing is missing any more; raise ``NotInTime`` with the last problem."""
         while what := await missing():
             if asyncio.get_running_loop().time() > self._end:
-                raise NotInTime(f"not done after {self._timeout_s:g} s: {what}")
+                raise NotInTime(f"timed out after {self._timeout_s:g} s: {what}")
             await asyncio.sleep(_POLL_S)
 
     async def wait_for_answer(self, ask: Callable[[], Awaitable[T]]) -> T:

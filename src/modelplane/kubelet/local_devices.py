@@ -320,7 +320,7 @@ def list_allocated(
     if "allocation" not in status:
         return _refuse(what, "is not allocated", "leave the binding to kube-scheduler")
     if not any(user.get("uid") == pod["metadata"]["uid"] for user in status.get("reservedFor", ())):
-        return _refuse(what, "is not reserved for this pod: another one uses it")
+        return _refuse(what, "is not reserved for this pod: another pod uses it")
     by_name = {(device.driver, device.name): device for device in machine}
     results = status["allocation"].get("devices", {}).get("results", ())
     missing = sorted(
@@ -328,7 +328,7 @@ def list_allocated(
     )
     if missing:
         return _refuse(
-            what, f'holds device "{missing[0]}", which this machine no longer has', "delete the pod"
+            what, f'refers to device "{missing[0]}", which this machine no longer has', "delete the pod"
         )
     return tuple(by_name[result["driver"], result["device"]] for result in results)
 

@@ -120,9 +120,7 @@ class LogServer:
         _check_client(certificate)
         first, *names = [unquote(part) for part in target.path.removeprefix("/").split("/")]
         if request.method != b"GET" or first != _LOGS or len(names) != 3:
-            raise _Failure(
-                HTTPStatus.NOT_FOUND, f"GET /{_LOGS}/NAMESPACE/POD/CONTAINER is all that is here\n"
-            )
+            raise _Failure(HTTPStatus.NOT_FOUND, f"GET /{_LOGS}/NAMESPACE/POD/CONTAINER is the only path\n")
         namespace, pod, container = names
         worker = self._find(namespace, pod)
         if worker is None:
@@ -175,11 +173,11 @@ async def _yield_once(text: bytes) -> AsyncGenerator[bytes, None]:
 def _check_client(certificate: Mapping[str, object] | None) -> None:
     """Raise ``_Failure`` for any client but the API server."""
     if not certificate:
-        raise _Failure(HTTPStatus.UNAUTHORIZED, "a client certificate is needed\n")
+        raise _Failure(HTTPStatus.UNAUTHORIZED, "a client certificate is required\n")
     subject = cast("Iterable[Iterable[tuple[str, str]]]", certificate.get("subject", ()))
     names = [value for part in subject for key, value in part if key == "commonName"]
     if names != [API_SERVER]:
-        raise _Failure(HTTPStatus.FORBIDDEN, "only the API server may read logs here: use kubectl logs\n")
+        raise _Failure(HTTPStatus.FORBIDDEN, "only the API server can read logs here: use kubectl logs\n")
 
 
 def _find_attempt(worker: ContainerWorker, pod: str, container: str, *, previous: bool) -> Attempt:

@@ -64,11 +64,11 @@ def run(settings: AgentSettings) -> None:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise LocalError(
-                f'cannot run the node agent: another one uses the directory "{settings.directory}": '
-                "stop that one, or choose another --dir"
+                f'cannot run the node agent: another agent uses directory "{settings.directory}": stop '
+                "that agent, or choose another --dir"
             ) from error
         if asyncio.run(run_until_signalled(_serve(settings))):
-            _log.info("the agent ends; its pods run on")
+            _log.info("the agent stopped; its pods keep running")
 
 
 async def _serve(settings: AgentSettings) -> None:

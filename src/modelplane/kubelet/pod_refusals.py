@@ -56,15 +56,18 @@ def build_rejections(causes: Iterable[Cause], elsewhere: str) -> tuple[Rejected,
 def _causes(spec: Mapping[str, Any], container: Mapping[str, Any]) -> Iterator[Cause]:
     yield from find_volume_causes(spec, container, "a host process")
     if container.get("workingDir"):
-        yield f'the working directory "{container["workingDir"]}" is one of the image\'s', "remove workingDir"
+        yield f'the working directory "{container["workingDir"]}" belongs to the image', "remove workingDir"
     for kind in probes.FIELDS:
         if "exec" in container.get(kind, {}):
-            yield f"the {kind} uses exec, which a host process has not", "use httpGet, tcpSocket or grpc"
+            yield (
+                f"the {kind} uses exec, which is not supported for a host process",
+                "use httpGet, tcpSocket or grpc",
+            )
     lifecycle = container.get("lifecycle", {})
     if "postStart" in lifecycle:
-        yield "a host process has no postStart hook", "remove it"
+        yield "postStart hooks are not supported for a host process", "remove it"
     if "exec" in lifecycle.get("preStop", {}):
-        yield "the preStop hook uses exec, which a host process has not", "use sleep or httpGet"
+        yield "the preStop hook uses exec, which is not supported for a host process", "use sleep or httpGet"
 
 
 def list_volume_mounts(container: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -89,17 +92,17 @@ def find_volume_causes(spec: Mapping[str, Any], container: Mapping[str, Any], ru
         parts = [kind for source in volume.get("projected", {}).get("sources", ()) for kind in source]
         what = f'volume "{mount["name"]}" cannot be mounted at "{path}"'
         if not _VOLUMES & volume.keys():
-            yield f"{what}: {runs} has no volumes of the kind {', '.join(kinds)}", "use another kind"
+            yield f"{what}: {runs} does not support volumes of kind {', '.join(kinds)}", "use another kind"
         elif missing := sorted(set(parts) - volume_files.PROJECTED):
-            yield f"{what}: its source {missing[0]} is of a cluster's own", "remove it"
+            yield f"{what}: source {missing[0]} belongs to a cluster", "remove it"
         elif not path.startswith("/") or path.strip("/.") == "" or ".." in path.split("/"):
-            yield f"{what}: that is not an absolute path below the root", "use one"
+            yield f"{what}: not an absolute path below the root", "use one"
         elif mount.get("mountPropagation") == "Bidirectional":
-            yield f"{what}: what it mounts itself stays its own", "remove mountPropagation"
+            yield f"{what}: mount propagation is not supported", "remove mountPropagation"
         elif mount.get("recursiveReadOnly") == "Enabled":
-            yield f"{what}: what is mounted below it stays as it is", "remove recursiveReadOnly"
+            yield f"{what}: recursive read-only mounts are not supported", "remove recursiveReadOnly"
     if container.get("volumeDevices"):
-        yield f"{runs} has no block devices as volumes", "remove volumeDevices"
+        yield f"{runs} does not support block devices as volumes", "remove volumeDevices"
 
 
 def find_container_refusals(pod: Mapping[str, Any]) -> tuple[Rejected, ...]:
@@ -110,11 +113,14 @@ def find_container_refusals(pod: Mapping[str, Any]) -> tuple[Rejected, ...]:
 def _container_causes(spec: Mapping[str, Any]) -> Iterator[Cause]:
     for field in _OF_THE_MACHINE:
         if spec.get(field):
-            yield f"{field} would give the pod a part of this machine", "remove it"
+            yield f"{field} would give the pod access to this machine", "remove it"
     every = (*(spec.get("initContainers") or ()), *spec["containers"])
     if spec.get("shareProcessNamespace") and len(every) > 1:
         yield (
-            "shareProcessNamespace would show each container the others' processes, which is not set up here",
+            (
+                "shareProcessNamespace, which shows each container the other containers' processes, is not "
+                "supported here"
+            ),
             "remove it",
         )
     yield from _security(spec.get("securityContext", {}), "the pod's securityContext")
@@ -128,32 +134,38 @@ def _causes_of(spec: Mapping[str, Any], container: Mapping[str, Any]) -> Iterato
     yield from _ports(container.get("ports", ()))
     for kind in probes.FIELDS:
         if "grpc" in container.get(kind, {}):
-            yield f"the {kind} uses grpc, which is not asked here", "use httpGet, tcpSocket or exec"
+            yield f"the {kind} uses grpc, which is not supported here", "use httpGet, tcpSocket or exec"
     if "postStart" in container.get("lifecycle", {}):
-        yield "the local node agent runs no postStart hook", "remove it"
+        yield "the local node agent does not support postStart hooks", "remove it"
 
 
 def _security(context: Mapping[str, Any], where: str) -> Iterator[Cause]:
     if context.get("privileged"):
-        yield f"{where} is privileged, which would give the pod this machine", "remove it"
+        yield f"{where} is privileged, which would give the pod control of this machine", "remove it"
     added = context.get("capabilities", {}).get("add", ())
     for capability in sorted({name.upper().removeprefix("CAP_") for name in added} - ADDED_CAPABILITIES):
         yield f"{where} adds the capability {capability}, which reaches beyond the pod", "remove it"
     for field in ("seccompProfile", "appArmorProfile"):
         kind = context.get(field, {}).get("type", _DEFAULT_PROFILE)
         if kind != _DEFAULT_PROFILE:
-            yield f"{where} has {field} {kind}, and here every container has the default one", "remove it"
+            yield f"{where} sets {field} {kind}, but only the default is supported here", "remove it"
     for field in ("seLinuxOptions", "sysctls"):
         if context.get(field):
-            yield f"{where} has {field}, which are not set here", "remove it"
+            yield f"{where} sets {field}, which is not supported here", "remove it"
     if context.get("procMount", "Default") != "Default":
-        yield f"{where} has procMount {context['procMount']}, which uncovers this machine", "remove it"
+        yield f"{where} sets procMount {context['procMount']}, which exposes this machine", "remove it"
 
 
 def _ports(ports: Iterable[Mapping[str, Any]]) -> Iterator[Cause]:
     for port in ports:
         number = port["containerPort"]
         if port.get("hostPort"):
-            yield f"port {number} has a hostPort, and a pod is reached at its own address", "remove it"
+            yield (
+                (
+                    f"port {number} sets a hostPort, which is not supported: pods are reached at their own "
+                    "addresses"
+                ),
+                "remove it",
+            )
         if port.get("protocol") == "SCTP":
-            yield f"port {number} is one of SCTP, which is not forwarded here", "use TCP or UDP"
+            yield f"port {number} uses SCTP, which is not forwarded here", "use TCP or UDP"

@@ -74,7 +74,7 @@ def build(sources: Path, target: Path, go: Path, report: Report, architecture: s
 
 def _packages(sources: Path, go: Path, environment: dict[str, str], report: Report) -> int:
     """Return the number of packages to compile, after Go has downloaded the modules they are in."""
-    report(Progress("downloading modules"))
+    report(Progress("downloading Go modules"))
     listing = subprocess.Popen(
         [go, "list", "-deps", "."],
         cwd=sources,
@@ -90,7 +90,7 @@ def _packages(sources: Path, go: Path, environment: dict[str, str], report: Repo
             output.append(line)
         elif line:
             packages += 1
-        report(Progress("downloading modules", downloaded))
+        report(Progress("downloading Go modules", downloaded))
     if listing.wait():
         raise _failure("go list", output)
     return packages
@@ -163,8 +163,8 @@ def _check_space(go: Path, environment: dict[str, str]) -> None:
     free = shutil.disk_usage(cache).free
     if free < _FREE_BYTES:
         raise LocalError(
-            f"only {free >> 20} MiB are free at {cache}, and Go's build cache there needs "
-            f"{_FREE_BYTES >> 20} once: make room, or set GOCACHE to another place"
+            f"only {free >> 20} MiB are free at {cache}, and Go's build cache requires {_FREE_BYTES >> 20} "
+            "MiB during the build: free some space, or set GOCACHE to another folder"
         )
 
 
@@ -198,7 +198,7 @@ def hold_build(directory: Path, report: Report) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            report(Progress("waiting for another build of the same"))
+            report(Progress("waiting for another build"))
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
@@ -207,7 +207,7 @@ def read_needed_version(sources: Path) -> Version:
     """Return the lowest Go that the module at a path accepts, from its ``go`` directive."""
     match = re.search(r"^go (\d+)\.(\d+)", (sources / "go.mod").read_text(), re.MULTILINE)
     if match is None:
-        raise LocalError(f"{sources / 'go.mod'} names no version of Go: reinstall Modelplane")
+        raise LocalError(f"{sources / 'go.mod'} doesn't contain a Go version: reinstall Modelplane")
     return int(match[1]), int(match[2])
 
 
@@ -257,7 +257,7 @@ def _install(needed: Version, directory: Path) -> None:
         check=False,
     )
     if answer.returncode:
-        lines = answer.stderr.strip().splitlines() or [f"pip ended with status {answer.returncode}"]
+        lines = answer.stderr.strip().splitlines() or [f"pip exited with status {answer.returncode}"]
         raise LocalError(
             f"cannot install {package}: {lines[-1]}: install Go {needed[0]}.{needed[1]} or later, "
             "so that `go` is on PATH"

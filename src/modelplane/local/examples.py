@@ -63,4 +63,4 @@ def find(name: str) -> Example:
             return example
     near = get_close_matches(name, [example.name for example in examples], n=1)
     meant = f'did you mean "{near[0]}"? ' if near else ""
-    raise LocalError(f'there is no example "{name}": {meant}`modelplane example` lists them')
+    raise LocalError(f'unknown example "{name}": {meant}`modelplane example` lists the examples')

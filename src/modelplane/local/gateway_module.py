@@ -96,8 +96,8 @@ def find_carried(machine: str) -> Path | None:
         return None
     if record.libraries[machine] != hashlib.sha256(library.read_bytes()).hexdigest():
         raise LocalError(
-            f"{library} is not the library that {RECORD} beside it records: restore it with "
-            f"`git checkout -- {library}`, or build it with `make gateway-module`"
+            f"{library} doesn't match its record in {RECORD}: restore the library with `git checkout -- "
+            f"{library}`, or build it with `make gateway-module`"
         )
     return library
 
@@ -118,8 +118,8 @@ def find_or_build(report: Report) -> Path:
         return existing
     if not can_build():
         raise LocalError(
-            "cannot build the gateway module: it takes a checkout of Modelplane and `cargo` of Rust 1.88 "
-            f"or later: install both, or set {ENVIRONMENT_VARIABLE} to a library built elsewhere"
+            "cannot build the gateway module without a Modelplane checkout and `cargo` from Rust 1.88 or "
+            f"later: install both, or set {ENVIRONMENT_VARIABLE} to a library built elsewhere"
         )
     target = _cached()
     with build.hold_build(target.parent.parent, report):

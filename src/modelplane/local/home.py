@@ -183,6 +183,6 @@ def find_space_problem(home: Home) -> str | None:
     if free >= needed:
         return None
     return (
-        f"only {free >> 20} MiB are free where {home.root} is, and "
-        f"{'its' if home.settings.exists() else 'a'} fleet needs {needed >> 20}: make room"
+        f"only {free >> 20} MiB are free at {home.root}, and {('its' if home.settings.exists() else 'a')} "
+        f"fleet requires {needed >> 20} MiB: free some space"
     )

@@ -17,8 +17,8 @@ from modelplane.local.home import ENVIRONMENT_VARIABLE, Home, choose_home
 from modelplane.local.settings import LocalSettings
 
 _TOUR_GOES_ON = (
-    "The tour goes on in examples/03-deploying-a-model/README.md. `modelplane example --dir examples` "
-    "writes its pages and manifests to this directory."
+    "The tour continues in examples/03-deploying-a-model/README.md. To write the pages and manifests to "
+    "this directory, run `modelplane example --dir examples`."
 )
 
 
@@ -48,13 +48,13 @@ def describe_next_steps(
     ]
     after: list[str] = []
     if contents.has_deployments:
-        heading = "Look at the models of this fleet"
+        heading = "See the models of this fleet"
         lines += _look(kubectl)
     elif settings.register or contents.has_clusters:
-        heading = "Deploy a model and ask it something"
+        heading = "Deploy a model and ask it a question"
         lines += _deploy(kubectl)
     else:
-        heading = "Register a first cluster"
+        heading = "Register your first cluster"
         lines += _register(kubectl)
         after = ["", _TOUR_GOES_ON]
     heading += ", in another terminal:" if elsewhere else ":"

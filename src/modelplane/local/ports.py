@@ -60,7 +60,8 @@ def claim_free(port: int) -> bool:
         return can_listen(port) and claim(port)
     except OSError as error:
         raise LocalError(
-            f'cannot use "{error.filename}": {error.strerror}: set XDG_CACHE_HOME to a directory of yours'
+            f'cannot use "{error.filename}": {error.strerror}: set XDG_CACHE_HOME to a directory that '
+            "you can write to"
         ) from error
 
 
@@ -106,7 +107,9 @@ def choose(
                 chosen[field.name] = port
                 break
         else:
-            raise LocalError(f"no port from {first} to {_HIGHEST} of 127.0.0.1 is free for the {field.name}")
+            raise LocalError(
+                f"no port between {first} and {_HIGHEST} on 127.0.0.1 is free for the {field.name}"
+            )
     return Ports(**chosen)
 
 

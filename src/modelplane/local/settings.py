@@ -73,10 +73,10 @@ def load(home: Home) -> LocalSettings:
         clusters = {name: _ports(entry) for name, entry in document.pop("clusters", {}).items()}
         return LocalSettings(_ports(document.pop("ports")), clusters, **document)
     except FileNotFoundError:
-        raise LocalError(f"nothing was ever started in {home.root}: run `modelplane up`") from None
+        raise LocalError(f"no fleet was started in {home.root}: run `modelplane up`") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise LocalError(
-            f"cannot read {home.settings}: {error}: delete the file to have ports chosen again"
+            f"cannot read {home.settings}: {error}: delete the file, and ports are chosen again"
         ) from error
 
 
@@ -103,7 +103,8 @@ def choose(
     if after != before:
         if running:
             raise LocalError(
-                f"the fleet in {home.root} runs with other settings: `modelplane down`, then the same again"
+                f"the fleet in {home.root} is running with other settings: run `modelplane down`, and "
+                "repeat the command"
             )
         _save(home, after)
     if problem := find_stranger(before, running, is_free):
@@ -126,7 +127,7 @@ def find_stranger(
         if taken := ports.find_taken(plane, processes, is_free):
             port, owner = taken
             uses = f"which {before}{owner} uses"
-            return f"port {port} of 127.0.0.1, {uses}, is taken by another program: stop that program"
+            return f"another program uses port {port} of 127.0.0.1, {uses}: stop that program"
     return None
 
 
@@ -145,13 +146,13 @@ def _grown(
     has = f"{len(before.clusters)} clusters" if before.clusters else "a control plane that is its own cluster"
     if count < len(before.clusters) or bool(count) != bool(before.clusters):
         raise LocalError(
-            f"the fleet in {home.root} has {has}, and what is there would be lost: choose another --home, or "
-            "`modelplane down --purge` to forget it"
+            f"the fleet in {home.root} has {has}, which would be lost: choose another --home, or delete "
+            "the fleet with `modelplane down --purge`"
         )
     if choice.cpu_devices not in (None, before.cpu_devices):
         raise LocalError(
             f"the fleet in {home.root} has {before.cpu_devices} CPU devices in each cluster, and "
-            "its classes depend on it: choose another --home"
+            "InferenceClasses depend on this number: choose another --home"
         )
     return dataclasses.replace(before, clusters=_clusters(before, count, is_free), **choice.select_kept())
 

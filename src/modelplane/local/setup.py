@@ -40,18 +40,23 @@ def make_home(home: Home) -> None:
     """Create the directories of a home; raise ``LocalError`` if this machine cannot hold a fleet."""
     if sys.platform != "linux":
         raise LocalError(
-            f"`modelplane up` runs on Linux, not on {sys.platform}: use a Linux virtual machine, or "
-            "`modelplane controller` against a cluster you have"
+            f"`modelplane up` runs on Linux, not on {sys.platform}: use a Linux virtual machine, or run "
+            "`modelplane controller` with an existing cluster"
         )
     try:
         if home.has_other_contents():
-            raise LocalError(f"{home.root} holds other things than a fleet: choose another with --home")
+            raise LocalError(
+                f"{home.root} contains files that don't belong to a fleet: choose another directory with "
+                "--home"
+            )
         home.create()
         lacking = find_space_problem(home)
     except OSError as error:
-        raise LocalError(f"cannot use {home.root}: {error.strerror}: choose another with --home") from error
+        raise LocalError(
+            f"cannot use {home.root}: {error.strerror}: choose another directory with --home"
+        ) from error
     if lacking:
-        raise LocalError(f"{lacking}, or choose another place with --home")
+        raise LocalError(f"{lacking}, or choose another directory with --home")
 
 
 def set_up(home: Home, choice: Choice = AS_BEFORE) -> LocalSettings:

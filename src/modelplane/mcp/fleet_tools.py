@@ -109,11 +109,13 @@ class SizeTool:
             async with asyncio.timeout(_PATIENCE_S):
                 return quote(_list_sizes(await asyncio.to_thread(compute)))
         except TimeoutError:
-            raise UserError(f"the hub gave no answer within {_PATIENCE_S:.0f} seconds: try again") from None
+            raise UserError(f"the hub did not respond within {_PATIENCE_S:.0f} seconds: try again") from None
         except (UserError, InvalidObject) as error:
             raise UserError(clean(str(error))) from error
         except ModuleNotFoundError as error:
-            raise UserError(f"{error.name} is not installed: run `pip install 'modelplane[mcp]'`") from error
+            raise UserError(
+                f"{error.name} is not installed: install Modelplane with the extra [mcp]"
+            ) from error
 
 
 def _list_sizes(size: Size) -> Iterator[str]:
@@ -139,7 +141,7 @@ class FleetTools:
         """Return a row for each object of a kind. Raises ``UserError``."""
         meant = _kind(kind)
         if namespace and not meant.namespaced:
-            raise UserError(f"{kind} has no namespace: leave namespace out")
+            raise UserError(f"{kind} has no namespace: omit namespace")
         snapshot = await self._fleet.take_snapshot([fleet_resources.resource_of_kind(meant.type)], namespace)
         items = snapshot.list_objects(kind)
         if not items:
@@ -168,7 +170,7 @@ class FleetTools:
     async def list_events(self, kind: str, name: str, namespace: str, limit: int) -> str:
         """Return the latest events, newest first. Raises ``UserError``."""
         if name and not kind:
-            raise UserError("a name needs a kind: give both, or neither")
+            raise UserError("a name requires a kind: set both or neither")
         meant = _kind(kind) if kind else None
         item = await self._find(meant, name, namespace) if meant and name else None
         snapshot = await self._fleet.take_snapshot([EVENTS], namespace)
@@ -177,7 +179,7 @@ class FleetTools:
         else:
             events = list_object_events(snapshot, item)
         if not events:
-            return "There are no events: the control plane keeps each for an hour."
+            return "There are no events. The control plane keeps events for an hour."
         lines = format_table(_EVENTS.tabulate("", events[:limit]))
         return quote((f"{len(events):,} events, newest first", *lines))
 
@@ -210,7 +212,7 @@ class FleetTools:
             async with asyncio.timeout(_COMPUTING_S):
                 return await loop.run_in_executor(self._worker, do, *arguments)
         except TimeoutError:
-            late = f"this takes more than {_COMPUTING_S:.0f} seconds"
+            late = f"the computation takes more than {_COMPUTING_S:.0f} seconds"
             raise UserError(f"{late}: plan fewer replicas, or run `modelplane plan`") from None
 
 
@@ -272,7 +274,7 @@ def _columns(kind: Kind) -> Columns[Object]:
         ("NAME", lambda item: str(item["metadata"]["name"])),
         *((column.name, partial(_value, path=column.path)) for column in kind.own_columns),
         ("READY", lambda item: "False" if explain_not_ready(item) else "True"),
-        ("WHY NOT", lambda item: explain_not_ready(item) or "-"),
+        ("MESSAGE", lambda item: explain_not_ready(item) or "-"),
     )
 
 

@@ -52,15 +52,15 @@ def rotate_hashes(
         return Rejected(
             subject="the key",
             detail="has expired",
-            remedy="say with --expires how long the new one is valid",
+            remedy="set the new key's lifetime with --expires",
         )
     end = now + overlap
     old = [KeyHash(sha256=hash_.sha256, expires=_shorten_life(hash_, end)) for hash_ in hashes]
     kept = [hash_ for hash_ in old if is_valid(hash_, now)]
     if len(kept) >= MAX_HASHES:
         return Rejected(
-            detail=f"{len(kept)} keys that it replaced are still valid",
-            remedy="rotate it again later, or end them at once with --overlap 0s",
+            detail=f"{len(kept)} previous keys are still valid",
+            remedy="rotate again later, or revoke the previous keys now with --overlap 0s",
         )
     return (*kept, hash_key(key, expires or before.expires))
 

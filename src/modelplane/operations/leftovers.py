@@ -76,14 +76,14 @@ class Cleaner:
         namespace = await self._client.get(resources.NAMESPACES, self._namespace)
         if namespace is not None and "deletionTimestamp" not in namespace["metadata"]:
             raise UserError(
-                f'namespace "{self._namespace}" is not being deleted: delete it, or the ModelDeployments and '
-                "ModelCaches in it, and nothing is left"
+                f'namespace "{self._namespace}" is not being deleted: delete the namespace, or the '
+                "ModelDeployments and ModelCaches in it"
             )
         clusters = await self._client.list(fleet_resources.INFERENCE_CLUSTERS)
         names = [item["metadata"]["name"] for item in clusters.items]
         cluster_of_config = {provider_config_name(name): name for name in names}
         if unknown := sorted(set(only) - set(cluster_of_config.values())):
-            raise UserError(f"there is no InferenceCluster {listing(unknown)}")
+            raise UserError(f"InferenceCluster {listing(unknown)} does not exist")
         items, doubts = [], []
         for held in await self._list_deleting():
             config = held["spec"]["providerConfigRef"]["name"]
@@ -93,7 +93,7 @@ class Cleaner:
             try:
                 items.append(await self._look_up(held, cluster, config))
             except (ClusterUnreachable, errors.KubernetesError, _Doubt) as error:
-                doubts.append(f'Object "{held["metadata"]["name"]}" stays: {error}')
+                doubts.append(f'kept Object "{held["metadata"]["name"]}": {error}')
         return Leftovers(tuple(items), tuple(doubts))
 
     async def _list_deleting(self) -> list[Object]:
@@ -108,7 +108,7 @@ class Cleaner:
         if not _DELETES & set(held["spec"].get("managementPolicies") or ("*",)):
             return Leftover(held, cluster, None)
         if not cluster:
-            raise _Doubt(f'no InferenceCluster is reached by ClusterProviderConfig "{config}"')
+            raise _Doubt(f'no InferenceCluster uses ClusterProviderConfig "{config}"')
         manifest = held["spec"]["forProvider"]["manifest"]
         client = await self._clusters.get_client(cluster)
         resource, name, namespace = _place(manifest)
@@ -118,7 +118,7 @@ class Cleaner:
             await client.is_served(resource)
         seen = remote_objects.find_observed(held)
         if stored is not None and seen is not None and _uid(seen) not in ("", _uid(stored)):
-            raise _Doubt(f'on cluster "{cluster}" there is another object of that name')
+            raise _Doubt(f'cluster "{cluster}" contains another object with that name')
         return Leftover(held, cluster, stored)
 
     async def delete(self, leftovers: Leftovers, deadline: Deadline) -> None:
@@ -148,7 +148,7 @@ class Cleaner:
             stored = await client.get(*_place(leftover.found or {}))
             if stored is not None and _uid(stored) == _uid(leftover.found or {}):
                 left.append(str(leftover))
-        return f"{listing(left)} is not gone yet" if left else ""
+        return f"{listing(left)} still exists" if left else ""
 
     async def release(self, leftovers: Leftovers) -> int:
         """Take the finalizer off the Objects; return their number.
@@ -181,7 +181,7 @@ def _place(manifest: Mapping[str, object]) -> tuple[Resource, str, str | None]:
         raise _Doubt(str(error.args[0])) from error
     metadata = manifest["metadata"]
     if not isinstance(metadata, Mapping):
-        raise _Doubt("its manifest has no metadata")
+        raise _Doubt("the manifest has no metadata")
     return resource, str(metadata["name"]), metadata.get("namespace") if resource.namespaced else None
 
 

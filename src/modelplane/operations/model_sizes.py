@@ -46,7 +46,7 @@ def choose_context(model: Model, tokens: int | None, option: str) -> int:
     """Return the tokens of a sequence: as given, else the maximum of the model. Raises ``UserError``."""
     most = model.architecture.max_positions
     if not tokens and not most:
-        raise UserError(f"config.json of the model has no max_position_embeddings: give {option}")
+        raise UserError(f"the model's config.json doesn't contain max_position_embeddings: set {option}")
     if tokens and most and tokens > most:
-        raise UserError(f"the model has at most {most:,} positions: give a smaller {option}")
+        raise UserError(f"the model supports at most {most:,} positions: lower {option}")
     return tokens or most

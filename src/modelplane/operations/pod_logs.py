@@ -239,7 +239,9 @@ def _cause(error: errors.KubernetesError) -> str:
     reason = " ".join(str(error).split())
     if not isinstance(error, errors.Forbidden):
         return reason
-    return f"{reason}: apply there the manifests that `modelplane install --inference-cluster` prints"
+    return (
+        f"{reason}: on that cluster, apply the manifests that `modelplane install --inference-cluster` prints"
+    )
 
 
 async def _lines(
@@ -260,7 +262,7 @@ async def _lines(
             moment = Moment.parse(first.decode(errors="replace"))
             yield moment, line if moment is None else rest
     except TimeoutError as error:
-        raise Silence(f"no line came for {_SILENCE_S:g} s") from error
+        raise Silence(f"no lines for {_SILENCE_S:g} s") from error
     finally:
         await lines.aclose()
 

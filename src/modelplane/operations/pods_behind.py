@@ -40,7 +40,7 @@ async def _of_deployment(client: Client, item: Object) -> ObjectPods:
     selector = f"{labels.DEPLOYMENT}={metadata['name']}"
     replicas = await client.list(fleet_resources.MODEL_REPLICAS, metadata["namespace"], labels=selector)
     hint = f"modelplane explain md/{metadata['name']} -n {metadata['namespace']}"
-    return _of_replicas(replicas.items, f"it has no replica: `{hint}` says why")
+    return _of_replicas(replicas.items, f"there are no replicas: to see why, run `{hint}`")
 
 
 async def _of_service(client: Client, item: Object) -> ObjectPods:
@@ -51,7 +51,8 @@ async def _of_service(client: Client, item: Object) -> ObjectPods:
     selected = [replica for replica in replicas if any(_carries(replica, selector) for selector in selectors)]
     return _of_replicas(
         selected,
-        "it selects no replica of this fleet, and external endpoints have no log here: ask the provider",
+        "the service selects no replica in this fleet, and logs of external endpoints are only "
+        "available from the provider",
     )
 
 
@@ -71,7 +72,7 @@ async def _of_replica(_client: Client, item: Object) -> ObjectPods:
 
 async def _of_cache(_client: Client, item: Object) -> ObjectPods:
     pods = tuple(_pods(ModelCache, item))
-    return ObjectPods(pods, "" if pods else "it is staged on no cluster")
+    return ObjectPods(pods, "" if pods else "the ModelCache is not staged on any cluster")
 
 
 def _pods(type_: type[Model], item: Object) -> tuple[Requirement, ...]:

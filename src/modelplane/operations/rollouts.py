@@ -30,7 +30,7 @@ def check_rollout(item: Object) -> Rejected | None:
         return None
     return Rejected(
         subject=name_deployment(item),
-        detail="has no spec.rollout",
+        detail="doesn't set spec.rollout",
         remedy="set it, with {} for the defaults",
     )
 
@@ -74,7 +74,7 @@ def build_promotion(item: Object) -> Patch | Rejected:
     if "canary" not in item["spec"]["rollout"]:
         return Rejected(
             subject=name_deployment(item),
-            detail="has no spec.rollout.canary, so there are no steps to skip",
+            detail="doesn't set spec.rollout.canary, so there are no steps to skip",
         )
     current = find_current_revision(item)
     if isinstance(current, Rejected):
@@ -98,7 +98,9 @@ def choose_revision(item: Object, records: Sequence[Object], number: int | None)
             return record
     numbers = ", ".join(str(get_revision_number(record)) for record in records) or "none"
     target = "an earlier revision" if number is None else f"revision {number}"
-    return Rejected(subject=name_deployment(item), detail=f"has not kept {target}; there are: {numbers}")
+    return Rejected(
+        subject=name_deployment(item), detail=f"no longer stores {target}: the stored revisions are {numbers}"
+    )
 
 
 def build_undo(item: Object, chosen: Object) -> Patch:
@@ -133,7 +135,9 @@ async def write_patch(client: Client, item: Object, patch: Patch) -> Rejected | 
         )
     except Conflict:
         return Rejected(
-            subject=name_deployment(item), detail="has just been changed", remedy="run the command again"
+            subject=name_deployment(item),
+            detail="was changed in the meantime",
+            remedy="run the command again",
         )
     return None
 

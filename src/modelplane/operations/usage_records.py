@@ -51,8 +51,8 @@ async def read_pods(client: Client, sums: Usage, since_s: int | None) -> Read:
     containers = [container for container in pods if container.name == gateway_deployment.ENVOY]
     if not containers:
         outcome.problems.append(
-            f'there is no pod of the gateway in namespace "{SYSTEM_NAMESPACE}": install one, or name the '
-            "directory of a fleet on this machine with --home"
+            f'namespace "{SYSTEM_NAMESPACE}" contains no gateway pod: install a gateway, or select a fleet '
+            "on this machine with --home"
         )
     restarted = [container for container in containers if container.restarts]
     await _read(restarted, LogOptions(since_s=since_s, previous=True), add, outcome)

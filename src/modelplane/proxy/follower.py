@@ -119,7 +119,7 @@ def _read(config_maps: tuple[Object, ...], secrets: tuple[Object, ...]) -> dict[
         return private
     private_files = private.files if private else {}
     if missing := [path for path in published.private if path not in private_files]:
-        return Incomplete(f"the configuration needs {missing[0]}, which is not there yet")
+        return Incomplete(f"the configuration requires {missing[0]}, which does not exist yet")
     return {**published.files, **{path: private_files[path] for path in published.private}}
 
 

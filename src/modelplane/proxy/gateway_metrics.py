@@ -221,7 +221,7 @@ async def read_pods(addresses: Iterable[str], port: int = METRICS_PORT) -> Load:
     """Return what pods count; those that do not answer are the problem."""
     names = tuple(addresses)
     if not names:
-        return Load(problem="the gateway has no pod that is ready")
+        return Load(problem="the gateway has no ready pod")
     answers = await asyncio.gather(*(asyncio.to_thread(_of_pod, name, port) for name in names))
     problems = [reading for reading in answers if isinstance(reading, str)]
     readings = {
@@ -237,10 +237,10 @@ def _of_pod(address: str, port: int) -> Reading | str:
         answer = connection.getresponse()
         text = answer.read(_MOST_ANSWER_BYTES).decode()
         if answer.status != http.client.OK:
-            return f"the gateway's pod at {address} answers {answer.status} about its metrics"
+            return f"the gateway's pod at {address} returned {answer.status} for its metrics"
         return _reading(text)
     except (OSError, http.client.HTTPException, ValueError) as error:
-        return f"the gateway's pod at {address} cannot be asked for its metrics: {error}"
+        return f"cannot read the metrics of the gateway's pod at {address}: {error}"
     finally:
         connection.close()
 

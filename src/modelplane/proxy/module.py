@@ -39,7 +39,7 @@ def place(directory: Path, library: Path | None, envoy: Path | None) -> str | No
     ours = directory / _FOLDER / f"lib{module_filters.NAME}.so"
     if library is None or envoy is None:
         ours.unlink(missing_ok=True)
-        return "there is no library of the gateway module: build it with `make gateway-module`"
+        return "the gateway module's library does not exist: build it with `make gateway-module`"
     content = library.read_bytes()
     if not (ours.exists() and ours.read_bytes() == content):
         ours.parent.mkdir(mode=0o700, exist_ok=True)
@@ -90,8 +90,8 @@ def find_missing(directory: Path) -> str | None:
     if path == WITH_MODULE:
         return None
     return (
-        "the gateway's Envoy runs without its module: build it with `make gateway-module`, or install "
-        "a wheel of Modelplane, which has it; then start the gateway again"
+        "the gateway's Envoy runs without its module: build it with `make gateway-module`, or install a "
+        "Modelplane wheel, which includes the module; then restart the gateway"
     )
 
 
@@ -120,14 +120,17 @@ def _refused(directory: Path, envoy: Path) -> str | None:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return f"envoy did not say within {_TRIAL_S:.0f} s whether it can load the gateway module"
+        return f"Envoy did not report within {_TRIAL_S:.0f} s whether it can load the gateway module"
     if done.returncode:
-        return f"envoy cannot load the gateway module: {_last(done.stderr + done.stdout)}"
+        return f"Envoy cannot load the gateway module: {_last(done.stderr + done.stdout)}"
     if not _MATCHED.search(done.stderr):
-        return "the gateway module is made for another Envoy: build it again with `make gateway-module`"
+        return (
+            "the gateway module was built for another Envoy version: build it again with `make "
+            "gateway-module`"
+        )
     return None
 
 
 def _last(output: str) -> str:
     lines = [line for line in output.splitlines() if line.strip()]
-    return lines[-1][:500] if lines else "it said nothing"
+    return lines[-1][:500] if lines else "no output"

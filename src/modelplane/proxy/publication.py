@@ -176,7 +176,7 @@ def _read(
     names = index.get("chunks", "").splitlines()
     missing = [name for name in names if name not in by_name]
     if missing:
-        return Incomplete(f"{len(missing)} of {len(names)} parts of the configuration are not there yet")
+        return Incomplete(f"{len(missing)} of {len(names)} parts of the configuration do not exist yet")
     content = b"".join(channel.read_content(by_name[name]) for name in names)
     if _digest(content) != index.get("digest"):
         return Incomplete("the parts of the configuration do not belong together")

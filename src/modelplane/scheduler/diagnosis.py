@@ -21,26 +21,26 @@ _PROPOSED: Final = 2
 PHRASES: Final[dict[str, str]] = {
     Reason.OUTSIDE_REGIONS: "outside the allowed regions",
     Reason.CLUSTER_SELECTOR: "outside the clusterSelector",
-    Reason.CACHE_FOOTPRINT: "outside the clusters of the ModelCache",
+    Reason.CACHE_FOOTPRINT: "not covered by the ModelCache",
     Reason.UNTOLERATED_TAINT: "with untolerated taint {subject}",
     Reason.CORDONED: "{subject}",
     Reason.NOT_READY: "not ready",
     Reason.NO_GATEWAY: "without a gateway address",
     Reason.MISSING_CAPABILITY: "without {subject}",
-    Reason.PODS_NOT_ACCEPTED: "refusing its pods",
+    Reason.PODS_NOT_ACCEPTED: "rejecting the pods",
     Reason.NO_POOLS: "without published pools",
     Reason.NO_MATCHING_DEVICE: 'with no device for "{subject}"',
     Reason.TOO_FEW_DEVICES: 'with too few devices per node for "{subject}"',
-    Reason.DEVICES_COMPETE: "with no node that serves {subject} together",
-    Reason.NOTHING_TO_CLAIM: "with nothing to claim for engine {subject}",
+    Reason.DEVICES_COMPETE: "with no node that satisfies {subject} together",
+    Reason.NOTHING_TO_CLAIM: "without claimable devices for engine {subject}",
     Reason.TOO_FEW_NODES: "with too few nodes for engine {subject}",
-    Reason.SPOT_BLOCKED: "with spot pools that lose nodes",
+    Reason.SPOT_BLOCKED: "with spot pools that are losing nodes",
     Reason.NOT_ON_SPOT: "with spot pools, which {subject}",
-    Reason.NOT_ON_DEMAND: "without spot pools, which fallback None waits for",
+    Reason.NOT_ON_DEMAND: "without spot pools, which fallback None requires",
     Reason.NO_FREE_NODES: "without enough free nodes",
     Reason.NO_FREE_DEVICES: "without enough free devices",
-    Reason.ENGINES_COMPETE: "without room for engines {subject} together",
-    Reason.NO_PRICE: "without a price in {subject}, which maxCostPerHour needs",
+    Reason.ENGINES_COMPETE: "without room for engines {subject} at the same time",
+    Reason.NO_PRICE: "without a price in {subject}, which maxCostPerHour requires",
     Reason.TOO_EXPENSIVE: "above maxCostPerHour",
     Reason.OVER_QUOTA: "above {subject}",
 }
@@ -81,7 +81,7 @@ class Remedy(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         if len(self.clusters) < 2:
             return self.change
-        return f"{self.change} (then {len(self.clusters)} clusters would do)"
+        return f"{self.change} ({len(self.clusters)} clusters would then fit)"
 
 
 class Diagnosis(msgspec.Struct, frozen=True):

@@ -53,7 +53,7 @@ def find_block(state: CycleState) -> tuple[Block, str]:
     """Return what keeps every new replica from being placed, whatever the clusters offer, and in words."""
     cache = state.deployment.cache
     if cache is not None and not cache.known:
-        return Block.CACHE, "waiting for its ModelCache: no new replica is placed"
+        return Block.CACHE, "waiting for the ModelCache before placing new replicas"
     if state.quotas.problem:
         return Block.QUOTA, state.quotas.problem
     if problem := state.deployment.priority.problem:
@@ -65,14 +65,14 @@ def add_precedence(
     diagnosis: Diagnosis, ahead: Precedence, displaced: Mapping[str, str], wanted: Displacement | None
 ) -> Diagnosis:
     """Add to a diagnosis which deployments come first, and the replicas that leave, here or for this one."""
-    notes = [f'replica "{name}" is withdrawn: {why}' for name, why in sorted(displaced.items())]
+    notes = [f'replica "{name}" is being withdrawn: {why}' for name, why in sorted(displaced.items())]
     if diagnosis.unsatisfied and (note := ahead.describe()):
         notes.append(note)
     if wanted is not None and wanted.replicas:
         names = listing(f"{replica.namespace}/{replica.name}" for replica in wanted.replicas)
         count = count_noun(len(wanted.replicas), "replica")
         verb = "leaves" if len(wanted.replicas) == 1 else "leave"
-        notes.append(f"{count} of lower priority {verb} for the next one: {names}")
+        notes.append(f"{count} of lower priority {verb} for the next replica: {names}")
     return replace(diagnosis, notes=(*diagnosis.notes, *notes), preempted=bool(displaced))
 
 
@@ -100,8 +100,8 @@ def _overcommitted(state: CycleState, kept: Iterable[Kept]) -> Iterable[str]:
         for pool, capacity in zip(cluster.pools, state.ledger.list_capacities(cluster), strict=True):
             if capacity.overcommitted and (name, pool.name) in used:
                 yield (
-                    f'pool {pool.name} of InferenceCluster "{name}" is overcommitted: '
-                    f"replicas hold {describe_usage(pool, capacity)}"
+                    f'pool {pool.name} of InferenceCluster "{name}" is overcommitted: replicas use '
+                    f"{describe_usage(pool, capacity)}"
                 )
 
 
@@ -114,4 +114,4 @@ def describe_usage(pool: Pool, capacity: FreeCapacity) -> str:
     for entry, device in enumerate(pool.devices):
         if held := capacity.count_taken(entry):
             parts.append(f"{held} of its {capacity.count_usable(entry)} {usable}{device.name}")
-    return f"{' and '.join(parts) or 'devices'}, which one of them might not find again"
+    return f"{' and '.join(parts) or 'devices'}, and a replica that restarts might not fit again"

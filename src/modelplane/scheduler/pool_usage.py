@@ -75,7 +75,7 @@ def list_overcommitted(fleet: Fleet) -> list[str]:
     budget = SearchBudget()
     ledger = Ledger(fleet.replicas, Selection(budget), budget)
     return [
-        f'pool "{pool.name}": replicas hold {describe_usage(pool, capacity)}'
+        f'pool "{pool.name}": replicas use {describe_usage(pool, capacity)}'
         for cluster in fleet.clusters
         for pool, capacity in zip(cluster.pools, ledger.list_capacities(cluster), strict=True)
         if capacity.overcommitted

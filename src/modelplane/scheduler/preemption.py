@@ -168,7 +168,7 @@ def _reason(deployment: Deployment) -> str:
     priority = deployment.priority
     return (
         f'ModelDeployment "{deployment.namespace}/{deployment.name}" of priority {priority.value} '
-        f'(PriorityClass "{priority.class_name}") takes its devices'
+        f'(PriorityClass "{priority.class_name}") takes the replica\'s devices'
     )
 
 

@@ -171,7 +171,7 @@ class CohortUse:
         pools = {member.pool for engine in replica.engines for member in engine.members if member.claims}
         if missing := sorted(pools - {pool.name for pool in cluster.pools}):
             why = (
-                f'what replica "{replica.namespace}/{replica.name}" holds is not known until '
+                f'the devices of replica "{replica.namespace}/{replica.name}" are unknown until '
                 f'InferenceCluster "{cluster.name}" is ready and publishes pool {missing[0]}'
             )
             self.unknown[name] = min(why, self.unknown.get(name, why))
@@ -305,8 +305,8 @@ class QuotaLedger:
         owner = quota.describe_owner(self._namespace)
         borrowable = max(standing.available - max(limit.nominal - standing.used, 0), 0)
         detail = (
-            f"{owner} uses {standing.used} of {limit.nominal} {key} and may borrow "
-            f"{borrowable}; this replica needs {count}"
+            f"{owner} uses {standing.used} of {limit.nominal} {key} and can borrow {borrowable}; this "
+            f"replica needs {count}"
         )
         remedy = (
             f'raise nominalQuota of class {key.class_name} in DeviceQuota "{quota.name}" to '

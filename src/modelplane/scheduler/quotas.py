@@ -94,8 +94,8 @@ def find_quota(quotas: tuple[Quota, ...], namespace: str) -> Quota | None:
     if len(binding) > 1:
         names = " and ".join(f'"{quota.name}"' for quota in sorted(binding, key=lambda quota: quota.name)[:2])
         problem = (
-            f"namespace {namespace} is in DeviceQuotas {names}, so that no limit is certain: remove it from "
-            "one of them"
+            f"namespace {namespace} is listed in DeviceQuotas {names}, so its limit is ambiguous: remove "
+            "the namespace from all but one"
         )
         return Quota(binding[0].name, frozenset({namespace}), problem=problem)
     return binding[0]

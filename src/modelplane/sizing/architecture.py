@@ -195,8 +195,8 @@ def parse_architecture(content: bytes) -> Architecture:
         )
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise UserError(
-            f'cannot size "config.json": {error}: only decoders whose configuration follows transformers can '
-            "be sized"
+            f'cannot compute the size from "config.json": {error}: only decoders whose configuration '
+            "follows transformers are supported"
         ) from error
 
 
@@ -275,7 +275,8 @@ def _layers(config: _Config) -> tuple[LayerKind, ...]:
         layers = [LayerKind.FULL] * count
     if len(layers) != count:
         raise UserError(
-            f'"config.json" has {count} layers and kinds of {len(layers)}: download it again, or correct it'
+            f'"config.json" has {count} layers, but layer types for {len(layers)}: download the file '
+            "again, or correct it"
         )
     if not config.sliding_window:
         layers = [LayerKind.FULL if kind is LayerKind.SLIDING else kind for kind in layers]
@@ -296,7 +297,9 @@ def _state(config: _Config) -> State:
     keys, values = config.linear_num_key_heads, config.linear_num_value_heads
     key, value = config.linear_key_head_dim, config.linear_value_head_dim
     if keys is None or values is None or key is None or value is None:
-        raise UserError('"config.json" has layers with a state, and no size of it: this family is not known')
+        raise UserError(
+            '"config.json" has layers with a state of unknown size: this model family is not supported'
+        )
     return State(
         convolution=(2 * keys * key + values * value) * (config.linear_conv_kernel_dim - 1) * 2,
         recurrent=values * value * key * 2,

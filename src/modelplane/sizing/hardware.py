@@ -121,10 +121,10 @@ def plan_service(
         if largest is None or needed.gpu < largest[1].gpu:
             largest = (split, needed)
     if largest is None:
-        return Rejected(detail="no legal split has as many devices")
+        return Rejected(detail="no supported split uses this number of devices")
     split, needed = largest
-    memory = f"{needed.gpu / GIB:.1f} GiB of each device, which has {node.memory / GIB:.1f} GiB"
-    return Rejected(subject=str(split), detail=f"needs {memory}")
+    memory = f"requires {needed.gpu / GIB:.1f} GiB per device, and the device has {node.memory / GIB:.1f} GiB"
+    return Rejected(subject=str(split), detail=memory)
 
 
 def _splits(model: Model, node: Node, most_nodes: int) -> Iterator[Split]:
@@ -163,4 +163,4 @@ def _check_capability(node: Node, quantization: Quantization | None) -> Rejected
         return None
     what = quantization.method if quantization else "BF16"
     needed, has = (".".join(map(str, capability)) for capability in (least, node.capability))
-    return Rejected(subject=what, detail=f"needs compute capability {needed}, and the device has {has}")
+    return Rejected(subject=what, detail=f"requires compute capability {needed}, and the device has {has}")

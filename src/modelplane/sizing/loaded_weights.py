@@ -145,7 +145,7 @@ def parse_tensor(name: str, dtype: str, shape: object, file: str) -> Tensor:
     try:
         return _known(Tensor(name, dtype, convert(shape, _Shape)), file)
     except msgspec.ValidationError as error:
-        raise UserError(f'tensor {name[:200]!a} of "{file}" has a shape that is none: {error}') from error
+        raise UserError(f'tensor {name[:200]!a} of "{file}" has an invalid shape: {error}') from error
 
 
 def _known(tensor: Tensor, file: str) -> Tensor:
@@ -247,8 +247,8 @@ def sum_weights(
     """Return the weights of a checkpoint, in another precision where one is given. Raises ``UserError``."""
     if precision is not None and model.quantization is not None:
         raise UserError(
-            f"the checkpoint is quantized already ({model.quantization.method or 'quantization_config'}): "
-            "leave --quantization out, or name the 16-bit checkpoint"
+            f"the checkpoint is already quantized ({model.quantization.method or 'quantization_config'}): "
+            "omit --quantization, or use the 16-bit checkpoint"
         )
     count: Counter[Role] = Counter()
     outside: Counter[Role] = Counter()
@@ -257,7 +257,9 @@ def sum_weights(
     for tensor in tensors:
         read += 1
         if read > MAX_TENSORS:
-            raise UserError(f"the checkpoint has more than {MAX_TENSORS:,} tensors: it is none of a model")
+            raise UserError(
+                f"the checkpoint contains more than {MAX_TENSORS:,} tensors, so it is not a model"
+            )
         role, place = _role(model, tensor), find_layer(tensor.name)
         count[role] += count_parameters(tensor, model.quantization)
         stored += tensor.size
@@ -271,7 +273,7 @@ def sum_weights(
         raise UserError("the headers claim more than a pebibyte: download the checkpoint again")
     if not any(layers):
         raise UserError(
-            "no tensor is of a layer: the names of the tensors are not those of transformers, so convert the "
+            "no tensor belongs to a layer, because the tensor names don't follow transformers: convert the "
             "checkpoint"
         )
     sizes = sum(layers, outside.copy())

@@ -96,14 +96,14 @@ def export_spans(service: str) -> Iterator[None]:
 def _exporter(service: str) -> Exporter | None:
     protocol = next(filter(None, map(os.environ.get, _PROTOCOLS)), _SPOKEN)
     if protocol != _SPOKEN:
-        _log.warning("no traces: the protocol %s is not spoken: use %s", protocol, _SPOKEN)
+        _log.warning("no traces, because protocol %s is not supported: use %s", protocol, _SPOKEN)
         return None
     try:
         from modelplane.telemetry import otlp  # noqa: PLC0415  heavy, and not always installed
 
         return otlp.Exporter(service)
     except ModuleNotFoundError as error:
-        _log.warning("no traces: %s is not installed: run `pip install 'modelplane[otel]'`", error.name)
+        _log.warning("no traces, because %s is not installed: install the extra [otel]", error.name)
     except Exception as error:  # noqa: BLE001  whatever it is, the work goes on without traces
         _log.warning("no traces: %s", error)
     return None

@@ -118,5 +118,5 @@ def test_a_cron_expression_without_a_time_is_told(cron: str) -> None:
     found = find_bounds([Schedule("odd", cron, BERLIN, HOUR, least=2)], 1, 8, NOW)
     assert isinstance(found, Invalid)
     assert str(found).startswith(
-        f'spec.schedules: the schedule "odd" has the cron expression "{cron}", which has no time: '
+        f'spec.schedules: the schedule "odd" has the cron expression "{cron}", which never matches: '
     )

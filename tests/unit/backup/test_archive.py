@@ -125,8 +125,8 @@ def test_a_file_with_a_changed_byte_is_refused(whole: bytes, tmp_path: Path, dat
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        pytest.param(lambda _whole: b"", "it is empty", id="empty"),
-        pytest.param(lambda whole: whole + b"{}\n", "something follows its end", id="appended"),
+        pytest.param(lambda _whole: b"", "the file is empty", id="empty"),
+        pytest.param(lambda whole: whole + b"{}\n", "there is data after the end", id="appended"),
         pytest.param(
             lambda whole: whole.replace(b'"kind":"InferenceCluster","metadata":{"name":"west"', b"", 1),
             "is not a line of a backup",
@@ -145,7 +145,9 @@ def test_a_file_with_a_changed_byte_is_refused(whole: bytes, tmp_path: Path, dat
         pytest.param(lambda _whole: b"\x7fELF\n", "is not a line of a backup", id="a program"),
         pytest.param(lambda _whole: b"[" * 100_000 + b"\n", "is not a line of a backup", id="deep"),
         pytest.param(lambda _whole: b'"' + b"x" * MOST_BYTES, "a line is longer than 8 MiB", id="long"),
-        pytest.param(lambda whole: whole.replace(NAME.encode(), b"other"), "not a backup", id="another's"),
+        pytest.param(
+            lambda whole: whole.replace(NAME.encode(), b"other"), ("not a Modelplane backup"), id="another's"
+        ),
     ],
 )
 def test_a_damaged_file_is_refused_with_the_reason(
@@ -157,15 +159,15 @@ def test_a_damaged_file_is_refused_with_the_reason(
 
 
 def test_what_is_no_regular_file_is_refused() -> None:
-    with pytest.raises(Damaged, match="it is not a regular file"), open_file(Path(os.devnull)):
+    with pytest.raises(Damaged, match="not a regular file"), open_file(Path(os.devnull)):
         pass
 
 
 @pytest.mark.parametrize(
     ("fields", "why"),
     [
-        pytest.param({"format": FORMAT + 1}, "this one reads format 1: use that version", id="format"),
-        pytest.param({"modelplane": "99.0.0"}, "by Modelplane 99.0.0, and this is", id="Modelplane"),
+        pytest.param({"format": FORMAT + 1}, "this version reads format 1: use that version", id="format"),
+        pytest.param({"modelplane": "99.0.0"}, "by Modelplane 99.0.0, which is newer than", id="Modelplane"),
     ],
 )
 def test_a_file_of_a_newer_version_is_refused(tmp_path: Path, fields: dict[str, Any], why: str) -> None:
@@ -205,9 +207,9 @@ CIRCLE = [{"kind": "InferenceCluster", "uid": "u"}]
             [cluster(ownerReferences={"a": 1})], "not an object of a backup", id="owners that are a map"
         ),
         pytest.param([{"kind": "InferenceCluster"}], "not an object of a backup", id="nothing"),
-        pytest.param([cluster(), cluster(uid="v")], 'it has InferenceCluster "east" twice', id="twice"),
-        pytest.param([cluster(), cluster("west")], "two of its objects have one uid", id="one uid"),
-        pytest.param([cluster(ownerReferences=CIRCLE)], "too many owners above it", id="its own owner"),
+        pytest.param([cluster(), cluster(uid="v")], 'InferenceCluster "east" appears twice', id="twice"),
+        pytest.param([cluster(), cluster("west")], "two objects have the same uid", id="one uid"),
+        pytest.param([cluster(ownerReferences=CIRCLE)], "too many levels of owners", id="its own owner"),
     ],
 )
 def test_objects_that_no_backup_has_are_refused(

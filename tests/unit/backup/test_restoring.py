@@ -109,7 +109,7 @@ async def test_contents_of_secrets_are_restored_with_the_passphrase(
     file = tmp_path / "fleet"
     await save(source, file, PASSPHRASE)
     assert b"c2VjcmV0" not in file.read_bytes()
-    with pytest.raises(UserError, match="the passphrase is another one"):
+    with pytest.raises(UserError, match="the passphrase is wrong"):
         await restore(target, file, b"something else entirely")
     assert target.writes == []
     assert (await restore(target, file, PASSPHRASE)).missing == ()
@@ -259,7 +259,7 @@ async def test_an_object_of_another_fleet_is_a_refusal(
     other = copy.deepcopy(source.get("ModelDeployment", "qwen"))
     other["metadata"]["name"] = "llama"
     target.put(other)
-    with pytest.raises(UserError, match='that the backup does not have: ModelDeployment "ml/llama"'):
+    with pytest.raises(UserError, match='that are not in the backup: ModelDeployment "ml/llama"'):
         await restore(target, tmp_path / "fleet")
     assert target.writes == []
 
@@ -273,7 +273,7 @@ async def test_the_lease_is_taken_from_controllers_that_run(
     slept = Slept()
     await restore(target, tmp_path / "fleet", said=said, sleep=slept)
     assert slept.total == 15, "until its last renewal has expired"
-    assert "controllers stand by: the Lease was taken from pod-1" in said
+    assert "Paused the controllers: took the Lease from pod-1" in said
     assert lease(target)["holderIdentity"] == ""
 
 
@@ -282,7 +282,7 @@ async def test_the_restore_of_another_backup_is_not_mixed_with_this_one(
 ) -> None:
     await save(source, tmp_path / "fleet")
     target.put(a_lease("modelplane-restore-0123456789abcdef"))
-    with pytest.raises(UserError, match="the restore of another backup is not complete"):
+    with pytest.raises(UserError, match="another backup's restore is not complete"):
         await restore(target, tmp_path / "fleet")
     assert target.writes == []
     assert fleet_hold.GIVE_UP == "kubectl delete lease modelplane-controller -n modelplane-system"
@@ -375,9 +375,9 @@ async def test_many_objects_of_one_claim_cost_a_restore_few_turns(
 
 
 HELD = (
-    'interrupted: controllers stand by, because Lease "modelplane-system/modelplane-controller" stays with '
-    '"modelplane-restore-{short}". Restore the file with sha256 {digest} again to continue, or give it up '
-    "with `kubectl delete lease modelplane-controller -n modelplane-system`"
+    'interrupted: the controllers are on standby, because Lease "modelplane-system/modelplane-controller" '
+    'is still held by "modelplane-restore-{short}". To continue, restore the file with sha256 {digest} '
+    "again. To give up, run `kubectl delete lease modelplane-controller -n modelplane-system`"
 )
 
 
@@ -395,7 +395,7 @@ async def test_a_file_that_changes_before_the_first_write_leaves_the_lease_to_th
     target.put(copy.deepcopy(source.get("InferenceCluster", "east")))
 
     def changed(_reader: Reader, _entry: Entry) -> Any:
-        raise Damaged("it was changed while it was read")
+        raise Damaged("the file was changed while it was being read")
 
     class Changing(Slept):
         async def __call__(self, seconds: float) -> None:
@@ -403,10 +403,10 @@ async def test_a_file_that_changes_before_the_first_write_leaves_the_lease_to_th
             monkeypatch.setattr(restoring, "read_item", changed)
 
     said: list[str] = []
-    with pytest.raises(Damaged, match="changed while it was read"):
+    with pytest.raises(Damaged, match="changed while it was being read"):
         await restore(target, file, said=said, sleep=Changing())
     assert lease(target)["holderIdentity"] == "", "no object was written: they act again"
-    assert said == ["controllers stand by: the Lease was taken from pod-1"]
+    assert said == ["Paused the controllers: took the Lease from pod-1"]
 
 
 async def test_a_restore_that_is_canceled_while_it_waits_gives_the_lease_back(
@@ -556,7 +556,7 @@ async def test_a_fleet_under_crossplane_is_neither_saved_nor_restored(
 
 async def test_a_version_that_is_gone_leaves_no_file(source: StoringServer, tmp_path: Path) -> None:
     source.expired = True
-    with pytest.raises(UserError, match="no longer keeps the version that the backup began with"):
+    with pytest.raises(UserError, match="no longer stores the version at which the backup started"):
         await save(source, tmp_path / "fleet")
     assert names(tmp_path) == []
 

@@ -42,7 +42,7 @@ def test_any_other_content_is_refused(passphrase: bytes, salt: str, name: str, c
 
 @pytest.mark.parametrize("salt", ["", "AAAA", "not base64", "\u00e9"])
 def test_a_salt_of_another_length_is_refused(salt: str) -> None:
-    with pytest.raises(UserError, match="the salt of the backup is damaged"):
+    with pytest.raises(UserError, match="the backup's salt is damaged"):
         Seal(PASSPHRASE, salt)
 
 

@@ -63,7 +63,7 @@ def outcome(
         pytest.param(
             outcome(Answers(100, 50, 100, 1), Answers(100, 50, 100, 1)),
             Outcome.HOLDS,
-            "the old revision fails as much: new revision 100 answers, 50% errors, 0 ms on average; old "
+            "the old revision fails as often: new revision 100 answers, 50% errors, 0 ms on average; old "
             "revision 100 answers, 50% errors, 0 ms on average",
             id="both fail",
         ),
@@ -108,7 +108,7 @@ def outcome(
         pytest.param(
             outcome(Answers(200, 200), problem="no pod is ready"),
             Outcome.HOLDS,
-            "answers cannot be counted: no pod is ready",
+            "cannot count responses: no pod is ready",
             id="a gateway is missing",
         ),
     ],

@@ -61,8 +61,8 @@ def test_a_fleet_is_saved_and_restored(server: StoringServer, kubeconfig: Path, 
     assert (first, second) == ("  1 InferenceCluster", "  1 name of Secrets and ConfigMaps")
     assert third.startswith(f"{file}: 1 object, sha256 ")
     assert fourth == (
-        "It has the names of what the fleet needs, and not the contents: keep those elsewhere, or give "
-        "--passphrase-file"
+        "The backup contains only the names of Secrets and ConfigMaps: store their contents elsewhere, or "
+        "use --passphrase-file"
     )
     server.objects.clear()
     _definitions(server)
@@ -73,9 +73,9 @@ def test_a_fleet_is_saved_and_restored(server: StoringServer, kubeconfig: Path, 
     done = run("restore", file, "--kubeconfig", kubeconfig)
     assert done.exit_code == 0
     assert done.output.splitlines()[:3] == [
-        "  objects: 1 restored",
+        "  Restored 1 objects",
         'missing: Secret "modelplane-system/east-kubeconfig": create it',
-        'was being deleted: InferenceCluster "east": delete it again',
+        'was being deleted when the backup was made: InferenceCluster "east": delete it again',
     ]
 
 
@@ -83,12 +83,12 @@ def test_no_file_is_replaced(server: StoringServer, kubeconfig: Path, tmp_path: 
     done = run("backup", kubeconfig, "--kubeconfig", kubeconfig)
     assert (done.exit_code, done.output) == (
         1,
-        f"Error: {kubeconfig} exists, and a backup replaces no file: name another one\n",
+        f"Error: {kubeconfig} already exists: choose another file\n",
     )
     done = run("backup", tmp_path / "no" / "fleet", "--kubeconfig", kubeconfig)
     assert (done.exit_code, done.output) == (
         1,
-        f"Error: cannot write {tmp_path}/no/fleet: there is no folder {tmp_path}/no\n",
+        f"Error: cannot write {tmp_path}/no/fleet: folder {tmp_path}/no does not exist\n",
     )
     assert server.writes == []
 
@@ -98,7 +98,8 @@ def test_a_file_that_is_no_backup_is_refused(server: StoringServer, kubeconfig: 
     done = run("restore", tmp_path / "fleet", "--kubeconfig", kubeconfig)
     assert done.exit_code == 1
     assert (
-        f"{tmp_path}/fleet is not a whole backup: the line at byte 0 is not a line of a backup" in done.output
+        f"{tmp_path}/fleet is not a complete backup: the line at byte 0 is not a line of a backup"
+        in done.output
     )
     assert server.writes == []
 
@@ -132,5 +133,5 @@ def test_a_local_fleet_is_not_restored_to(server: StoringServer, tmp_path: Path)
         path.write_text("{}")
     done = run("restore", home.settings, "--kubeconfig", home.kubeconfig)
     assert done.exit_code == 1
-    assert "a backup cannot be restored to a fleet of `modelplane up`" in done.output
+    assert "cannot restore a backup to a fleet that `modelplane up` manages" in done.output
     assert server.writes == []

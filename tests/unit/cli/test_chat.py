@@ -79,7 +79,7 @@ def test_an_answer_that_the_engine_breaks_off_is_an_error_after_what_came(monkey
     Engine(monkeypatch, MODELS, [event("Par"), b'data: {"error": {"message": "out of memory"}}\n\n'])
     result = ask("Where?")
     service = 'ModelService "first-answer" in namespace "ml-team"'
-    said = f"Par\nError: {service} broke off its answer: out of memory\n"
+    said = f"Par\nError: {service} stopped in the middle of an answer: out of memory\n"
     assert (result.exit_code, result.output) == (1, said)
 
 
@@ -88,7 +88,7 @@ def test_a_service_that_does_not_speak_json_is_quoted(monkeypatch):
     result = ask("Where?")
     assert (result.exit_code, result.output) == (
         1,
-        'Error: ModelService "first-answer" in namespace "ml-team" did not answer in JSON: <html>\n',
+        'Error: ModelService "first-answer" in namespace "ml-team" sent an answer that is not JSON: <html>\n',
     )
 
 
@@ -109,15 +109,15 @@ def test_a_conversation_sends_what_was_said_before(monkeypatch):
         pytest.param(
             503,
             "no endpoint is there",
-            'ModelService "s" in namespace "n" is not ready: no endpoint is there\n'
-            "Wait for it: modelplane kubectl wait --for=condition=Ready ms/s -n n --timeout=2m\n"
-            "Or see why it is not: modelplane kubectl describe md -n n",
+            'ModelService "s" in namespace "n" is not ready: no endpoint is there\nTo wait: modelplane '
+            "kubectl wait --for=condition=Ready ms/s -n n --timeout=2m\nTo see why: modelplane kubectl "
+            "describe md -n n",
             id="a service that is not ready yet says why and how to wait",
         ),
         pytest.param(
             503,
             "",
-            'ModelService "s" in namespace "n" answered 503: no endpoint: see `modelplane logs ms/s -n n`',
+            'ModelService "s" in namespace "n" answered 503: no endpoint: run `modelplane logs ms/s -n n`',
             id="a service that was ready passes on what the gateway says",
         ),
         pytest.param(
@@ -214,7 +214,7 @@ def test_a_fleet_that_does_not_run_is_to_be_started(monkeypatch, tmp_path):
     result = ask("Where?")
     assert (result.exit_code, result.output) == (
         1,
-        f"Error: the fleet in {tmp_path} does not run: run `modelplane up`\n",
+        f"Error: the fleet in {tmp_path} is not running: run `modelplane up`\n",
     )
 
 

@@ -55,12 +55,12 @@ def test_rows_are_chosen_by_cloud_card_and_text(arguments: tuple[str, ...], foun
 
 def test_no_row_is_said_beside_the_output() -> None:
     done = run("list", "no-such")
-    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "No class of the catalogue matches\n")
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "No class in the catalogue matches\n")
 
 
 def test_an_unknown_cloud_is_wrong_usage() -> None:
     done = run("list", "--cloud", "oracle")
-    assert (done.exit_code, '"oracle" is none of GKE, EKS, AKS, Nebius, Vultr, own' in done.output) == (
+    assert (done.exit_code, '"oracle" is not one of GKE, EKS, AKS, Nebius, Vultr, own' in done.output) == (
         2,
         True,
     )
@@ -97,16 +97,16 @@ def test_what_is_shown_is_for_kubectl_and_has_its_sources() -> None:
 def test_an_unknown_name_is_told_with_those_that_are_near(command: str) -> None:
     done = run(command, "l4-1x", "gke-h200-8x")
     near = "gke-h200-8x-a3-ib, aks-h200-8x or gke-h100-8x-a3"
-    message = f'the catalogue has no class "gke-h200-8x": did you mean {near}?'
+    message = f'unknown class "gke-h200-8x": did you mean {near}?'
     assert (done.exit_code, done.output) == (
         1,
-        f"Error: {message} `modelplane classes list` lists them\n",
+        f"Error: {message} `modelplane classes list` lists the classes\n",
     )
 
 
 def test_a_name_that_resembles_none_is_told_without_a_guess() -> None:
     assert run("show", "?").output == (
-        'Error: the catalogue has no class "?": `modelplane classes list` lists them\n'
+        'Error: unknown class "?": `modelplane classes list` lists the classes\n'
     )
 
 

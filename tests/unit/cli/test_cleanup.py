@@ -132,12 +132,14 @@ async def test_what_is_left_is_found_deleted_and_let_go():
 
 
 async def test_a_namespace_that_is_in_use_is_left_alone():
-    with pytest.raises(UserError, match="is not being deleted: delete it, or the ModelDeployments"):
+    with pytest.raises(
+        UserError, match=("is not being deleted: delete the namespace, or the ModelDeployments")
+    ):
         await Cleaner(Server(namespace(deleted=False)), Clusters(), TEAM).find()
 
 
 async def test_a_cluster_that_is_not_known_is_said():
-    with pytest.raises(UserError, match="there is no InferenceCluster wset"):
+    with pytest.raises(UserError, match="InferenceCluster wset does not exist"):
         await Cleaner(Server(namespace(), cluster("west")), Clusters(), TEAM).find(["wset"])
 
 
@@ -175,13 +177,13 @@ async def test_what_an_object_may_not_delete_stays_there():
         pytest.param(
             Server(far("engine", uid="another")),
             {"seen": "far-uid"},
-            'on cluster "west" there is another object of that name',
+            'cluster "west" contains another object with that name',
             id="another of that name",
         ),
         pytest.param(
             Server(far("engine")),
             {"config": "lost-cluster-kubeconfig-00000"},
-            'no InferenceCluster is reached by ClusterProviderConfig "lost-cluster-kubeconfig-00000"',
+            'no InferenceCluster uses ClusterProviderConfig "lost-cluster-kubeconfig-00000"',
             id="a cluster that nobody knows",
         ),
     ],
@@ -197,7 +199,7 @@ async def test_in_doubt_an_object_stays_and_the_others_go(west, item, why):
     )
     cleaner = Cleaner(plane, Clusters(east=east, **({"west": west} if west else {})), TEAM)
     found = await cleaner.find()
-    assert found.doubts == (f'Object "o-engine" stays: {why}',)
+    assert found.doubts == (f'kept Object "o-engine": {why}',)
     await cleaner.delete(found, Deadline(1))
     assert await cleaner.release(found) == 1
     assert finalizers(plane, "o-engine") == [FINALIZER, "test/other"]
@@ -223,6 +225,6 @@ async def test_nothing_is_let_go_before_it_is_gone():
     plane = Server(namespace(), cluster("west"), held(far("engine"), WEST))
     cleaner = Cleaner(plane, Clusters(west=Server(far("engine"), held=["engine"])), TEAM)
     found = await cleaner.find()
-    with pytest.raises(NotInTime, match='west: Deployment "ml-team/engine" is not gone yet'):
+    with pytest.raises(NotInTime, match='west: Deployment "ml-team/engine" still exists'):
         await cleaner.delete(found, Deadline(0))
     assert finalizers(plane, "o-engine") == [FINALIZER, "test/other"]

@@ -19,10 +19,10 @@ def register(folder: Path, *arguments: str, text: bytes = b"") -> Result:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        pytest.param(["GPU"], '"GPU" is not the name of a cluster', id="capitals"),
+        pytest.param(["GPU"], '"GPU" is not a valid cluster name', id="capitals"),
         pytest.param(["a" * 64], "at most 63 lower-case letters", id="a long name"),
-        pytest.param(["gpu-1", "--label", "a"], '"a" is not of the form KEY=VALUE of a label', id="no value"),
-        pytest.param(["gpu-1", "--label", "a=b\n"], "is not of the form KEY=VALUE of a label", id="a line"),
+        pytest.param(["gpu-1", "--label", "a"], '"a" is not a label of the form KEY=VALUE', id="no value"),
+        pytest.param(["gpu-1", "--label", "a=b\n"], "is not a label of the form KEY=VALUE", id="a line"),
     ],
 )
 def test_what_is_no_name_or_label_is_refused(tmp_path: Path, arguments: list[str], said: str) -> None:
@@ -36,7 +36,7 @@ def test_the_kubeconfig_of_the_cluster_is_never_that_of_the_environment(
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
     done = CliRunner().invoke(main, ["cluster", "register", "gpu-1"])
-    assert (done.exit_code, "--cluster-kubeconfig is missing" in done.output) == (2, True)
+    assert (done.exit_code, "--cluster-kubeconfig is required" in done.output) == (2, True)
 
 
 def test_a_cluster_that_does_not_answer_is_named(tmp_path: Path) -> None:

@@ -85,11 +85,11 @@ def run(*arguments: str) -> Result:
 
 
 def test_a_cordon_and_an_uncordon_of_a_pool_leave_that_of_the_cluster(server: Server) -> None:
-    assert run("cordon", "west").output == 'cluster "west" is cordoned: it gets no new replicas\n'
+    assert run("cordon", "west").output == 'Cordoned cluster "west": no new replicas are placed there\n'
     assert run("cordon", "west", "--pool", "pool").exit_code == 0
     taint = {"key": CORDON, "effect": "NoSchedule"}
     assert server.own == {"taints": [taint], "poolTaints": [{"pool": "pool", "key": CORDON}]}
-    assert run("uncordon", "west", "--pool", "pool").output == 'pool "pool" of cluster "west" is open\n'
+    assert run("uncordon", "west", "--pool", "pool").output == 'Uncordoned pool "pool" of cluster "west"\n'
     assert server.own == {"taints": [taint], "poolTaints": []}
 
 
@@ -104,16 +104,16 @@ def test_a_taint_that_another_manager_declares_is_no_silent_success(server: Serv
     done = run("uncordon", "west")
     assert (done.exit_code, done.output) == (
         1,
-        f'Error: cluster "west" still has the taint {DRAIN}: argocd declares it, so remove it there\n',
+        f'Error: cluster "west" still has the taint {DRAIN}, which argocd applies: remove the taint there\n',
     )
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        pytest.param(["north"], 'there is no cluster "north"', id="no such cluster"),
+        pytest.param(["north"], 'cluster "north" does not exist', id="no such cluster"),
         pytest.param(
-            ["west", "--pool", "x"], 'cluster "west" has no pool "x"; there are: pool', id="no pool"
+            ["west", "--pool", "x"], 'cluster "west" has no pool "x": the pools are pool', id="no pool"
         ),
     ],
 )
@@ -128,39 +128,42 @@ def test_what_is_not_there_is_not_made(command: str, arguments: list[str], said:
     ("condition", "status", "said"),
     [
         pytest.param(
-            {"status": "True", "reason": "Drained", "message": "no replica is left"},
+            {"status": "True", "reason": "Drained", "message": "no replicas remain"},
             0,
-            ["  no replica is left", 'cluster "west" is drained'],
+            ["  no replicas remain", 'Drained cluster "west"'],
             id="it has ended",
         ),
         pytest.param(
             {"status": "False", "reason": "Draining", "message": "1 replica is left: 1 moving, 0 blocked"},
             1,
-            ["  1 replica is left: 1 moving, 0 blocked", "not done after 0 s: 1 replica is left"],
+            ["  1 replica is left: 1 moving, 0 blocked", "timed out after 0 s: 1 replica is left"],
             id="it takes longer",
         ),
         pytest.param(
             {"status": "False", "reason": "DrainBlocked", "message": "1 replica is left: no place"},
             2,
-            ["not done after 0 s: 1 replica is left: no place", "`modelplane cluster uncordon` ends it"],
+            [
+                "timed out after 0 s: 1 replica is left: no place",
+                "To stop it, run `modelplane cluster uncordon`",
+            ],
             id="a replica has no other place",
         ),
         pytest.param(
             {"status": "False", "reason": "Draining", "message": "1 replica is left: \x1b[2Jgone"},
             1,
-            ["  1 replica is left:  [2Jgone", "not done after 0 s: 1 replica is left:  [2Jgone"],
+            ["  1 replica is left:  [2Jgone", "timed out after 0 s: 1 replica is left:  [2Jgone"],
             id="a tenant writes to the terminal",
         ),
         pytest.param(
             {"status": "True", "reason": "Drained", "message": "before", "observedGeneration": 1},
             1,
-            ["the controllers have not reported on it yet"],
+            ["the controllers have not reported the drain yet"],
             id="the condition is that of an earlier drain",
         ),
         pytest.param(
             {"status": "False", "reason": "NotRequested", "message": "the drain was ended"},
             1,
-            ['the drain of cluster "west" was ended by others'],
+            ['someone else ended the drain of cluster "west"'],
             id="another operator has ended it",
         ),
     ],
@@ -199,7 +202,7 @@ def test_a_dry_run_says_what_would_move_where_and_writes_nothing(server: Server)
         ("leaves", "west"),
     ]
     assert (done.exit_code, server.generation) == (0, 1)
-    assert "No replica would move" in run("drain", "east", "--dry-run").output
+    assert "No replicas would move" in run("drain", "east", "--dry-run").output
 
 
 def _replica(ready: dict[str, str]) -> dict[str, Any]:

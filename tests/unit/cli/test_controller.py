@@ -14,17 +14,17 @@ from modelplane.local import binary
     [
         pytest.param(
             ("--gateway-dir", ".", "--gateway-service", "gateway"),
-            "--gateway-dir and --gateway-service exclude each other: give one",
+            "--gateway-dir and --gateway-service can't be combined: omit one",
             id="one proxy has its configuration in one place",
         ),
         pytest.param(
             ("--gateway-dir", "."),
-            "--gateway-dir needs --gateway-address HOST:PORT",
+            "--gateway-dir requires --gateway-address HOST:PORT",
             id="a directory does not say where requests are accepted",
         ),
         pytest.param(
             ("--only", "gateway"),
-            "--only gateway needs --gateway-service NAME",
+            "--only gateway requires --gateway-service NAME",
             id="the gateway alone is one in a cluster",
         ),
     ],
@@ -42,7 +42,7 @@ def test_outside_a_pod_a_command_asks_for_a_kubeconfig(
     done = CliRunner().invoke(main, [*command])
     assert done.exit_code == 1
     assert "Error: cannot use a pod's service account: " in done.output
-    assert done.output.endswith(": outside a pod, give --kubeconfig\n")
+    assert done.output.endswith(": outside a pod, set --kubeconfig\n")
 
 
 def test_helm_is_that_of_the_control_planes_binary_or_one_on_the_path(

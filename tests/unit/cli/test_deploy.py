@@ -108,7 +108,7 @@ def test_the_manifests_of_a_folder_are_printed_alone(folder: Path, tmp_path: Pat
     assert service["kind"] == "ModelService"
     assert said(done.stdout) == []
     assert done.stderr == (
-        'PersistentVolumeClaim "qwen3-8b" with the files of the folder must exist in namespace "default" of '
+        'PersistentVolumeClaim "qwen3-8b" with the folder\'s files must exist in namespace "default" on '
         "each cluster\n"
     )
 
@@ -118,8 +118,8 @@ def test_the_plan_is_shown_with_its_cost(folder: Path, tmp_path: Path) -> None:
     done = run(folder, "--fleet", fleet_file(tmp_path, *pools))
     assert done.exit_code == 0, done.output
     lines = [" ".join(line.split()) for line in done.output.splitlines()]
-    assert lines[0].startswith("vllm with TP 1 on 1 NVIDIA L40S, 25.20 of ")
-    assert "ModelDeployment default qwen3-8b replicas: 1, of 1 pod with 1 device" in lines
+    assert lines[0].startswith("vllm with TP 1 on 1 NVIDIA L40S: 25.20 of ")
+    assert "ModelDeployment default qwen3-8b 1 replica: 1 pod with 1 device" in lines
     assert "1 of 1 replicas placed" in lines
     assert any("0.90 USD" in line for line in lines)
 
@@ -141,7 +141,7 @@ def test_the_next_pool_is_taken_if_the_best_has_no_room(folder: Path, tmp_path: 
 def test_pools_that_cannot_serve_it_are_told_with_reasons(folder: Path, tmp_path: Path) -> None:
     done = run(folder, "--fleet", fleet_file(tmp_path, pool("t4", "t4-1x")))
     assert done.exit_code == 2
-    assert "BF16 needs compute capability 8.0, and the device has 7.5" in done.output
+    assert "BF16 requires compute capability 8.0, and the device has 7.5" in done.output
 
 
 @pytest.mark.parametrize("option", [("--no-cache",), ()])
@@ -165,7 +165,7 @@ def test_a_gated_model_names_the_secret_which_is_copied_to_clusters(
     assert done.exit_code == 0, done.output
     assert "name: hf-token" in done.stdout
     secret = 'Secret "hf-token" with your token as HF_TOKEN'
-    assert done.stderr == f'{secret} must exist in namespace "default" of the control plane\n'
+    assert done.stderr == f'{secret} must exist in namespace "default" on the control plane\n'
 
 
 def test_objects_are_applied_after_a_yes(
@@ -178,15 +178,15 @@ def test_objects_are_applied_after_a_yes(
     done = run(folder, "-n", "ml-team", answer="y\n")
     assert done.exit_code == 0, done.output
     assert server.kinds() == {"ModelCache", "ModelDeployment", "ModelService"}
-    assert 'ModelDeployment "qwen3-8b" of namespace "ml-team" created' in done.output
+    assert 'ModelDeployment "qwen3-8b" in namespace "ml-team" created' in done.output
 
 
 def test_a_later_run_changes_its_own_objects(folder: Path, server: Server) -> None:
     assert run(folder, "--yes").exit_code == 0
     done = run(folder, "--yes", "--replicas", 2)
     assert done.exit_code == 0, done.output
-    assert 'ModelDeployment "qwen3-8b" of namespace "default" configured' in done.output
-    assert 'ModelService "qwen3-8b" of namespace "default" unchanged' in done.output
+    assert 'ModelDeployment "qwen3-8b" in namespace "default" configured' in done.output
+    assert 'ModelService "qwen3-8b" in namespace "default" unchanged' in done.output
     assert server.items["ModelDeployment", "default", "qwen3-8b"]["spec"]["replicas"] == 2
 
 
@@ -205,8 +205,9 @@ def test_objects_of_others_stay_as_they_are(folder: Path, server: Server) -> Non
     done = run(folder, "--yes")
     assert done.exit_code == 1
     assert (
-        'ModelService "qwen3-8b" of namespace "default" exists already, and `modelplane deploy` has not '
-        "written it: choose another --name"
+        'ModelService "qwen3-8b" in namespace "default" already exists and wasn\'t created by '
+        "`modelplane deploy`"
+        ": choose another --name"
     ) in done.stderr
     assert server.kinds() == {"ModelService"}
 
@@ -215,7 +216,7 @@ def test_a_conflict_is_told_and_nothing_is_applied(folder: Path, server: Server)
     server.conflict_of = "ModelDeployment"
     done = run(folder, "--yes")
     assert done.exit_code == 1
-    assert "others have changed these fields, so choose another --name" in done.stderr
+    assert "another manager owns these fields: choose another --name" in done.stderr
     assert server.kinds() == set()
 
 
@@ -234,10 +235,12 @@ def test_nothing_is_applied_without_a_place(folder: Path, server: Server) -> Non
 @pytest.mark.parametrize(
     ("arguments", "status", "error"),
     [
-        pytest.param(("FOLDER",), 1, "no confirmation is possible: give --yes", id="no terminal"),
-        pytest.param(("FOLDER", "--yes", "-o", "yaml"), 2, "leave out -o or --yes", id="-o and --yes"),
-        pytest.param(("FOLDER", "--yes", "--fleet", "."), 2, "leave out --yes", id="--fleet and --yes"),
-        pytest.param(("Qwen/Qwen3-8B", "--yes", "--claim", "a"), 2, "--claim is for a folder", id="claim"),
+        pytest.param(("FOLDER",), 1, "so you can't confirm: add --yes", id="no terminal"),
+        pytest.param(("FOLDER", "--yes", "-o", "yaml"), 2, "omit -o or --yes", id="-o and --yes"),
+        pytest.param(("FOLDER", "--yes", "--fleet", "."), 2, "omit --yes", id="--fleet and --yes"),
+        pytest.param(
+            ("Qwen/Qwen3-8B", "--yes", "--claim", "a"), 2, "--claim applies only to a folder", id="claim"
+        ),
         pytest.param(("FOLDER", "--yes", "--context-length", "40961"), 1, "at most 40,960", id="context"),
         pytest.param(
             ("FOLDER", "--yes", "--context", "8192"),
@@ -246,9 +249,9 @@ def test_nothing_is_applied_without_a_place(folder: Path, server: Server) -> Non
             id="tokens",
         ),
         pytest.param(
-            ("FOLDER", "--fleet", ".", "--context", "west"), 2, "leave them out", id="a context for files"
+            ("FOLDER", "--fleet", ".", "--context", "west"), 2, "omit them", id="a context for files"
         ),
-        pytest.param(("FOLDER", "--yes", "--name", "Not_A_Name"), 2, "is not a name of", id="name"),
+        pytest.param(("FOLDER", "--yes", "--name", "Not_A_Name"), 2, "is not a valid name", id="name"),
         pytest.param(("FOLDER", "--yes", "-n", "kube-system"), 1, "reserved", id="namespace"),
     ],
 )

@@ -17,4 +17,4 @@ def test_a_cluster_whose_port_another_program_has_is_an_error_at_once(tmp_path, 
         options = [f"--dir={tmp_path}", f"--port={port}", f"--cluster=local:{taken}"]
         result = CliRunner().invoke(main, ["envoy", *options])
     assert result.exit_code == 1
-    assert f"port {taken} of 127.0.0.1 is taken by another program: stop that program" in result.output
+    assert f"another program uses port {taken} of 127.0.0.1: stop that program" in result.output

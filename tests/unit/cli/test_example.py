@@ -43,7 +43,7 @@ def test_several_are_printed_in_the_order_given() -> None:
 
 def test_a_name_that_is_not_known_is_one_sentence() -> None:
     done = run("../overview")
-    said = 'there is no example "../overview": did you mean "overview"? `modelplane example` lists them'
+    said = 'unknown example "../overview": did you mean "overview"? `modelplane example` lists the examples'
     assert (done.exit_code, done.output) == (1, f"Error: {said}\n")
 
 
@@ -78,8 +78,8 @@ def test_a_file_that_differs_is_named_and_nothing_is_written(tmp_path: Path) -> 
     mine.write_text("mine")
     done = run("overview", "--dir", str(tmp_path))
     said = (
-        f"Error: nothing written: {mine} differs from the example: choose another directory, or replace it "
-        "with --overwrite\n"
+        f"Error: nothing was written, because {mine} differs from the example: choose another directory, "
+        "or replace it with --overwrite\n"
     )
     assert (done.exit_code, done.output) == (1, said)
     assert _files(tmp_path) == {"overview/model-service.yaml": b"mine"}
@@ -103,7 +103,7 @@ def test_asked_to_it_overwrites_and_says_how_many(tmp_path: Path) -> None:
 
 def test_overwriting_needs_a_directory() -> None:
     done = run("overview", "--overwrite")
-    assert (done.exit_code, "--overwrite needs --dir" in done.output) == (2, True)
+    assert (done.exit_code, "--overwrite requires --dir" in done.output) == (2, True)
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:

@@ -35,7 +35,12 @@ def test_a_deployment_is_named_as_for_kubectl(fleet, name):
     result = explain(fleet, name, "-n", "ml-team")
     assert result.exit_code == 2
     assert result.output.startswith('ModelDeployment "ml-team/qwen": 2 of 3 replicas placed; 1 cluster: ')
-    for heading in ("Replicas:", "Refused by:", "To place one more, one of:", "Remaining capacity:"):
+    for heading in (
+        "Replicas:",
+        "Clusters that don't fit:",
+        "Changes that place one more replica:",
+        "Remaining capacity:",
+    ):
         assert f"\n{heading}\n" in result.output
 
 
@@ -67,12 +72,12 @@ def test_the_json_document_is_as_its_schema_says(fleet):
     [
         pytest.param(
             ("md/gemma",),
-            'the fleet has no ModelDeployment "gemma"; there are: qwen -n ml-team',
+            'ModelDeployment "gemma" does not exist: found qwen -n ml-team',
             id="another name",
         ),
         pytest.param(
             ("md/qwen", "-n", "other"),
-            'the fleet has no ModelDeployment "qwen" in namespace "other"; there are: qwen -n ml-team',
+            'ModelDeployment "qwen" does not exist in namespace "other": found qwen -n ml-team',
             id="another namespace",
         ),
     ],
@@ -87,7 +92,7 @@ def test_a_name_in_two_namespaces_needs_the_namespace(fleet):
     result = explain(fleet, "md/qwen")
     assert (result.exit_code, result.output) == (
         1,
-        'Error: there is a ModelDeployment "qwen" in several namespaces: name one with -n: ml-team, other\n',
+        'Error: ModelDeployment "qwen" exists in several namespaces: select one with -n: ml-team, other\n',
     )
     assert explain(fleet, "md/qwen", "-n", "other").exit_code == 0
 
@@ -95,7 +100,7 @@ def test_a_name_in_two_namespaces_needs_the_namespace(fleet):
 @pytest.mark.parametrize("name", ["md/", "pod/qwen"])
 def test_what_names_no_kind_of_ours_is_wrong_usage(fleet, name):
     result = explain(fleet, name)
-    told = f'"{name}" names none of md/NAME, ms/NAME, mr/NAME'
+    told = f'"{name}" doesn\'t begin with md/NAME, ms/NAME, mr/NAME'
     assert (result.exit_code, told in result.output) == (2, True)
 
 
@@ -111,8 +116,8 @@ def test_a_kind_that_is_not_explained_is_told_with_what_to_use_instead(fleet, na
     assert (result.exit_code, result.output) == (
         1,
         (
-            f'Error: explain takes md/NAME, ms/NAME, mr/NAME, and "{name}" is of kind {kind}: its conditions '
-            f"say why it is not ready, so run `kubectl describe {described}`\n"
+            f"Error: explain supports md/NAME, ms/NAME, mr/NAME, not kind {kind}: to see the conditions of "
+            f'"{name}", run `kubectl describe {described}`\n'
         ),
     )
 
@@ -173,10 +178,10 @@ def test_a_service_is_explained_by_its_endpoints(fleet, name):
         'ModelService "ml-team/qwen": ready at http://192.0.2.1:80/ml-team/qwen, with 1 endpoint'
     )
     assert told[told.index("Endpoints:") + 2 :] == [
-        "qwen-1 0 100 % http://192.0.2.7:80/v1 it has modelplane.ai/deployment=qwen",
+        "qwen-1 0 100 % http://192.0.2.7:80/v1 matches modelplane.ai/deployment=qwen",
         "and 1 more: --all shows them",
     ]
-    assert "no entry selects it" in explain(fleet, name, "--all").output
+    assert "no entry selects the endpoint" in explain(fleet, name, "--all").output
 
 
 def test_a_service_that_is_not_ready_is_status_2(fleet):
@@ -194,12 +199,12 @@ def test_a_replica_is_explained_by_its_place_and_its_services(fleet):
     result = explain(fleet, "mr/qwen-1", "-n", "ml-team")
     assert result.exit_code == 2
     told = lines(result.output)
-    assert told[0] == 'ModelReplica "ml-team/qwen-1": on west, not ready: it has no status yet'
+    assert told[0] == 'ModelReplica "ml-team/qwen-1": on west, not ready: no status yet'
     assert "qwen-1 stays west" in result.output.replace("  ", " ")
     assert told[-5:] == [
-        "Services that select it:",
-        "SERVICE SHARE WHY",
-        "qwen 100 % it has modelplane.ai/deployment=qwen",
+        "Services:",
+        "SERVICE SHARE REASON",
+        "qwen 100 % matches modelplane.ai/deployment=qwen",
         "",
         "Endpoint: http://192.0.2.7:80/v1",
     ]

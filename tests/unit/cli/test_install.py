@@ -32,7 +32,7 @@ def test_without_a_published_image_one_is_asked_for_and_how_to_build_and_push_it
     assert result.exit_code == 1
     assert result.stdout == ""
     assert result.stderr.startswith(
-        "Error: no image of Modelplane is published yet, so name yours with --image"
+        "Error: no Modelplane image is published yet, so set --image to your own image"
     )
     image = f"REGISTRY/modelplane:{__version__}"
     for command in (
@@ -105,13 +105,13 @@ def test_a_digest_pins_the_image_of_every_container(tmp_path):
     [
         pytest.param(
             f"{IMAGE}: {DIGEST}\nexample/other:1: {DIGEST}\n",
-            f':2: "example/other:1" is not pinned: the manifests pull only "{IMAGE}": remove it',
+            f':2: "example/other:1" has a digest, but the manifests pull only "{IMAGE}": remove the line',
             id="an image that is not pulled",
         ),
         *(
             pytest.param(
                 f"{IMAGE}: {digest}\n",
-                f':1: the digest of "{IMAGE}" must be "sha256:" and 64 digits of 0-9 and a-f',
+                f':1: the digest of "{IMAGE}" must be "sha256:" followed by 64 hexadecimal digits',
                 id=name,
             )
             for name, digest in {
@@ -125,15 +125,20 @@ def test_a_digest_pins_the_image_of_every_container(tmp_path):
         ),
         pytest.param(
             f"{IMAGE}: {DIGEST}\n{IMAGE}: {DIGEST[:-2]}00\n",
-            f':2: "{IMAGE}" has two digests: keep one',
+            f':2: "{IMAGE}" appears twice: remove one line',
             id="two digests",
         ),
         pytest.param(
-            "{}", f': no digest of "{IMAGE}", which the manifests pull: add one', id="the image is missing"
+            "{}",
+            f': the digest of "{IMAGE}", which the manifests pull, is missing: add it',
+            id="the image is missing",
         ),
         *(
             pytest.param(
-                text, ": not one mapping of images to digests: write a line IMAGE: sha256:DIGEST", id=name
+                text,
+                ": the file is not a mapping of images to digests: write lines of the form IMAGE: sha256:"
+                "DIGEST",
+                id=name,
             )
             for name, text in {
                 "empty": "",
@@ -159,7 +164,9 @@ def test_an_image_with_a_digest_is_not_pinned_again(tmp_path):
     file.write_text(f"{IMAGE}: {DIGEST}\n")
     result = install("--image", f"{IMAGE}@{DIGEST}", "--image-digests", str(file))
     assert result.exit_code == 1
-    assert result.output == (f'Error: "{IMAGE}@{DIGEST}" has a digest already: omit it, or --image-digests\n')
+    assert result.output == (
+        f'Error: "{IMAGE}@{DIGEST}" already contains a digest: omit the digest or --image-digests\n'
+    )
 
 
 def test_what_a_cluster_needs_comes_with_what_to_do():
@@ -198,7 +205,7 @@ def test_what_provider_kubernetes_needs_comes_with_its_own_option():
     [
         pytest.param(
             ["--credential-lifetime", "9m59s"],
-            '"9m59s" is shorter than 10m, the shortest that API servers grant',
+            '"9m59s" is shorter than 10m, the minimum that API servers grant',
             id="a lifetime that no server grants",
         ),
         pytest.param(
@@ -206,10 +213,14 @@ def test_what_provider_kubernetes_needs_comes_with_its_own_option():
             '"36501d" is longer than 36500d: choose a shorter one',
             id="a lifetime without end",
         ),
-        pytest.param(["--upgrade"], "--upgrade and --dry-run need --apply", id="an upgrade of nothing"),
-        pytest.param(["--dry-run"], "--upgrade and --dry-run need --apply", id="a trial of nothing"),
-        pytest.param(["--installer"], "--installer needs --inference-cluster", id="an identity of another"),
-        pytest.param(["--crossplane"], "--crossplane needs --inference-cluster", id="an option of another"),
+        pytest.param(["--upgrade"], "--upgrade and --dry-run require --apply", id="an upgrade of nothing"),
+        pytest.param(["--dry-run"], "--upgrade and --dry-run require --apply", id="a trial of nothing"),
+        pytest.param(
+            ["--installer"], "--installer requires --inference-cluster", id="an identity of another"
+        ),
+        pytest.param(
+            ["--crossplane"], "--crossplane requires --inference-cluster", id="an option of another"
+        ),
         pytest.param(
             ["--inference-cluster", "--apply"],
             "--inference-cluster only prints manifests: apply them to the cluster with kubectl",
@@ -217,7 +228,7 @@ def test_what_provider_kubernetes_needs_comes_with_its_own_option():
         ),
         pytest.param(
             ["--inference-cluster", "--image-digests", __file__],
-            "--image-digests has no effect with --inference-cluster: its manifests name no image",
+            "--image-digests has no effect with --inference-cluster, whose manifests contain no images",
             id="digests of no image",
         ),
         pytest.param(
@@ -238,7 +249,7 @@ def test_a_cluster_that_cannot_be_found_is_a_sentence(command, tmp_path, monkeyp
     result = CliRunner().invoke(main, command)
     assert result.exit_code == 1
     assert "nowhere" in result.output
-    assert result.output.endswith(": name another with --kubeconfig or --context\n")
+    assert result.output.endswith(" with --kubeconfig or --context\n")
 
 
 def test_stored_objects_are_checked_as_validate_does():

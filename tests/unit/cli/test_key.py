@@ -114,8 +114,8 @@ def test_a_taken_name_prints_no_key(server: Server) -> None:
     run("create", "ci")
     before = copy.deepcopy(server.items)
     done = run("create", "ci")
-    hint = "`modelplane key rotate ci -n ml-team` replaces its key"
-    message = f'Error: there is a ModelKey "ci" in namespace "ml-team" already: {hint}\n'
+    hint = "to replace the key, run `modelplane key rotate ci -n ml-team`"
+    message = f'Error: ModelKey "ci" in namespace "ml-team" already exists: {hint}\n'
     assert (done.exit_code, done.stdout, done.stderr) == (1, "", message)
     assert server.items == before
 
@@ -140,7 +140,9 @@ def test_a_rotation_that_meets_another_change_prints_no_key(server: Server) -> N
     run("create", "ci")
     server.is_racing = True
     done = run("rotate", "ci")
-    message = 'Error: ModelKey "ci" in namespace "ml-team" has just been changed: run the command again\n'
+    message = (
+        'Error: ModelKey "ci" in namespace "ml-team" was changed in the meantime: run the command again\n'
+    )
     assert (done.exit_code, done.stdout, done.stderr) == (1, "", message)
 
 
@@ -157,7 +159,7 @@ def test_a_missing_key_is_told_with_how_to_list_the_others(command: str) -> None
     done = run(command, "ci", "-n", "ml")
     assert (done.exit_code, done.output) == (
         1,
-        f'Error: there is no ModelKey "ci" in namespace "ml": {hint}\n',
+        f'Error: ModelKey "ci" in namespace "ml" does not exist: {hint}\n',
     )
 
 
@@ -221,7 +223,7 @@ def test_what_is_no_amount_is_wrong_usage(server: Server, amount: str) -> None:
 
 def test_no_key_is_said_beside_the_output(server: Server) -> None:
     done = run("list")
-    assert (server.items, done.stdout, done.stderr) == ({}, "", 'No ModelKey in namespace "ml-team"\n')
+    assert (server.items, done.stdout, done.stderr) == ({}, "", 'No ModelKeys in namespace "ml-team"\n')
 
 
 def _rotated(*hashes: KeyHash, overlap: dt.timedelta = DAY, expires: dt.datetime | None = None) -> Any:
@@ -241,12 +243,12 @@ def test_a_key_that_has_expired_is_dropped_and_not_renewed_without_a_time() -> N
     expired = hash_key("a", NOW)
     assert not is_valid(expired, NOW)
     assert _rotated(expired, expires=NOW + DAY) == (hash_key("new", NOW + DAY),)
-    said = "the key has expired: say with --expires how long the new one is valid"
+    said = "the key has expired: set the new key's lifetime with --expires"
     assert message_of(_rotated(expired)) == said
 
 
 def test_five_keys_are_not_valid_at_a_time() -> None:
-    remedy = "rotate it again later, or end them at once with --overlap 0s"
-    message = f"4 keys that it replaced are still valid: {remedy}"
+    remedy = "rotate again later, or revoke the previous keys now with --overlap 0s"
+    message = f"4 previous keys are still valid: {remedy}"
     assert message_of(_rotated(*(hash_key(each, None) for each in "abcd"))) == message
     assert len(_rotated(*(hash_key(each, None) for each in "abc"))) == 4

@@ -45,14 +45,14 @@ def test_a_duration_is_written_as_for_kubectl(text, seconds):
 @pytest.mark.parametrize("text", ["", "m", ".s", "1m 1s", "-1m"])
 def test_what_is_no_duration_is_wrong_usage(home, text):
     result = logs(home, "controller", "--since", text)
-    said = "is not a duration: write it like 30s, 10m, 1h30m, 1.5h or 7d"
+    said = "is not a duration: use a value such as 30s, 10m, 1h30m, 1.5h, or 7d"
     assert (result.exit_code, said in result.output) == (2, True)
 
 
 @pytest.mark.parametrize("text", ["36501d", "999999d", "99999999999d", "9" * 400 + "h"])
 def test_a_duration_beyond_every_log_is_wrong_usage(home, text):
     result = logs(home, "controller", "--since", text)
-    assert (result.exit_code, "is longer than 36500d: leave --since out" in result.output) == (2, True)
+    assert (result.exit_code, "is longer than 36500d: omit --since" in result.output) == (2, True)
 
 
 def test_the_log_of_a_process_is_shown_or_its_end(home):
@@ -62,11 +62,14 @@ def test_the_log_of_a_process_is_shown_or_its_end(home):
 
 def test_an_earlier_log_is_shown_where_there_is_one(home):
     log = home / "logs" / "controller.log"
-    said = f"Error: controller has no earlier log: all that it has logged is in {log}\n"
+    said = f"Error: controller has no previous log: the complete log is {log}\n"
     result = logs(home, "controller", "--previous")
     assert (result.exit_code, result.output) == (1, said)
     result = logs(home, "etcd", "--previous")
-    assert (result.exit_code, result.output) == (1, "Error: etcd has no log: it was never started\n")
+    assert (result.exit_code, result.output) == (
+        1,
+        "Error: etcd has no log because the process was never started\n",
+    )
     log.with_name("controller.log.1").write_text("zero\n")
     assert logs(home, "controller", "--previous").output == "zero\n"
 
@@ -74,8 +77,8 @@ def test_an_earlier_log_is_shown_where_there_is_one(home):
 def test_an_unknown_process_is_told_with_those_that_there_are(home):
     result = logs(home, "gemma")
     assert result.exit_code == 1
-    assert result.output.startswith('Error: there is no process "gemma" among supervisor, etcd, ')
-    assert result.output.endswith(". An object is named like md/NAME.\n")
+    assert result.output.startswith('Error: no process "gemma": the processes are supervisor, etcd, ')
+    assert result.output.endswith(". Name an object as md/NAME.\n")
 
 
 @pytest.mark.parametrize("name", ["pod/gemma", "md/"])
@@ -84,7 +87,7 @@ def test_another_kind_is_wrong_usage(home, name):
     assert result.exit_code == 2
     assert result.output.splitlines()[-1] == (
         "Error: Invalid value for '[PROCESS | md/NAME | ms/NAME | mr/NAME | mc/NAME]': "
-        f'"{name}" is none of PROCESS, md/NAME, ms/NAME, mr/NAME, mc/NAME'
+        f'"{name}" is not one of PROCESS, md/NAME, ms/NAME, mr/NAME, mc/NAME'
     )
 
 
@@ -93,24 +96,22 @@ def test_another_kind_is_wrong_usage(home, name):
     [
         pytest.param(
             ["controller", "--follow", "--previous"],
-            "--follow and --previous exclude each other: a previous log does not grow",
+            "--follow and --previous can't be combined: a previous log doesn't grow",
             id="a previous log that is followed",
         ),
         pytest.param(
             ["-f", "--tail", "0", "--since", "1m"],
-            "no log to apply --follow, --tail, --since to: "
-            "name one of PROCESS, md/NAME, ms/NAME, mr/NAME, mc/NAME",
+            "to use --follow, --tail, --since, name one of PROCESS, md/NAME, ms/NAME, mr/NAME, mc/NAME",
             id="part of no log",
         ),
         pytest.param(
             ["-n", "ml-team", "--previous"],
-            "no log to apply --namespace, --previous to: "
-            "name one of PROCESS, md/NAME, ms/NAME, mr/NAME, mc/NAME",
+            "to use --namespace, --previous, name one of PROCESS, md/NAME, ms/NAME, mr/NAME, mc/NAME",
             id="a namespace of no object",
         ),
         pytest.param(
             ["controller", "-n", "ml-team"],
-            '--namespace is for objects, and "controller" is a process: leave it out',
+            '--namespace applies only to objects, and "controller" is a process: omit --namespace',
             id="a namespace of a process",
         ),
     ],
@@ -162,7 +163,7 @@ class Objects:
             [
                 "Objects:",
                 *(f"  md/m{number} -n ml" for number in range(20)),
-                "  and 2 more: modelplane kubectl get md,ms,mr,mc -A",
+                "  and 2 more: run `modelplane kubectl get md,ms,mr,mc -A`",
             ],
             id="more than fit",
         ),
@@ -180,7 +181,7 @@ def test_the_processes_of_a_fleet_that_does_not_run_are_listed(home):
     result = logs(home)
     first, _, *rest = result.output.splitlines()
     assert (result.exit_code, first) == (0, f"Processes of the fleet in {home}:")
-    assert rest == [f"Objects: not listed, because there is no fleet in {home}: run `modelplane up`"]
+    assert rest == [f"Objects: cannot be listed: there is no fleet in {home}: run `modelplane up`"]
 
 
 def test_the_objects_of_a_fleet_that_does_not_run_cannot_be_asked_for(home):

@@ -157,13 +157,13 @@ def test_a_command_about_a_fleet_that_was_never_started_says_how_to_start_it(mon
 
 def test_stopping_what_was_never_started_is_a_success(tmp_path):
     result = run("down", "--home", str(tmp_path))
-    assert (result.exit_code, result.output) == (0, f"Nothing runs in {tmp_path}\n")
+    assert (result.exit_code, result.output) == (0, f"No processes are running in {tmp_path}\n")
 
 
 def test_what_was_never_started_has_nothing_to_forget(tmp_path):
     home = tmp_path / "home"
     result = run("down", "--purge", "--home", str(home))
-    assert (result.exit_code, result.output) == (0, f"Nothing runs in {home}\n")
+    assert (result.exit_code, result.output) == (0, f"No processes are running in {home}\n")
 
 
 def test_kubectl_on_a_fleet_that_does_not_run_says_how_to_start_it(monkeypatch, tmp_path):
@@ -172,13 +172,13 @@ def test_kubectl_on_a_fleet_that_does_not_run_says_how_to_start_it(monkeypatch, 
     result = run("kubectl", "get", "pods")
     assert (result.exit_code, result.output) == (
         1,
-        f"Error: the fleet in {tmp_path} does not run: run `modelplane up`\n",
+        f"Error: the fleet in {tmp_path} is not running: run `modelplane up`\n",
     )
 
 
 def test_an_empty_home_is_not_the_working_directory():
     result = run("up", "--home", "")
-    assert (result.exit_code, "Invalid value for '--home': it is empty" in result.output) == (2, True)
+    assert (result.exit_code, "Invalid value for '--home': the file is empty" in result.output) == (2, True)
 
 
 def test_a_kubeconfig_that_is_none_is_named(tmp_path):
@@ -207,7 +207,10 @@ def test_a_package_of_the_extra_that_is_missing_is_named_with_the_remedy(monkeyp
     result = run("up")
     assert (result.exit_code, result.output) == (
         1,
-        "Error: aiohttp is not installed: run `pip install 'modelplane[local]'`\n",
+        (
+            "Error: aiohttp is not installed: run `pip install '.[local]'` in a checkout, or `pip install "
+            "'WHEEL[local]'` with the path of your wheel\n"
+        ),
     )
 
 

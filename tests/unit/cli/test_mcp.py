@@ -24,11 +24,11 @@ def file(folder: Path, content: str, mode: int = 0o600) -> Path:
 USAGE = {
     "another machine's address without names": (
         ("--http", "0.0.0.0:80"),
-        "name the host that clients use with --allow-host",
+        "set --allow-host to the host name that clients use",
     ),
     "no port": (("--http", "127.0.0.1"), '--http "127.0.0.1" is not HOST:PORT'),
     "a port that is too large": (("--http", "127.0.0.1:65536"), "is not HOST:PORT"),
-    "a name without HTTP": (("--allow-host", "a.example"), "--allow-host and --token-file need --http"),
+    "a name without HTTP": (("--allow-host", "a.example"), "--allow-host and --token-file require --http"),
 }
 
 
@@ -40,14 +40,14 @@ def test_wrong_usage_is_refused(arguments: tuple[str, ...], expected: str) -> No
 
 def test_a_token_needs_http_and_a_fleet(tmp_path: Path) -> None:
     path = file(tmp_path, "x" * 40)
-    assert "need --http" in run("--token-file", path).output
+    assert "require --http" in run("--token-file", path).output
     assert "without a token" in run("--http", "127.0.0.1:0", "--docs-only", "--token-file", path).output
 
 
 TOKENS = {
     "that others can read": ("x" * 40, 0o644, "run `chmod 600"),
-    "that is short": ("x" * 10, 0o600, "holds no token of at least 20 letters and digits"),
-    "of several lines": ("x" * 20 + "\n" + "y" * 20, 0o600, "holds no token"),
+    "that is short": ("x" * 10, 0o600, "doesn't contain a token of at least 20 letters and digits"),
+    "of several lines": ("x" * 20 + "\n" + "y" * 20, 0o600, "doesn't contain a token"),
     "that is empty": ("", 0o600, "openssl rand -hex 24"),
 }
 

@@ -22,7 +22,7 @@ def plan(files, *options):
 
 
 def test_a_plan_without_a_fleet_names_the_options_for_one(files):
-    hint = "These files contain no InferenceCluster: give --fleet PATH, or --live\n"
+    hint = "These files contain no InferenceCluster: add --fleet PATH or --live\n"
     alone = CliRunner().invoke(main, ["plan", str(files / "md.yaml")])
     assert (alone.exit_code, alone.stderr) == (2, hint)
     (files / "fleet.yaml").write_text(joined(CLASS, cluster(LONG, nodes=0)))
@@ -36,7 +36,7 @@ def test_a_plan_that_works_out_is_status_0(files):
         "1 of 1 replicas placed",
         "",
         "Replicas:",
-        "DEPLOYMENT REPLICA CLUSTER ENGINE POOL PODS PER POD",
+        "DEPLOYMENT REPLICA CLUSTER ENGINE POOL PODS DEVICES/POD",
         f"ml-team/qwen 1 new {LONG} qwen pool 1 1 gpu",
         "",
         "Remaining capacity:",
@@ -50,8 +50,8 @@ def test_a_plan_that_works_out_is_status_0(files):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--live",), "leave out --live or --fleet"),
-        (("--context", "east"), "give --live too"),
+        (("--live",), "omit --live or --fleet"),
+        (("--context", "east"), "add --live"),
     ],
 )
 def test_a_fleet_of_files_and_a_live_one_are_not_mixed(files, options, said):
@@ -66,7 +66,7 @@ def test_a_plan_says_which_pools_a_cloud_has_yet_to_create(files):
         "{source: AKS, aks: {location: westeurope}}",
     )
     (files / "fleet.yaml").write_text(joined(CLASS, in_a_cloud))
-    assert "\nYet to be provisioned: west/pool\n" in plan(files).output
+    assert "\nNot provisioned yet: west/pool\n" in plan(files).output
 
 
 def test_a_plan_that_does_not_is_status_2_and_says_what_refused(files):
@@ -74,7 +74,7 @@ def test_a_plan_that_does_not_is_status_2_and_says_what_refused(files):
     result = plan(files)
     assert result.exit_code == 2
     assert 'ModelDeployment "ml-team/qwen": 2 of 3 replicas placed; 1 cluster: ' in result.output
-    assert "REFUSED" in result.output
+    assert "REASON" in result.output
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def section(output, title):
 def test_of_a_large_fleet_the_pools_that_are_used_are_told_and_the_others_counted(large):
     assert section(plan(large).output, "Remaining capacity:") == [
         "c00 pool nodes 2 1 1",
-        "and 24 other pools, in which none of these replicas is: --all shows them",
+        "and 24 more pools without these replicas: --all shows them",
     ]
     assert section(plan(large, "--all").output, "Remaining capacity:") == [
         "c00 pool nodes 2 1 1",
@@ -111,7 +111,7 @@ def test_of_many_refusals_those_are_told_that_came_closest(large):
     assert told[20:23] == [
         "and 5 more: --all shows them",
         "",
-        "Remaining capacity: 25 pools, in which none of these replicas is: --all shows them",
+        "Remaining capacity: 25 pools without these replicas: --all shows them",
     ]
     assert plan(large, "--all").output.count("outside the clusterSelector  ") == 24
 
@@ -133,7 +133,7 @@ def test_a_deployment_that_is_there_twice_is_status_1(files):
     (files / "md.yaml").write_text(joined(DEPLOYMENT, DEPLOYMENT))
     result = plan(files)
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "metadata.name: the same object is at " in result.stderr
+    assert "metadata.name: the same object is already at " in result.stderr
 
 
 def test_what_is_in_path_takes_the_place_of_what_is_in_the_fleet(files):
@@ -148,7 +148,7 @@ def test_nothing_to_place_is_told(files):
     result = plan(files)
     assert (result.exit_code, result.output) == (
         1,
-        "Error: PATH has no ModelDeployment to place: name a file that has one\n",
+        "Error: PATH contains no ModelDeployment: name a file that contains one\n",
     )
 
 
@@ -178,7 +178,7 @@ def test_a_plan_says_what_replicas_cost(priced):
         "ml-team/qwen 1 new old qwen pool 1 1 gpu",
         "ml-team/qwen 2 new west qwen pool 1 1 gpu",
     ]
-    cost = 'ModelDeployment "ml-team/qwen": 4.50 USD an hour, and 1 without a known price'
+    cost = 'ModelDeployment "ml-team/qwen": 4.50 USD per hour; 1 without a known price'
     assert f"\nCost:\n{cost}\n" in output
     replicas = parsed("plan", plan(priced, "-o", "json").output)["deployments"][0]["replicas"]
     assert [each["costPerHour"] for each in replicas] == ["2.50", "", "1.00", "1.00"]
@@ -188,7 +188,7 @@ def test_a_plan_says_which_limit_of_cost_keeps_replicas_away(priced):
     deployed(priced, 3, "{policy: Cheapest, maxCostPerHour: '3', currency: USD}")
     result = plan(priced)
     assert result.exit_code == 2
-    assert "1 above maxCostPerHour (east: 2.50 USD an hour, of which 1.00 are left)" in result.output
+    assert "1 above maxCostPerHour (east: 2.50 USD per hour, but only 1.00 remain)" in result.output
     assert "raise maxCostPerHour to 4.50" in result.output
 
 

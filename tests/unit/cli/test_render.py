@@ -50,7 +50,7 @@ def test_what_cannot_be_rendered_is_one_sentence(files):
     assert (result.exit_code, result.output) == (
         1,
         (
-            'Error: OWNER holds only Pod "x": name a file with one of the kinds AKSCluster, DeviceQuota, '
+            'Error: OWNER contains only Pod "x": name a file with one of the kinds AKSCluster, DeviceQuota, '
             "EKSCluster, GKECluster, InferenceAutoscaler, InferenceClass, InferenceCluster, "
             "InferenceGateway, ModelCache, ModelDeployment, ModelEndpoint, ModelKey, ModelReplica, "
             "ModelService, NebiusCluster, ServingStack and VultrCluster\n"

@@ -81,9 +81,9 @@ def image(patch: dict[str, Any]) -> str:
 def test_the_status_is_the_condition_and_2_until_it_is_complete(server: Server) -> None:
     done = run("status", "md/qwen")
     assert (done.exit_code, done.stdout.partition(" on cluster")[2]) == (2, ' "east": ErrImagePull\n')
-    assert done.stdout.startswith("1 of 3 replicas updated, waits for replica ")
+    assert done.stdout.startswith("1 of 3 replicas updated, waiting for replica ")
     server.item["metadata"]["generation"] = 2
-    assert run("status", "qwen").stdout == "the last change has not been observed yet\n"
+    assert run("status", "qwen").stdout == "The controllers have not observed the last change yet\n"
 
 
 def test_the_answers_of_a_canary_are_printed_with_the_time_that_they_are_of(server: Server) -> None:
@@ -101,7 +101,7 @@ def test_the_answers_of_a_canary_are_printed_with_the_time_that_they_are_of(serv
     ]
     said, as_of, _ = run("status", "md/qwen").stdout.split("\n")
     assert said == "canary step 1 of 2: new revision 4 answers"
-    assert re.fullmatch(r"As of \S+ \(1[2-5] s ago\): answers are reported every 30 seconds\.", as_of)
+    assert re.fullmatch(r"As of \S+ \(1[2-5] s ago\)\. The counts are updated every 30 seconds\.", as_of)
 
 
 def _under_crossplane(server: Server, generation: int) -> None:
@@ -120,7 +120,7 @@ def test_under_crossplane_its_own_condition_has_the_generation(server: Server) -
     server.item["metadata"]["generation"] = 4
     _under_crossplane(server, 3)
     done = run("status", "md/qwen")
-    assert (done.exit_code, done.stdout) == (2, "the last change has not been observed yet\n")
+    assert (done.exit_code, done.stdout) == (2, "The controllers have not observed the last change yet\n")
     _under_crossplane(server, 4)
     assert run("status", "md/qwen").exit_code == 0
 
@@ -179,15 +179,18 @@ def test_undo_warns_of_a_tool_that_applies_the_object(server: Server) -> None:
         {"manager": "kubectl-client-side-apply", "fieldsV1": {"f:spec": {}}},
     ]
     assert run("undo", "md/qwen").stderr == (
-        'warning: "argocd-controller" applies this object too, and may overwrite the change: revert its '
-        "source\n"
+        'warning: "argocd-controller" also applies this object and can overwrite the change: revert the '
+        "change at its source\n"
     )
 
 
 @pytest.mark.usefixtures("server")
 def test_a_revision_that_is_not_kept_is_an_error_with_those_that_are() -> None:
     done = run("undo", "md/qwen", "--to-revision", "9")
-    whole = 'ModelDeployment "qwen" in namespace "ml-team" has not kept revision 9; there are: 3, 2, 1'
+    whole = (
+        'ModelDeployment "qwen" in namespace "ml-team" no longer stores revision 9: the stored revisions '
+        "are 3, 2, 1"
+    )
     assert (done.exit_code, done.stderr) == (1, f"Error: {whole}\n")
 
 
@@ -200,9 +203,9 @@ def test_pause_and_resume_write_one_field(server: Server, command: str, paused: 
 def test_a_race_and_a_deployment_without_the_setting_are_errors(server: Server) -> None:
     server.is_racing = True
     called = 'Error: ModelDeployment "qwen" in namespace "ml-team"'
-    assert run("pause", "md/qwen").stderr == f"{called} has just been changed: run the command again\n"
+    assert run("pause", "md/qwen").stderr == f"{called} was changed in the meantime: run the command again\n"
     del server.item["spec"]["rollout"]
-    hint = "has no spec.rollout: set it, with {} for the defaults"
+    hint = "doesn't set spec.rollout: set it, with {} for the defaults"
     for command in ("status", "history", "pause", "undo"):
         assert run(command, "md/qwen").stderr == f"{called} {hint}\n"
 
@@ -210,11 +213,11 @@ def test_a_race_and_a_deployment_without_the_setting_are_errors(server: Server) 
 def test_promote_names_the_revision_whose_canary_is_skipped(server: Server) -> None:
     called = 'Error: ModelDeployment "qwen" in namespace "ml-team"'
     refused = run("promote", "md/qwen").stderr
-    assert refused == f"{called} has no spec.rollout.canary, so there are no steps to skip\n"
+    assert refused == f"{called} doesn't set spec.rollout.canary, so there are no steps to skip\n"
     server.item["spec"]["rollout"] = {"canary": {"steps": [{"weight": 5, "durationSeconds": 60}]}}
     done = run("promote", "md/qwen")
     current = server.item["status"]["rollout"]["revision"]
-    assert done.stdout == f"md/qwen goes on with revision {current}, without further steps\n"
+    assert done.stdout == f"Promoted revision {current} of md/qwen: the remaining steps are skipped\n"
     assert (server.annotations, server.patch_body) == ({labels.PROMOTED: current}, {})
 
 

@@ -56,7 +56,7 @@ def test_an_unknown_kind_is_an_error_with_those_that_are_near():
     assert (result.exit_code, result.output) == (
         1,
         (
-            'Error: there is no kind "modeldeploymnt": did you mean ModelDeployment or ModelEndpoint? '
-            "`modelplane schema -o name` lists them\n"
+            'Error: unknown kind "modeldeploymnt": did you mean ModelDeployment or ModelEndpoint? '
+            "`modelplane schema -o name` lists the kinds\n"
         ),
     )

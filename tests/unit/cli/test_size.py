@@ -33,9 +33,9 @@ def test_the_arithmetic_is_printed(folder: Path) -> None:
     assert lines[0] == f"{folder}: 8,190,735,360 parameters"
     for line in (
         "loaded 8,190,735,360 16,381,470,720 15.26",
-        "2 x 8 KV heads x 128 x 2 bytes = 4,096 bytes per token in each layer",
+        "2 x 8 KV heads x 128 x 2 bytes = 4,096 bytes per token per layer",
         "36 full layers x 4,096 = 147,456 bytes per token",
-        "40,960 tokens = 5.62 GiB per sequence, in whole blocks, x 1 = 5.62 GiB",
+        "40,960 tokens = 5.62 GiB per sequence (whole blocks), x 1 = 5.62 GiB",
         "TP 1 15.26 5.62 2.30 25.20 25.20",
         "a100-40-1x 1 NVIDIA A100-SXM4-40GB 1 TP 1 25.20 of 40.00 3",
     ):
@@ -60,7 +60,7 @@ def test_pools_of_a_fleet_have_their_own_prices(folder: Path) -> None:
 def test_the_status_is_2_if_no_hardware_can_serve_it(folder: Path) -> None:
     done = run(folder, "--concurrency", 10_000)
     assert done.exit_code == 2
-    assert "Hardware that cannot:" in done.output
+    assert "Hardware that can't serve the model:" in done.output
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_the_status_is_2_if_no_hardware_can_serve_it(folder: Path) -> None:
     [
         pytest.param(("--quantization", "fp8"), "8,190,735,360 parameters, fp8", id="quantization"),
         pytest.param(("--kv-cache-dtype", "fp8"), "2 x 8 KV heads x 128 x 1 bytes = 2,048", id="KV cache"),
-        pytest.param(("--all",), "Hardware that cannot:", id="all"),
+        pytest.param(("--all",), "Hardware that can't serve the model:", id="all"),
     ],
 )
 def test_an_option_changes_the_figures(folder: Path, option: tuple[str, ...], line: str) -> None:
@@ -80,8 +80,10 @@ def test_an_option_changes_the_figures(folder: Path, option: tuple[str, ...], li
     [
         pytest.param(("FOLDER", "--context-length", "40961"), 1, "at most 40,960 positions", id="context"),
         pytest.param(("FOLDER", "--concurrency", "1000000"), 1, "more than a pebibyte", id="concurrency"),
-        pytest.param(("FOLDER", "--revision", "main"), 2, "--revision is for the hub", id="revision"),
-        pytest.param(("./model.gguf",), 1, "a GGUF file cannot be sized", id="GGUF"),
+        pytest.param(
+            ("FOLDER", "--revision", "main"), 2, "--revision applies only to models on the hub", id="revision"
+        ),
+        pytest.param(("./model.gguf",), 1, "the size of a GGUF file cannot be computed", id="GGUF"),
         pytest.param(("/no/such",), 1, "is not a folder", id="no folder"),
         pytest.param(("model",), 2, '"model" is not OWNER/NAME', id="no owner"),
         pytest.param(("FOLDER", "--context-length", "0"), 2, "--context-length", id="no tokens"),
@@ -97,5 +99,5 @@ def test_a_model_without_a_context_needs_the_option(tmp_path: Path) -> None:
     config = {key: value for key, value in checkpoint.config.items() if key != "max_position_embeddings"}
     (tmp_path / "config.json").write_text(json.dumps(config))
     (tmp_path / "model.safetensors").write_bytes(safetensors(checkpoint.tensors()))
-    assert "give --context" in run(tmp_path).stderr
+    assert "set --context" in run(tmp_path).stderr
     assert run(tmp_path, "--context-length", 1024).exit_code == 0

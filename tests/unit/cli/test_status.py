@@ -34,9 +34,9 @@ def test_a_stopped_fleet_shows_its_addresses_and_how_to_start_it(home):
     result = status(home)
     assert result.exit_code == 1
     assert result.output.splitlines()[-3:] == [
-        f"home {home}, logs {home}/logs, memory 0 MB without the engines",
+        f"Home: {home}, logs: {home}/logs, memory without engines: 0 MB",
         "Kubernetes at https://127.0.0.1:6444, models at http://127.0.0.1:8082/NAMESPACE/SERVICE/v1",
-        "nothing runs: `modelplane up` starts it",
+        "the fleet is stopped: run `modelplane up` to start it",
     ]
 
 
@@ -55,7 +55,9 @@ def test_while_the_api_server_starts_its_objects_are_not_asked_for(monkeypatch, 
     monkeypatch.setattr(lifecycle, "list_statuses", lambda _home: (starting,))
     result = status(home)
     assert result.exit_code == 1
-    assert result.output.splitlines()[-1] == ("the fleet's objects cannot be read: control-plane is Starting")
+    assert result.output.splitlines()[-1] == (
+        "cannot read the fleet's objects: process control-plane is Starting"
+    )
 
 
 @pytest.mark.parametrize(
@@ -83,7 +85,7 @@ def test_what_envoy_refused_is_a_problem(monkeypatch, home, answer, said):
 
 def test_the_document_has_the_addresses_and_what_is_wrong(home):
     document = json.loads(status(home, "-o", "json").output)
-    assert document["problems"] == ["nothing runs: `modelplane up` starts it"]
+    assert document["problems"] == ["the fleet is stopped: run `modelplane up` to start it"]
     assert document["addresses"] == {
         "kubernetes": "https://127.0.0.1:6444",
         "models": "http://127.0.0.1:8082",
@@ -142,5 +144,5 @@ def test_what_counting_does_not_need_is_not_imported(home):
         f"print(json.dumps([name for name in {unneeded} if name in sys.modules]))"
     )
     output = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert "the API server says: cannot use the kubeconfig" in output.stdout
+    assert "the API server answered: cannot use the kubeconfig" in output.stdout
     assert json.loads(output.stdout.splitlines()[-1]) == []

@@ -59,8 +59,8 @@ def test_then_the_users_own(connected, tmp_path):
 def test_where_there_is_none_it_is_said_how_to_have_one(connected, tmp_path):
     with pytest.raises(UserError) as raised:
         connected()
-    nothing = f"no fleet runs in {tmp_path}/modelplane, and KUBECONFIG names no other"
-    remedy = "run `modelplane up`, or name a control plane with --kubeconfig"
+    nothing = f"no fleet is running in {tmp_path}/modelplane, and KUBECONFIG is not set"
+    remedy = "run `modelplane up`, or select a control plane with --kubeconfig"
     assert str(raised.value) == f"{nothing}: {remedy}"
 
 
@@ -73,11 +73,9 @@ def test_a_home_that_is_named_has_to_run(connected, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("error", "remedy"),
     [
-        pytest.param(errors.Forbidden(403, "", "no"), "ask its administrator", id="no permission"),
-        pytest.param(
-            errors.NotFound(404, "", "no"), "check that Modelplane is installed there", id="no kinds"
-        ),
-        pytest.param(errors.Unreachable("no"), "check that it runs", id="no answer"),
+        pytest.param(errors.Forbidden(403, "", "no"), "ask the cluster's administrator", id="no permission"),
+        pytest.param(errors.NotFound(404, "", "no"), "check that Modelplane is installed", id="no kinds"),
+        pytest.param(errors.Unreachable("no"), "check that the control plane is running", id="no answer"),
         pytest.param(errors.ApiError(500, "", "no"), "try again", id="anything else"),
     ],
 )

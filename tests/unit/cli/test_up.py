@@ -13,7 +13,9 @@ from modelplane.user_error import UserError
 
 up = importlib.import_module("modelplane.cli.machine.up")
 
-GOES_ON = "Started processes keep running: `modelplane status` shows them, `modelplane down` stops them\n"
+GOES_ON = (
+    "Started processes keep running. To see them, run `modelplane status`; to stop them, `modelplane down`\n"
+)
 
 
 def run(tmp_path, *options):
@@ -44,7 +46,7 @@ def test_an_interrupted_build_goes_on_the_next_time(monkeypatch, tmp_path):
     result = run(tmp_path)
     assert (result.exit_code, result.output) == (
         130,
-        "\nThe build is not finished: the next `modelplane up` continues it\n",
+        "\nThe build is not finished. The next `modelplane up` continues the build\n",
     )
 
 
@@ -81,7 +83,10 @@ def test_a_module_that_is_missing_is_built_and_said(started, monkeypatch, tmp_pa
     monkeypatch.setattr(up.gateway_module, "find", lambda: None)
     monkeypatch.setattr(up.gateway_module, "find_or_build", built)
     lines = run(tmp_path).output.splitlines()
-    assert lines[0] == "Building the gateway module from source, once: about a minute on two cores"
+    assert (
+        lines[0]
+        == "Building the gateway module from source. This happens once, and takes about a minute on two cores"
+    )
     assert f"Built {tmp_path}/library in 0 s" in lines
     assert f"Starting a fleet in {tmp_path}" in lines
 
@@ -108,7 +113,7 @@ def installs(monkeypatch):
     async def install(*_arguments):
         tries.append(1)
         if len(tries) != 3:
-            raise Unreachable("no answer within 10 s")
+            raise Unreachable("no response within 10 s")
 
     async def services(_client):
         return {}
@@ -126,5 +131,5 @@ async def test_what_an_api_server_does_not_answer_is_tried_again(installs, tmp_p
 
 async def test_what_it_never_answers_ends_with_the_cause(installs, tmp_path):
     installs += [1] * 3
-    with pytest.raises(UserError, match=r"not done after 0.05 s \(no answer within 10 s\)"):
+    with pytest.raises(UserError, match=r"not done after 0.05 s \(no response within 10 s\)"):
         await up._install(None, Home(tmp_path), None, None, 0.05)

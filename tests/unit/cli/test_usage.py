@@ -20,7 +20,7 @@ from modelplane.proxy.envoy_directory import USAGE_LOG
 
 NOW = dt.datetime.now(dt.UTC)
 HOUR = dt.timedelta(hours=1)
-TIMES = ("FIRST TOKEN P50", "P95", "DURATION P50", "P95")
+TIMES = ("TTFT P50", "TTFT P95", "DURATION P50", "DURATION P95")
 
 
 @pytest.fixture(autouse=True)
@@ -71,12 +71,12 @@ def test_records_of_this_machine_are_summed(home: Home) -> None:
     result = usage("--home", str(home.root))
     assert result.exit_code == 0
     assert [re.split(r"\s{2,}", line) for line in result.stdout.splitlines()] == [
-        ["SERVICE", "REQUESTS", "ERRORS", "TOKENS IN", "TOKENS OUT", "ESTIMATED", *TIMES],
+        ["SERVICE", "REQUESTS", "ERRORS", "INPUT TOKENS", "OUTPUT TOKENS", "ESTIMATED", *TIMES],
         ["ml/qwen", "3", "1", "2,400", "60", "1,230", "20 ms", "20 ms", "404 ms", "404 ms"],
         ["ml/embed", "1", "0", "1,200", "30", "0", "20 ms", "20 ms", "404 ms", "404 ms"],
         ["not-found", "1", "1", "0", "0", "0"],
     ]
-    assert result.stderr == "1 line is damaged and not counted\n"
+    assert result.stderr == "Skipped 1 damaged line\n"
 
 
 def test_a_program_gets_every_sum(home: Home) -> None:
@@ -129,12 +129,12 @@ def test_names_beyond_the_limit_are_summed(home: Home, monkeypatch: pytest.Monke
 
 def test_a_fleet_without_records_is_told(home: Home) -> None:
     result = usage("--home", str(home.root))
-    assert (result.exit_code, f"there are no usage records in {home.envoy}: run" in result.output) == (
+    assert (result.exit_code, f"no usage records in {home.envoy}: run" in result.output) == (
         1,
         True,
     )
     written(home)
-    assert usage("--home", str(home.root)).output == "No request\n"
+    assert usage("--home", str(home.root)).output == "No requests\n"
 
 
 @pytest.mark.parametrize("text", ["10", "99999999d"])
@@ -252,7 +252,7 @@ def test_a_log_that_cannot_be_read_is_told_and_the_rest_is_summed(server: Server
 def test_a_control_plane_without_a_gateway_says_what_to_do() -> None:
     result = usage()
     assert result.exit_code == 1
-    assert 'there is no pod of the gateway in namespace "modelplane-system": install one' in result.stderr
+    assert 'namespace "modelplane-system" contains no gateway pod' in result.stderr
 
 
 def test_costs_are_those_of_the_platforms_prices(server: Server) -> None:
@@ -273,4 +273,4 @@ def test_without_permission_to_read_prices_the_rest_is_summed(server: Server) ->
     server.logs = {("a", False): [answered()]}
     result = usage()
     assert (result.exit_code, result.stdout.splitlines()[1].split()[:2]) == (0, ["ml/qwen", "1"])
-    assert "costs are not known: cannot read the prices from the control plane" in result.stderr
+    assert "costs are unknown: cannot read the prices from the control plane" in result.stderr

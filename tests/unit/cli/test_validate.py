@@ -67,7 +67,7 @@ def test_a_context_is_compared_with_a_checkpoint_of_a_folder(tmp_path):
     manifest = DEPLOYMENT.replace(before, f"{before}\n                  args: {args}")
     assert manifest != DEPLOYMENT
     result = validate("-", "--checkpoints", tmp_path, stdin=manifest)
-    assert "--max-model-len 50000 is longer than the context of" in result.output
+    assert "--max-model-len 50000 exceeds the context length of" in result.output
     assert "1 object valid with 1 warning" in result.output
     assert validate("-", "--checkpoints", tmp_path / "none", stdin=manifest).exit_code == 2
 
@@ -203,7 +203,10 @@ def test_stored_selectors_that_are_refused_are_errors():
         "`[1].map(x, x).size() == 1` does not compile: "
         "selectors have no function map: write the condition in exists or all"
     )
-    assert (result.exit_code, total) == (1, "2 errors in 4 objects, 0 files")
+    assert (result.exit_code, total) == (
+        1,
+        "2 errors in 4 objects; checked the device selectors on the control plane",
+    )
     assert validate("--live", "-", "-o", "json", stdin=CLASS).output.count('"error"') == 2
 
 
@@ -211,7 +214,7 @@ def test_stored_selectors_that_are_refused_are_errors():
     ("arguments", "said"),
     [
         pytest.param([], "Missing argument 'PATH...'", id="nothing to validate"),
-        pytest.param(["-", "--context", "east"], "give --live too", id="a fleet that is not read"),
+        pytest.param(["-", "--context", "east"], "add --live", id="a fleet that is not read"),
     ],
 )
 def test_a_fleet_is_read_only_with_its_option(arguments, said):

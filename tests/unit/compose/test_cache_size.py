@@ -41,7 +41,7 @@ def test_a_volume_has_a_tenth_more_than_the_source_reports(size: int, gib: int, 
 
 def test_a_source_that_is_larger_than_any_volume_is_said() -> None:
     assert reported(pod(f"{10**17} bytes in 1 files")) == (
-        "team/model reports 93132257 GiB, and a volume has at most 100000"
+        "team/model reports 93132257 GiB, and a volume can have at most 100000 GiB"
     )
 
 

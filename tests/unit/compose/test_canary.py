@@ -51,7 +51,7 @@ def test_one_replica_is_updated_and_gets_the_weight_of_the_step() -> None:
     assert bench.said() == (
         "True",
         "CanaryRunning",
-        f"canary step 1 of 2: 5% of the requests go to revision {current(bench)}",
+        f"canary step 1 of 2: 5% of requests go to revision {current(bench)}",
     )
 
 
@@ -221,11 +221,11 @@ def test_promote_skips_the_rest(is_aborted: bool) -> None:
 
 def test_without_evidence_a_step_holds_and_says_so() -> None:
     bench = trial()
-    bench.decide(Outcome.HOLDS, "answers cannot be counted: no pod is ready")
+    bench.decide(Outcome.HOLDS, "cannot count responses: no pod is ready")
     assert bench.weights() == [(GOOD, "")] * 3 + [(BETTER, "5")]
     status, reason, message = bench.said()
     assert (status, reason) == ("False", "CanaryHolds")
-    assert message.endswith("The step is not decided: answers cannot be counted: no pod is ready")
+    assert message.endswith("The step is undecided: cannot count responses: no pod is ready")
 
 
 def test_a_replica_that_fails_ends_no_step() -> None:
@@ -235,7 +235,7 @@ def test_a_replica_that_fails_ends_no_step() -> None:
     bench.canary = _ended(bench)
     bench.reconcile()
     assert (state(bench)["step"], bench.said()[:2]) == (1, ("False", "CanaryHolds"))
-    assert "The step is not decided: it waits for replica " in bench.said()[2]
+    assert "The step is undecided: waiting for replica " in bench.said()[2]
     bench.now += dt.timedelta(days=1)
     bench.reconcile()
     assert bench.said()[1] == "CanaryHolds", "the step takes its time"
@@ -305,7 +305,7 @@ def test_an_aborted_revision_serves_where_no_earlier_one_is_left() -> None:
     bench.settle()
     assert bench.weights() == [(BETTER, "")] * 2
     assert bench.said()[1] == "CanaryAborted"
-    assert "No replica has an earlier revision" in bench.said()[2]
+    assert "No replicas of an earlier revision exist" in bench.said()[2]
 
 
 def test_without_the_setting_the_rollout_goes_on() -> None:

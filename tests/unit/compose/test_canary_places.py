@@ -338,4 +338,6 @@ def test_without_its_cache_no_stable_replica_is_placed(how: str) -> None:
     assert bench.weights() == [(GOOD, "")] * 3 + [(BETTER, "25")] * 2
     assert bench.said()[:2] == ("False", "NotFound")
     assert 'ModelCache "former" of revision' in bench.said()[2]
-    assert "or go on without a canary with `modelplane rollout promote md/qwen -n ml-team`" in bench.said()[2]
+    assert (
+        "or continue without a canary with `modelplane rollout promote md/qwen -n ml-team`" in bench.said()[2]
+    )

@@ -131,9 +131,9 @@ def test_without_a_stable_revision_that_can_be_trusted_no_stable_replica_is_plac
     assert (status, reason) == ("False", "NotFound")
     stable = bench.owner["status"]["rollout"]["canary"]["stableRevision"]
     assert message.endswith(
-        "1 replica with the template of the other replicas cannot be placed, because there is no "
-        f'ControllerRevision "qwen-{stable}" with the template of revision {stable}, which other replicas '
-        "have: write that template to the deployment again, or go on without a canary with `modelplane "
+        "1 replica with the template of the other replicas cannot be placed, because ControllerRevision "
+        f'"qwen-{stable}" with the template of revision {stable}, which other replicas use, does not '
+        "exist: apply that template to the deployment again, or continue without a canary with `modelplane "
         "rollout promote md/qwen -n ml-team`"
     )
     told = {each["type"]: each for each in bench.owner["status"]["conditions"]}["ReplicasScheduled"]

@@ -107,7 +107,7 @@ def test_the_sentence_for_platforms_names_pods_and_that_for_tenants_does_not() -
     )
     assert why(pool, published(pool, Observation(3, 0, ((0,),) * 3), None, NOW)) == ""
     growing = published(WHOLE, observed((0, 0), growth=2), None, NOW)
-    assert summary(WHOLE, growing) == 'pool "a": 3 nodes declared, 3 usable, 2 nodes of it by growing'
+    assert summary(WHOLE, growing) == 'pool "a": 3 nodes declared, 3 usable, 2 nodes through autoscaling'
 
 
 def test_terms_stay_bounded_without_their_details() -> None:

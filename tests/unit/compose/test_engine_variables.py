@@ -193,7 +193,7 @@ def test_a_deployment_reports_the_variables_that_nothing_defines() -> None:
         False,
         "InvalidSettings",
     )
-    assert condition.message.startswith('nothing sets $(NAME) of container "engine", so the program receives')
+    assert condition.message.startswith('$(NAME) of container "engine" is not set, so the program receives')
 
 
 def test_a_deployment_says_nothing_of_variables_unless_it_did_before() -> None:

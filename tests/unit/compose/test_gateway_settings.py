@@ -136,7 +136,7 @@ ROWS: dict[type[Model], dict[str, Refused | None]] = {
             "WithinBudget",
             "NoMetrics",
             {"endpoints": [SELECTOR | {"budget": {"tokensPerDay": 1000}}]},
-            "counts",
+            "not counted",
         ),
         "balancing": Refused(
             "RoutingReady",
@@ -268,7 +268,7 @@ def test_a_setting_without_words_is_refused_in_a_condition_that_names_it(
 def test_a_key_says_that_the_gateway_asks_for_none(backend: Backend) -> None:
     status, reason, message = _conditions(ModelKey, KEY, backend)["Authenticated"]
     assert (status, reason) == ("False", "Open")
-    assert "asks for no key" in message
+    assert "doesn't require keys" in message
 
 
 @pytest.mark.parametrize("backend", OTHERS)

@@ -94,7 +94,7 @@ def test_a_service_with_endpoints_has_its_limits_already() -> None:
     assert hold.settings(request((), without_module="no module"), has_endpoints=True) == ServiceEntry()
 
 
-NONE = false("RoutingReady", "Configuring", "no endpoint to route to")
+NONE = false("RoutingReady", "Configuring", "no endpoints to route to")
 WAITING = false("RoutingReady", "WaitingForGateway", "no address yet")
 ROUTED = true("RoutingReady", "RouteConfigured", "the gateway routes to the endpoints")
 
@@ -105,26 +105,27 @@ ROUTED = true("RoutingReady", "RouteConfigured", "the gateway routes to the endp
         pytest.param(
             request((deployment(),)),
             NONE,
-            "no endpoint to route to; requests wait up to 60 s for a replica, at most 100 at once",
+            "no endpoints to route to; requests wait up to 60 s for a replica, at most 100 at the same time",
             id="requests wait",
         ),
         pytest.param(
             request(()),
             NONE,
-            "no endpoint to route to; requests get 503 at once, because no ModelDeployment of the namespace "
-            "has the labels that it selects: create one, or correct spec.endpoints",
+            "no endpoints to route to; requests receive 503 immediately, because no ModelDeployment in the "
+            "namespace has the selected labels: create one, or correct spec.endpoints",
             id="no deployment",
         ),
         pytest.param(
             request((deployment(),), without_module="the gateway has no module"),
             NONE,
-            "no endpoint to route to; requests get 503 at once: the gateway has no module",
+            "no endpoints to route to; requests receive 503 immediately: the gateway has no module",
             id="no module",
         ),
         pytest.param(
             request((deployment(),), backend="Traefik"),
             ROUTED,
-            "routes to its endpoints; without any, requests would get 503 at once: Gateway API, which the "
+            "routes to the service's endpoints; without endpoints, requests would receive 503 "
+            "immediately: Gateway API, which the "
             "gateway's backend Traefik reads, cannot express spec.hold: use backend Envoy of the "
             "controllers, or remove spec.hold",
             id="another gateway",
@@ -162,7 +163,7 @@ NOWHERE = RegionRule(frozenset(), ("llama", "qwen"))
         ),
         pytest.param(
             hold.LeftOut(Admitted((), (_endpoint("qwen"),), EU)),
-            'ModelEndpoint "e" (in no region) gets no requests',
+            'ModelEndpoint "e" (in no region) receives no requests',
             id="its replica serves, and outside of it",
         ),
         pytest.param(
@@ -179,7 +180,7 @@ def test_requests_wait_only_for_an_endpoint_that_may_get_them(left_out: hold.Lef
     said = hold.explained(asked, NONE, has_endpoints=False, left_out=left_out)
     assert said.holds is not bool(why)
     assert why in said.message
-    assert ("requests get 503 at once" in said.message) is bool(why)
+    assert ("requests receive 503 immediately" in said.message) is bool(why)
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ SPENT = "is spent: requests are refused until"
 @pytest.mark.parametrize(
     ("found", "reason", "message"),
     [
-        pytest.param(KeyBudgets(states(99, 99), "USD"), "Available", "are not used up", id="not spent"),
+        pytest.param(KeyBudgets(states(99, 99), "USD"), "Available", "are available", id="not spent"),
         pytest.param(
             KeyBudgets(states(100), "USD"),
             "Spent",

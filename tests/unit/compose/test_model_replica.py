@@ -76,7 +76,10 @@ def test_both_phases_must_serve_and_the_one_that_does_not_is_named() -> None:
     [
         pytest.param(
             {},
-            'LeaderWorkerSet "g" waits for its controller: check that it runs on the cluster',
+            (
+                'LeaderWorkerSet "g" is waiting for its controller: check that the controller is '
+                "running on the cluster"
+            ),
             id="a controller that is not installed",
         ),
         pytest.param(
@@ -171,7 +174,7 @@ def test_what_the_gateway_refuses_does_not_serve(key: str, kind: str) -> None:
     assert _ready(composed(replica(serving=PICKER), observed)) == (
         False,
         "ModelStarting",
-        f'the gateway of cluster "east" refuses {kind} "r": NotAllowed: by listener',
+        f'the gateway of cluster "east" rejects {kind} "r": NotAllowed: by listener',
     )
 
 
@@ -194,7 +197,10 @@ def _cache(*clusters: dict[str, Any]) -> tuple[dict[str, Any], ...]:
         pytest.param((), 'there is no ModelCache "weights" in the namespace: create it', id="no cache"),
         pytest.param(
             _cache({"name": "west", "phase": "Ready"}),
-            'ModelCache "weights" does not cover cluster "east": its status says which it does, and why',
+            (
+                'ModelCache "weights" does not cover cluster "east": see its status for the covered '
+                "clusters, and why"
+            ),
             id="a cache of other clusters",
         ),
         pytest.param(
@@ -214,7 +220,7 @@ def test_nothing_is_made_before_the_weights_are_there(found: Any, message: str) 
         [
             (False, "WaitingForCache", message),
             (False, "WaitingForModel", message),
-            (False, "WaitingForBackend", "services send it no requests until it serves"),
+            (False, "WaitingForBackend", "services send no requests to the replica until it is serving"),
         ],
     )
 
@@ -267,7 +273,7 @@ def test_what_a_cluster_can_do_is_waited_for() -> None:
         (
             False,
             "WaitingForCluster",
-            'it is not known yet whether InferenceCluster "east" has DRA, LeaderWorkerSet',
+            'not known yet whether InferenceCluster "east" has DRA, LeaderWorkerSet',
         ),
     )
 

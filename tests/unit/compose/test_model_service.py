@@ -60,8 +60,8 @@ def test_a_service_routes_to_no_more_than_its_share_of_the_gateway() -> None:
     [said] = [each for each in many.conditions if each.type == "RoutingReady"]
     assert (many.ready, said.reason) == (False, "LimitExceeded")
     assert said.message == (
-        "2 of 1026 endpoints get no traffic, because a ModelService routes to 1,024: "
-        '"e-1024", "e-1025"; select fewer endpoints, or divide them among ModelServices'
+        '2 of 1026 endpoints receive no requests, because a ModelService routes to 1,024: "e-1024", '
+        '"e-1025"; select fewer endpoints, or divide them among ModelServices'
     )
 
 
@@ -81,7 +81,8 @@ def test_the_namespace_with_the_path_of_all_models_has_none_of_its_own() -> None
     [said] = [each for each in taken.conditions if each.type == "RoutingReady"]
     assert (taken.ready, said.reason) == (False, "ReservedNamespace")
     assert said.message == (
-        'paths below /v1/ are routed by the model of the request, so namespace "v1" has none: use another '
+        'paths below /v1/ are routed by the request\'s model, so services in namespace "v1" '
+        "have no paths: use another "
         'namespace, or name the model "v1/qwen" in requests to /v1/'
     )
     assert [route.prefix for route in taken.routes] == ["/v1/qwen/"]
@@ -103,9 +104,9 @@ def test_a_service_without_a_share_of_its_namespace_says_so_and_so_does_its_answ
         (True, "LimitExceeded"),
     ]
     assert conditions[0].message == (
-        "1 of 4 endpoints get no traffic, because the ModelServices of a namespace route to 10,000 "
-        'endpoints together, and the others have them: "e-0003"; select fewer endpoints, or divide them '
-        "among namespaces"
+        "1 of 4 endpoints receive no requests, because all ModelServices of a namespace together can route "
+        'to 10,000 endpoints, and other ModelServices use them: "e-0003"; select fewer endpoints, or '
+        "divide them among namespaces"
     )
     assert conditions[2].message == (
         "the gateway routes to its 4 endpoints and adds no others: the ModelServices of a namespace may "
@@ -117,4 +118,6 @@ def test_a_service_without_a_share_of_its_namespace_says_so_and_so_does_its_answ
         (True, 0),
         (False, 4),
     ]
-    assert "the ModelServices of a namespace route to 10,000 endpoints together" in none.routes[0].unavailable
+    assert ("all ModelServices of a namespace together can route to 10,000 endpoints") in none.routes[
+        0
+    ].unavailable

@@ -1,4 +1,4 @@
-"""Signs of nodes that are about to be taken back."""
+"""Signs of nodes that are about to be reclaimed."""
 
 from typing import Any
 

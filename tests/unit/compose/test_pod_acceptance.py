@@ -51,7 +51,7 @@ def test_no_cluster_gets_a_replica_whose_pods_it_refuses() -> None:
     assert replicas(said) == {}
     _, reason, message = stated(said, "ReplicasScheduled") or (True, "", "")
     assert reason == "PodNotAccepted"
-    assert f"1 refusing its pods (east: {NAMED})" in message
+    assert f"1 rejecting the pods (east: {NAMED})" in message
     assert f"to place one more, remove {NAMED} from the template" in message
 
 
@@ -79,7 +79,7 @@ def test_a_replica_that_runs_stays_where_its_pods_are_refused() -> None:
     holds, reason, message = stated(said, "SettingsSupported") or (True, "", "")
     assert (holds, reason) == (False, "PodNotAccepted")
     assert (
-        f'InferenceCluster "east" does not accept {NAMED} of the pods: replicas there do not change'
+        f'InferenceCluster "east" does not accept {NAMED} of the pods: replicas there don\'t change'
         in message
     )
 

@@ -159,7 +159,7 @@ def test_the_share_of_a_replica(there: Slot, phase: Phase, share: str | None, is
 @pytest.mark.parametrize(
     ("there", "action"),
     [
-        pytest.param(EMPTY, Action.CREATE, id="it is empty"),
+        pytest.param(EMPTY, Action.CREATE, id="the file is empty"),
         pytest.param(slot("a", NEW, "serves"), Action.WRITE, id="it has its revision"),
         pytest.param(slot("a", OLD), Action.WRITE, id="it does not serve"),
         pytest.param(slot("a", OLD, "serves"), Action.KEEP, id="too few others serve"),

@@ -70,7 +70,7 @@ def test_a_bad_image_stops_at_the_limit_and_says_so() -> None:
     run.report(edited)
     run.reconcile()
     name = run.replicas()[edited]["metadata"]["name"]
-    waits = f'1 of 3 replicas updated, waits for replica "{name}" on cluster "east": ErrImagePull'
+    waits = f'1 of 3 replicas updated, waiting for replica "{name}" on cluster "east": ErrImagePull'
     assert run.said() == ("True", "Updating", waits)
     assert run.composition.again_in_s == 600
     after(run, 599)
@@ -80,9 +80,8 @@ def test_a_bad_image_stops_at_the_limit_and_says_so() -> None:
         "False",
         "ProgressDeadlineExceeded",
         (
-            f"{waits}. No progress since 2026-06-01T00:00:00Z. Replicas that are not updated do not "
-            "change. Correct the template, or roll back with "
-            "`modelplane rollout undo md/qwen -n ml-team`"
+            f"{waits}. No progress since 2026-06-01T00:00:00Z. Replicas that are not updated yet don't "
+            "change. Correct the template, or roll back with `modelplane rollout undo md/qwen -n ml-team`"
         ),
     )
     assert run.composition.again_in_s is None
@@ -117,8 +116,8 @@ def test_a_paused_rollout_edits_nothing_and_has_no_deadline() -> None:
         "False",
         "Paused",
         (
-            "0 of 3 replicas updated. The rollout is paused: continue with "
-            "`modelplane rollout resume md/qwen -n ml-team`"
+            "0 of 3 replicas updated. The rollout is paused: to continue, run `modelplane rollout resume "
+            "md/qwen -n ml-team`"
         ),
     )
     assert "lastProgressTime" not in run.owner["status"]["rollout"]
@@ -166,7 +165,7 @@ def test_a_surge_without_capacity_is_named() -> None:
     status, reason, message = run.said()
     assert (status, reason) == ("True", "Updating")
     assert message.startswith(
-        "0 of 4 replicas updated, waits for capacity for a surge replica, or a larger maxUnavailable: "
+        "0 of 4 replicas updated, waiting for capacity for a surge replica, or a larger maxUnavailable: "
     )
     assert run.composition.unsatisfied
 
@@ -174,7 +173,7 @@ def test_a_surge_without_capacity_is_named() -> None:
 def test_one_replica_without_capacity_is_counted_in_words_that_agree() -> None:
     run = SteppedRollout(5, {}, nodes=2)
     run.settle()
-    assert run.said()[2] == "4 of 5 replicas updated, waits for capacity for 1 replica"
+    assert run.said()[2] == "4 of 5 replicas updated, waiting for capacity for 1 replica"
 
 
 def test_a_revision_that_returns_gets_the_highest_number() -> None:

@@ -86,7 +86,7 @@ _ORDER = {"fp8": None, "bf16": {"name": "fp8"}, "int4": {"name": "bf16"}}
                 "False",
                 "NotNeeded",
                 (
-                    '"fp8" serves, and so does "bf16"; in order of preference: "fp8" 1 endpoint, '
+                    '"fp8" and "bf16" are serving; in order of preference: "fp8" 1 endpoint, '
                     '"bf16" 1 endpoint, "int4" none'
                 ),
             ),
@@ -97,7 +97,7 @@ _ORDER = {"fp8": None, "bf16": {"name": "fp8"}, "int4": {"name": "bf16"}}
                 "True",
                 "StandbyServes",
                 (
-                    '"int4" serves in place of "fp8"; in order of preference: "fp8" none, "bf16" none, '
+                    '"int4" is serving in place of "fp8"; in order of preference: "fp8" none, "bf16" none, '
                     '"int4" 1 endpoint'
                 ),
             ),
@@ -107,7 +107,7 @@ _ORDER = {"fp8": None, "bf16": {"name": "fp8"}, "int4": {"name": "bf16"}}
             (
                 "False",
                 "NoEndpoints",
-                'none serves; in order of preference: "fp8" none, "bf16" none, "int4" none',
+                'none is serving; in order of preference: "fp8" none, "bf16" none, "int4" none',
             ),
         ),
     ],
@@ -134,7 +134,7 @@ def test_of_two_orders_the_one_that_needs_attention_comes_first() -> None:
     status, reason, message = _said(orders, {"a": 1, "d": 1})
     assert (status, reason) == ("True", "StandbyServes")
     assert message.startswith(
-        '"d" serves in place of "c"; in order of preference: "c" none, "d" 1 endpoint. '
+        '"d" is serving in place of "c"; in order of preference: "c" none, "d" 1 endpoint. '
     )
     assert message.endswith('"a" 1 endpoint, "b" none')
 

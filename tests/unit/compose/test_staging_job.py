@@ -110,7 +110,7 @@ def test_the_newest_attempt_has_the_last_word() -> None:
     assert (staging_job.describe_last_attempt(attempts) or "").endswith("second")
     assert staging_job.describe_last_attempt([]) is None
     assert staging_job.describe_earlier_attempt(attempts).endswith(
-        '; the attempt before: pod "b": container "hydrate" exited with status 1: first'
+        '; previous attempt: pod "b": container "hydrate" exited with status 1: first'
     )
     assert (
         staging_job.describe_earlier_attempt(attempts[:1]) == staging_job.describe_earlier_attempt([]) == ""

@@ -213,7 +213,10 @@ def test_what_a_program_that_died_left_behind_is_no_hindrance(volume: Volume) ->
         ),
         pytest.param(
             "full",
-            (65, "the volume is full: raise sizeGiB; new weights need room beside the old ones"),
+            (
+                65,
+                "the volume is full: raise sizeGiB; new weights need room beside the old ones",
+            ),
             id="a full volume",
         ),
         pytest.param(

@@ -48,7 +48,7 @@ def test_the_preferred_runs_alone_while_it_fits() -> None:
     assert run.changes == []
     assert run.said(BF16)[:2] == ("False", "NotNeeded")
     assert run.said(BF16, "ReplicasReady")[0] == "True"
-    assert run.said(INT4)[2] == f'no replicas run while "{BF16}" is a standby that is not needed itself'
+    assert run.said(INT4)[2] == f'no replicas run while "{BF16}" is itself a standby that is not needed'
 
 
 def test_a_standby_runs_after_the_time_and_says_why_and_since_when() -> None:
@@ -60,8 +60,8 @@ def test_a_standby_runs_after_the_time_and_says_why_and_since_when() -> None:
         "False",
         "Pending",
         (
-            f'"{FP8}" has lacked capacity since 2026-06-01T00:00:10Z, with 0 of 1 replicas placed: see its '
-            "condition ReplicasScheduled. Replicas run after 120 s of it"
+            f'"{FP8}" lacks capacity since 2026-06-01T00:00:10Z, with 0 of 1 replicas placed: see '
+            "condition ReplicasScheduled. Replicas start after 120 s"
         ),
     )
     assert run.compose(BF16).again_in_s == 10
@@ -72,8 +72,9 @@ def test_a_standby_runs_after_the_time_and_says_why_and_since_when() -> None:
         "True",
         "Unplaced",
         (
-            f'the replicas run since 2026-06-01T00:02:10Z, because "{FP8}" had no place for all its replicas '
-            f'for 120 s. They leave when all replicas of "{FP8}" have served for 600 s: now 0 of 1 serve'
+            f'the replicas run since 2026-06-01T00:02:10Z, because "{FP8}" could not place all its '
+            f'replicas for 120 s. They are removed when all replicas of "{FP8}" have served for 600 s: now '
+            "0 of 1 serve"
         ),
     )
     assert run.compose(BF16).again_in_s is None
@@ -273,7 +274,7 @@ def test_a_preferred_one_that_is_gone_changes_nothing(active: bool) -> None:
         "NotFound",
         (
             f"{runs}, and nothing changes until the order is known: "
-            f'there is no ModelDeployment "{FP8}" in namespace "ml-team": create it, or '
+            f'ModelDeployment "{FP8}" in namespace "ml-team" does not exist: create it, or '
             "correct spec.standbyFor"
         ),
     )
@@ -404,8 +405,8 @@ def test_saturation_without_an_autoscaler_is_told() -> None:
         "False",
         "NoMetrics",
         (
-            f'ModelDeployment "{FP8}" never counts as Saturated, because no InferenceAutoscaler scales it: '
-            "create one, or remove Saturated from spec.standbyFor.when"
+            f'ModelDeployment "{FP8}" is never considered Saturated, because no InferenceAutoscaler scales '
+            "the deployment: create one, or remove Saturated from spec.standbyFor.when"
         ),
     )
     run.nodes(HOPPER, 0)

@@ -17,7 +17,7 @@ from modelplane.gateway.usage.load import Load, Reading
 from modelplane.kube import errors
 
 LABELS = {"modelplane.ai/deployment": "qwen"}
-NO_GATEWAY = Load(problem="the gateway has no pod that is ready")
+NO_GATEWAY = Load(problem="the gateway has no ready pod")
 
 
 def item(kind: str, name: str, spec: Any, **metadata: Any) -> dict[str, Any]:
@@ -146,7 +146,7 @@ async def test_the_autoscaler_of_a_standby_rests_while_that_is_not_active() -> N
     assert bench.replicas == 0
     assert (state.inert, state.problem) == (
         Inert.STANDBY,
-        'the ModelDeployment stands by for "first" and runs no replicas now',
+        'the ModelDeployment is a standby for "first" and runs no replicas now',
     )
     deployment["status"] = {"standby": {"active": True}}
     state = await bench.look()

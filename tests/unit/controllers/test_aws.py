@@ -23,8 +23,8 @@ ARN = "arn:aws:eks:eu-west-1:111122223333:cluster/east"
 ROLE = "arn:aws:iam::111122223333:role/fleet"
 KEYS = "aws_access_key_id = AKIAEXAMPLE\naws_secret_access_key = a%%secret/key\n"
 NO_PROFILE = (
-    "it is not a profile of AWS's credentials file: [default] with aws_access_key_id and "
-    "aws_secret_access_key, or with role_arn"
+    "not a profile of an AWS credentials file: [default] with aws_access_key_id and aws_secret_access_key, "
+    "or with role_arn"
 )
 
 
@@ -193,7 +193,7 @@ def test_what_sts_says_is_the_cause(
 
 
 def test_a_server_that_does_not_answer_is_named() -> None:
-    with pytest.raises(ValueError, match=r"^AWS STS does not answer: "):
+    with pytest.raises(ValueError, match=r"^AWS STS doesn't respond: "):
         aws_tokens.exchange(profile(f"{KEYS}role_arn = {ROLE}"), "http://127.0.0.1:1")
 
 

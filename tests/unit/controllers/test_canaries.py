@@ -138,7 +138,7 @@ async def test_a_gateway_that_does_not_answer_holds_and_nothing_is_lost() -> Non
     await bench.look(qwen_1=(100, 0))
     await bench.look(60, qwen_1=(109, 0))
     whole, bench.load_ = bench.load_, Load(problem="no pod is ready")
-    assert await bench.look() == Decision(Outcome.HOLDS, "answers cannot be counted: no pod is ready")
+    assert await bench.look() == Decision(Outcome.HOLDS, "cannot count responses: no pod is ready")
     bench.load_ = whole
     assert (await bench.look()).outcome is Outcome.HOLDS
     assert (await bench.look(qwen_1=(110, 0))).outcome is Outcome.ENDED

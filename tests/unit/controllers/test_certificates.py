@@ -16,10 +16,10 @@ from support.certificates import authority, server_pair
 
 AT = GatewayAddress("192.0.2.1")
 MISSING = (
-    'Secret "{}" in namespace "modelplane-system": it does not exist: create it, or check the Certificate of '
-    "cert-manager that writes it"
+    'Secret "{}" in namespace "modelplane-system": does not exist: create it, or check cert-manager\'s '
+    "Certificate for this Secret"
 )
-KEPT = "; its previous certificate is used"
+KEPT = "; the previous certificate is still used"
 
 
 class Bench:
@@ -104,7 +104,7 @@ async def test_each_secret_is_a_certificate_in_the_order_of_the_gateway(bench: B
 async def test_a_certificate_that_never_was_there_closes_the_gateway(bench: Bench) -> None:
     bench.asks("front")
     assert await bench.served() == Tls(())
-    problem = f"the gateway has no certificate, and so refuses every connection: {MISSING.format('front')}"
+    problem = f"the gateway has no certificate, so it refuses every connection: {MISSING.format('front')}"
     assert bench.certificates.announced(AT) == GatewayAddress(problem=problem, tls_problem=problem)
 
 
@@ -122,8 +122,8 @@ async def test_of_several_certificates_those_that_are_there_are_served(bench: Be
         ({"tls_key": "damaged"}, "private key without a password in PEM"),
         ({"tls_crt": ""}, "private key without a password in PEM"),
         ({"tls_crt": "\udcff"}, "private key without a password in PEM"),
-        ({"type": "Opaque"}, "its type is Opaque: name one of type kubernetes.io/tls"),
-        (None, "it does not exist"),
+        ({"type": "Opaque"}, "its type is Opaque: use a Secret of type kubernetes.io/tls"),
+        (None, "does not exist"),
     ],
     ids=["key", "no certificate", "not text", "type", "deleted"],
 )

@@ -187,8 +187,7 @@ async def test_what_another_owner_has_is_left_to_it(
     await connected(clusters, "east", east)
     problem = message_of(await bench.writer.write(bench.owner, {}, _composed(_service("s"))))
     assert problem == (
-        'cannot write Service "n/s": it belongs to ModelReplica "n/other": '
-        "rename one of the two, or delete the other"
+        'cannot write Service "n/s": it belongs to ModelReplica "n/other": rename or delete one of them'
     )
     assert east.writes == []
 
@@ -205,8 +204,8 @@ async def test_an_owner_that_was_made_again_takes_over_but_two_that_live_do_not_
     connection.informer(resources.SERVICES).remember(taken_back)
     problem = message_of(await bench.writer.write(bench.owner, {}, _composed(_service("s"))))
     assert problem == (
-        'cannot write Service "n/s": another control plane has taken it over for its own '
-        'ModelReplica "n/owner": let only one of the two have the cluster'
+        'cannot write Service "n/s": another control plane has taken it over for its own ModelReplica '
+        '"n/owner": register the cluster with only one control plane'
     )
     assert east.wrote("PATCH") == [f"{SERVICES}s"]
 

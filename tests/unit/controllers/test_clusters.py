@@ -158,8 +158,8 @@ async def test_a_token_that_the_cluster_does_not_accept_is_said_at_once(
     _connect(clusters, _secret(_kubeconfig(token="three")))
     await asyncio.sleep(1)
     assert clusters.problem("east") == (
-        "the API server does not accept the credential, which may have expired: put a new kubeconfig into "
-        f"{WHERE}, `modelplane install --inference-cluster` prints the commands"
+        "the API server does not accept the credential, which may have expired: store a new kubeconfig in "
+        f"{WHERE}, with the commands that `modelplane install --inference-cluster` prints"
     )
     taken.add("four")
     _connect(clusters, _secret(_kubeconfig(token="four")))
@@ -177,11 +177,11 @@ async def test_another_server_is_another_connection(clusters: Clusters, taken: s
 
 
 async def test_a_cluster_without_an_object_is_said_not_to_exist(clusters: Clusters) -> None:
-    assert clusters.find(PODS) == Unknown('there is no InferenceCluster "east"')
+    assert clusters.find(PODS) == Unknown('InferenceCluster "east" does not exist')
     clusters.refuse("east", "a cluster of source EKS has no kubeconfig yet")
     assert clusters.find(PODS) == Unknown("a cluster of source EKS has no kubeconfig yet")
     clusters.disconnect("east")
-    assert clusters.find(PODS) == Unknown('there is no InferenceCluster "east"')
+    assert clusters.find(PODS) == Unknown('InferenceCluster "east" does not exist')
 
 
 async def test_a_cluster_that_is_being_read_is_not_an_empty_one(
@@ -261,7 +261,7 @@ async def test_a_cluster_without_a_connection_is_lost_after_minutes_not_at_once(
     clusters.start_waiting("west")
     assert clusters.find_loss("west") is None
     await asyncio.sleep(1)
-    assert clusters.find_loss("west") == (report or 'there is no InferenceCluster "west"')
+    assert clusters.find_loss("west") == (report or 'InferenceCluster "west" does not exist')
     clusters.disconnect("west")
     clusters.start_waiting("west")
     assert clusters.find_loss("west") is None, "a new InferenceCluster of the name has its own minutes"

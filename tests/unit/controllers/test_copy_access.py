@@ -186,9 +186,9 @@ async def test_a_binding_that_does_not_come_into_force_is_said_with_the_remedy(
     with pytest.raises(errors.Forbidden) as refused:
         await connection.apply(_child("Secret", "one", "a"), force=False)
     assert str(refused.value) == (
-        'RoleBinding "modelplane-inference-cluster-copies" in namespace "a" does not permit the identity to '
-        "list secrets: delete it if it is there, and apply on the cluster what `modelplane install "
-        "--inference-cluster` prints"
+        'RoleBinding "modelplane-inference-cluster-copies" in namespace "a" does not allow the identity to '
+        "list secrets: delete it if it exists, and apply the output of `modelplane install "
+        "--inference-cluster` to the cluster"
     )
     assert ("PATCH secrets", "a") not in cluster.asked
 
@@ -224,7 +224,7 @@ async def test_a_binding_that_is_not_in_force_at_the_start_stays(
     assert cluster.bound == {"a"}
     found = clusters.find(_secrets("a"))
     assert isinstance(found, Unknown)
-    assert "does not permit the identity to list secrets" in found.cause
+    assert "does not allow the identity to list secrets" in found.cause
 
 
 async def test_without_copies_a_cluster_costs_four_watches(
@@ -277,8 +277,8 @@ async def test_a_namespace_that_cannot_be_bound_is_no_problem_of_the_others(
     cluster.unbindable["a"] = code, message
     connection = await connected(clusters, "east", cluster)
     why = Unknown(
-        f'RoleBinding "{copy_access.ROLE}" in namespace "a" cannot be made ({message}): delete it if it is '
-        "there, and apply on the cluster what `modelplane install --inference-cluster` prints"
+        f'RoleBinding "{copy_access.ROLE}" in namespace "a" cannot be made ({message}): delete it if it '
+        "exists, and apply the output of `modelplane install --inference-cluster` to the cluster"
     )
     assert clusters.find(_secrets("a")) == why
     assert (connection.problem, cluster.watched(connection)) == (None, {("Secret", "b")})

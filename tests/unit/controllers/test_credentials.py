@@ -31,8 +31,8 @@ NEW = token(iat=ISSUED + 15 * DAY, exp=ISSUED + 45 * DAY)
 SECRET = "/api/v1/namespaces/modelplane-system/secrets/east"
 REQUEST = "/api/v1/namespaces/modelplane-system/serviceaccounts/modelplane-inference-cluster/token"
 REMEDY = (
-    'put a new kubeconfig into Secret "east" in namespace "modelplane-system", '
-    "`modelplane install --inference-cluster` prints the commands"
+    'store a new kubeconfig in Secret "east" in namespace "modelplane-system", with the commands that '
+    "`modelplane install --inference-cluster` prints"
 )
 
 
@@ -238,7 +238,7 @@ async def test_a_token_that_is_not_renewed_is_a_condition_in_the_last_quarter_of
     assert clusters.credential("east") == Credential(expires)
     clock.now = ISSUED + 23 * DAY
     await renewer.look()
-    why = 'is not renewed, because it is not a token of ServiceAccount "modelplane-inference-cluster"'
+    why = 'is not renewed, because it is not a token for ServiceAccount "modelplane-inference-cluster"'
     assert clusters.credential("east") == Credential(expires, f"{why}: {REMEDY}")
 
 

@@ -121,8 +121,8 @@ async def test_a_cluster_is_lost_once_neither_its_server_nor_its_replicas_answer
     assert bench.loop.states["a"] is State.LOST
     assert bench.of(ModelDeployment) == Watched()
     await bench.look(2)
-    silent = "the API server does not answer: connection refused"
-    cause = f"{silent} and no address of its replicas accepts connections"
+    silent = "the API server doesn't respond: connection refused"
+    cause = f"{silent} and none of the replicas' addresses accepts connections"
     assert bench.of(ModelDeployment) == Watched(lost={"a": cause})
     assert bench.told[-1] == OwnerKey("ModelDeployment", "ml-team", "qwen")
     assert OwnerKey("InferenceCluster", "", "a") in bench.told
@@ -200,7 +200,7 @@ async def test_a_control_plane_that_does_not_answer_judges_nothing() -> None:
     bench.own.error = errors.Unreachable("timed out")
     await bench.look(1)
     assert bench.loop.paused is True
-    why = "the control plane cannot judge clusters: its own API server does not answer in time: timed out"
+    why = "the control plane cannot judge clusters: its own API server doesn't respond in time: timed out"
     assert bench.of(ModelDeployment) == Watched(paused=why)
 
 

@@ -25,8 +25,7 @@ ENDPOINT = "/apis/modelplane.ai/v1alpha1/namespaces/n/modelendpoints/r"
 SERVICE = "/api/v1/namespaces/n/services/s"
 STACK = "/apis/infrastructure.modelplane.ai/v1alpha1/namespaces/modelplane-system/servingstacks/east-stack"
 LEFT = (
-    'its objects on InferenceCluster "east", which have the label modelplane.ai/owner-uid=uid-r, '
-    "may still run"
+    'its objects on InferenceCluster "east", with label modelplane.ai/owner-uid=uid-r, can still be running'
 )
 
 
@@ -224,16 +223,16 @@ async def test_a_cluster_that_is_lost_is_given_up_with_its_replicas_but_not_befo
     gateway = connection.informer(resources.GATEWAYS)
     gateway.problem, gateway.problem_since = "refused", asyncio.get_running_loop().time() - 60
     assert await bench.finalize(cluster) == (
-        'waiting for ModelReplica "n/r" to go; it cannot be reached (refused), '
-        "and after 5 minutes they are given up"
+        'waiting for ModelReplica "n/r" to go; the cluster cannot be reached (refused), and after 5 '
+        "minutes these objects are abandoned"
     ), "an API server may be restarting"
     gateway.problem_since -= 300
     assert await bench.finalize(cluster) == ""
     [(about, note)] = bench.warnings
     assert about == "east"
-    assert note == ('given up with ModelReplica "n/r" on it, whose objects there may still run (refused)'), (
-        "the event tells what may still run there"
-    )
+    assert note == (
+        'abandoned with ModelReplica "n/r" on the cluster, whose objects can still be running (refused)'
+    ), "the event tells what may still run there"
 
 
 async def test_a_cluster_that_has_been_silent_for_long_is_given_up_minutes_after_its_deletion(
@@ -301,7 +300,7 @@ async def test_a_cluster_without_a_credential_is_given_up_after_minutes_as_one_t
         ("east", f'ModelReplica "n/r" is released, but {LEFT} ({cause})'),
     ]
     assert await bench.finalize(cluster) == ""
-    on_it = 'given up with ModelReplica "n/r" on it, whose objects there may still run'
+    on_it = 'given up with ModelReplica "n/r" on the cluster, whose objects can still be running'
     assert bench.warnings == [("east", f"{on_it} ({cause})")]
 
 

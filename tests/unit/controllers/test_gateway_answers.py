@@ -71,7 +71,7 @@ async def test_a_gateway_answers_once_its_proxy_has_the_route() -> None:
     woken: list[OwnerKey] = []
     async with proxy(ANSWER) as (port, asked):
         looking = answers((gateway(port, OURS),), woken)
-        assert looking.of("east") == "no request was sent through it yet"
+        assert looking.of("east") == "no request was sent through the gateway yet"
         await looking.look()
         await looking.look()
     assert looking.of("east") is None

@@ -155,7 +155,7 @@ async def test_an_authority_that_is_none_changes_nothing() -> None:
     assert (broken.identity, broken.servers) == (first.identity, first.servers)
     assert broken.problem == (
         'cannot issue certificates: Secret "modelplane-gateway-authority" in namespace "modelplane-system": '
-        "its certificate is not that of an authority (basicConstraints CA): correct it, or delete it to get "
+        "the certificate is not a CA certificate (basicConstraints CA): correct it, or delete it to get "
         "a new authority"
     )
 
@@ -185,4 +185,4 @@ async def test_without_the_library_what_is_in_force_stays() -> None:
     without.secrets.update(bench.secrets)
     kept = await without.look()
     assert (kept.identity, kept.servers) == (first.identity, first.servers)
-    assert "install modelplane[mutual-tls]" in kept.problem
+    assert "install Modelplane with the extra [mutual-tls]" in kept.problem

@@ -467,7 +467,7 @@ async def test_a_gateway_whose_certificate_is_missing_is_closed_and_opens_once_i
     bench.inference_gateway = SECURED
     async with _running(bench):
         await bench.look()
-        assert "it does not exist" in bench.gateway.address.problem
+        assert "does not exist" in bench.gateway.address.problem
         assert "tls/front.json" not in bench.written
         secret = bench.secrets["front"] = _certificate(tmp_path)
         writes = bench.writes

@@ -93,9 +93,7 @@ def test_a_key_is_exchanged_for_a_token_and_its_own_address_has_no_effect(server
 def test_what_is_no_key_is_refused_and_not_quoted(server: GoogleServer, content: Credential) -> None:
     with pytest.raises(ValueError) as raised:  # noqa: PT011 - the whole message is compared
         google_tokens.exchange(content, server.address)
-    assert str(raised.value) == (
-        'it is not a key of a service account, which is JSON of type "service_account"'
-    )
+    assert str(raised.value) == ('not a service account key, which is JSON of type "service_account"')
     assert server.claims == []
 
 
@@ -105,11 +103,11 @@ def test_what_is_no_key_is_refused_and_not_quoted(server: GoogleServer, content:
         pytest.param(
             400,
             {"error": "invalid_grant", "error_description": "Invalid JWT Signature."},
-            "Google did not answer it with a token: invalid_grant: Invalid JWT Signature.",
+            "Google did not return a token: invalid_grant: Invalid JWT Signature.",
             id="revoked",
         ),
-        pytest.param(200, {"expires_in": 3600}, "Google did not answer it with a token: ", id="no token"),
-        pytest.param(404, b"<html>" + b"x" * 10_000, "Google did not answer it with a token: ", id="a page"),
+        pytest.param(200, {"expires_in": 3600}, "Google did not return a token: ", id="no token"),
+        pytest.param(404, b"<html>" + b"x" * 10_000, "Google did not return a token: ", id="a page"),
     ],
 )
 def test_what_the_server_says_is_the_cause(
@@ -123,5 +121,5 @@ def test_what_the_server_says_is_the_cause(
 
 
 def test_a_server_that_does_not_answer_is_named() -> None:
-    with pytest.raises(ValueError, match=r"^Google's token server does not answer: "):
+    with pytest.raises(ValueError, match=r"^Google's token server doesn't respond: "):
         google_tokens.exchange(key(), "http://127.0.0.1:1/token")

@@ -187,7 +187,7 @@ async def test_a_cluster_renews_its_own_lease_and_says_what_changes(client: Clie
     renewing.cancel()
     assert said == [
         'renews Lease "heartbeat-east" every 10 s',
-        'there is no Lease "heartbeat-east" in modelplane-system: create it on the control plane',
+        'Lease "heartbeat-east" in modelplane-system does not exist: create it on the control plane',
         'cannot renew Lease "heartbeat-east": refused',
         'renews Lease "heartbeat-east" every 10 s',
     ]

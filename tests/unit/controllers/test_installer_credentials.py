@@ -162,10 +162,10 @@ async def test_a_failure_is_a_condition_in_the_last_quarter_of_its_life(
     assert clusters.credential("east") == Credential(
         own,
         installer="the credential that installs charts expires at "
-        f"{timestamps.format_at(ISSUED + 30 * DAY)} and cannot be renewed: the API server does not accept "
-        "the credential, which may have expired: put a new "
-        'kubeconfig into Secret "east-installer" in namespace "modelplane-system", `modelplane install '
-        "--inference-cluster --installer` prints the commands",
+        f"{timestamps.format_at(ISSUED + 30 * DAY)} and "
+        "cannot be renewed: the API server does not accept the credential, which may have expired: store a "
+        'new kubeconfig in Secret "east-installer" in namespace "modelplane-system", with the commands '
+        "that `modelplane install --inference-cluster --installer` prints",
     )
 
 

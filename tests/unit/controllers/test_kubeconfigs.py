@@ -169,7 +169,7 @@ def _connected(clusters: Clusters) -> list[str]:
 async def test_every_cluster_is_connected_to_or_has_a_problem(clusters: Clusters) -> None:
     assert _connected(clusters) == ["east"]
     assert {name: clusters.problem(name) for name in ("later", "odd", "west")} == {
-        "later": 'there is no Secret "later" in namespace "modelplane-system": '
+        "later": 'Secret "later" does not exist in namespace "modelplane-system": '
         "create it with the cluster's kubeconfig",
         "odd": "cannot read spec.cluster: Invalid enum value 'Moon' - at `$.source`",
         "west": "a cluster of source Vultr has no kubeconfig yet",
@@ -289,9 +289,10 @@ async def test_an_identity_in_another_namespace_is_not_read(
     provisioned.remember(_provisioned("cloud", 2001, secrets=listed))
     assert clusters.get("cloud") is None
     assert clusters.problem("cloud") == (
-        'Secret "cloud-kubeconfig" in namespace "modelplane-system" has a kubeconfig for use with a Nebius '
-        'credential in Secret "key" in namespace "crossplane-system", and the controllers read Secrets in '
-        'namespace "modelplane-system" only: let the provider configuration name a Secret there'
+        'Secret "cloud-kubeconfig" in namespace "modelplane-system" contains a kubeconfig for use with a '
+        'Nebius credential in Secret "key" in namespace "crossplane-system", but the controllers read '
+        'Secrets only in namespace "modelplane-system": use a Secret in that namespace in the provider '
+        "configuration"
     )
     secrets.remember(_secret("cloud-kubeconfig", _with_token("own"), 2002))
     assert clusters.get("cloud") is not None
@@ -324,7 +325,7 @@ async def test_a_kubeconfig_without_a_credential_is_used_with_the_token_of_its_i
     secrets.remember(_secret("cloud-kubeconfig", GOOD, 2000))
     provisioned.remember(_provisioned("cloud", 2001, secrets=GOOGLE))
     assert clusters.problem("cloud") == (
-        'there is no Secret "key" in namespace "modelplane-system": create it with a Google credential'
+        'Secret "key" in namespace "modelplane-system" does not exist: create it with a Google credential'
     )
     exchange.problem = "it has been revoked"
     secrets.remember(_secret("key", b"first", 2002))

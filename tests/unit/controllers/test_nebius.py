@@ -94,7 +94,7 @@ def test_what_is_no_key_is_refused_and_not_quoted(server: NebiusServer, content:
     with pytest.raises(ValueError) as raised:  # noqa: PT011 - the whole message is compared
         nebius_tokens.exchange(content, server.address)
     assert str(raised.value) == (
-        "it is not an authorized key of a service account: JSON with account_id, public_key_id and "
+        "not an authorized key of a service account, which is JSON with account_id, public_key_id and "
         "private_key"
     )
     assert server.signed == []
@@ -106,23 +106,23 @@ def test_what_is_no_key_is_refused_and_not_quoted(server: NebiusServer, content:
         pytest.param(
             400,
             {"error": "invalid_grant"},
-            'Nebius did not answer it with a token: status 400: {"error": "invalid_grant"}',
+            'Nebius did not return a token: status 400: {"error": "invalid_grant"}',
             id="revoked",
         ),
         pytest.param(
             200,
             {"expires_in": 3600},
-            "Nebius did not answer it with a token: the answer has none",
+            "Nebius did not return a token: the response doesn't contain one",
             id="no token",
         ),
         pytest.param(
             404,
             b"<html>\n" + b"x" * 10_000,
-            "Nebius did not answer it with a token: status 404: <html> xxx",
+            "Nebius did not return a token: status 404: <html> xxx",
             id="a page",
         ),
         pytest.param(
-            307, b"", "Nebius did not answer it with a token: status 307: ", id="a redirect is not followed"
+            307, b"", "Nebius did not return a token: status 307: ", id="a redirect is not followed"
         ),
     ],
 )
@@ -137,7 +137,7 @@ def test_what_the_server_says_is_the_cause(
 
 
 def test_a_server_that_does_not_answer_is_named() -> None:
-    with pytest.raises(ValueError, match=r"^Nebius' token server does not answer: "):
+    with pytest.raises(ValueError, match=r"^Nebius's token server doesn't respond: "):
         nebius_tokens.exchange(key(), "http://127.0.0.1:1/token")
 
 

@@ -140,7 +140,7 @@ def test_a_manifest_is_planned_on_the_fleet_as_it_is(pages):
     ("text", "verdict"),
     [
         ("{", "The manifest has errors"),
-        (CLASS, "The manifest has no ModelDeployment to place: paste one that has one"),
+        (CLASS, "The manifest contains no ModelDeployment: paste a manifest that contains one"),
         (PLAN.replace("ml-team", "modelplane-system"), "The manifest has errors"),
     ],
 )

@@ -93,16 +93,16 @@ def located(lost: str, regions: str) -> dict[str, Located]:
         pytest.param("abc", "xxxyyy", "", id="a whole region"),
         pytest.param("abcd", "xxxyyy", "", id="a whole region, and a third of the others"),
         pytest.param(
-            "abcde", "xxxyyy", "2 of the 3 clusters outside x do not answer either", id="two regions"
+            "abcde", "xxxyyy", "2 of the 3 clusters outside x don't respond either", id="two regions"
         ),
-        pytest.param("ab", "xyz", "1 of the 2 clusters outside x do not answer either", id="two of three"),
+        pytest.param("ab", "xyz", "1 of the 2 clusters outside x don't respond either", id="two of three"),
         pytest.param(
-            "ab", "...", "1 of the 2 clusters outside cluster a do not answer either", id="without regions"
+            "ab", "...", "1 of the 2 clusters outside cluster a don't respond either", id="without regions"
         ),
         pytest.param(
             "a",
             "x",
-            "no cluster of the fleet answers, so the fault may be the control plane's own connection",
+            "no cluster in the fleet responds, so the control plane's own connection can be the cause",
             id="the only one",
         ),
     ],
@@ -113,7 +113,7 @@ def test_the_breaker_lets_one_region_go(lost: str, regions: str, why: str) -> No
 
 def test_clusters_of_which_nothing_tells_whether_they_are_lost_count_for_the_breaker() -> None:
     fleet = located("a", "xyz") | {"b": Located(Standing(State.SUSPECT, silent=True), "y")}
-    assert explain_pause(fleet, None) == "1 of the 2 clusters outside x do not answer either"
+    assert explain_pause(fleet, None) == "1 of the 2 clusters outside x don't respond either"
 
 
 def test_a_control_plane_that_does_not_answer_judges_no_cluster() -> None:

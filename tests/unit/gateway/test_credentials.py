@@ -72,7 +72,7 @@ def test_a_secret_gives_the_header_that_the_endpoint_names(
 @pytest.mark.parametrize(
     ("found", "said"),
     [
-        pytest.param(None, 'there is no Secret "openai" in namespace "ml"', id="there is none"),
+        pytest.param(None, 'Secret "openai" does not exist in namespace "ml"', id="there is none"),
         pytest.param(secret("Opaque"), "is not of type", id="a Secret for another use"),
         pytest.param(secret(hosts="evil.example.com"), "does not list api.openai.com", id="another host"),
         pytest.param(
@@ -119,7 +119,7 @@ def test_a_credential_is_not_sent_in_clear_text_over_a_network(
     target = find_target(endpoint(url), Destinations(is_local=is_local))
     assert isinstance(target, Target) is is_sent
     if isinstance(target, Rejected):
-        assert "spec.credential is not sent in clear text: use https://HOST" in target.message
+        assert "spec.credential is never sent in clear text: use https://HOST" in target.message
 
 
 def test_the_name_of_a_credential_holds_its_host_so_a_new_url_never_gets_the_former_ones() -> None:

@@ -13,7 +13,7 @@ OTHERWISE = ": use another, or add it to spec.allowedDestinations of the Inferen
 def _check(policy: Destinations, host: str, port: int, *, of_replica: bool = False) -> str:
     """Return why a policy refuses a host; empty if it does not."""
     return message_of(policy.check(host, port, of_replica=of_replica)).removeprefix(
-        "the gateway must not send requests to it: "
+        "the gateway is not allowed to send requests to this address: "
     )
 
 
@@ -91,7 +91,7 @@ def test_others_are_not(host: str) -> None:
             pytest.param(
                 Destinations(refuses_internal=True),
                 name,
-                "it is a name of the gateway's own cluster: use an address",
+                "this is a name in the gateway's own cluster: use an address",
                 id=f"nothing checks {name}",
             )
             for name in ("postgres.other.svc", "postgres.other.svc.cluster.local", "postgres")
@@ -102,7 +102,7 @@ def test_the_platform_team_decides(policy: Destinations, host: str, why: str) ->
     assert _check(policy, host, 80) == why
 
 
-OWN = "it is the gateway's own address, to which requests would return: use another"
+OWN = "this is the gateway's own address, so requests would loop: use another"
 
 
 @pytest.mark.parametrize(
@@ -189,8 +189,8 @@ def test_the_platform_team_allows_private_addresses() -> None:
 
 CLUSTERS = ("198.51.100.7", "lb.Example.com.", "[2600::7]:8443", "127.0.0.1:8801", "10.0.0.9:8443")
 OF_ALL_TEAMS = (
-    "it is the gateway of an InferenceCluster, which serves the models of all teams: select the "
-    "ModelEndpoints that ModelReplicas create, or use another"
+    "this is the gateway of an InferenceCluster, which serves all teams' models: select the ModelEndpoints "
+    "that ModelReplicas create, or use another address"
 )
 
 

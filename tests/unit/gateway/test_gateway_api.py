@@ -84,7 +84,7 @@ def test_https_is_tls_on_any_port_with_a_certificate_for_the_host() -> None:
 def test_https_to_an_address_is_refused_rather_than_spoken_in_the_clear() -> None:
     target = parse_url("https://192.0.2.7/")
     assert isinstance(target, Target)
-    said = "with https its host must be a name, for which the certificate is checked"
+    said = "with https, the host must be a name, so that the certificate can be verified"
     assert message_of(build_backend(REPLICA, target)) == said
 
 

@@ -144,14 +144,14 @@ def test_an_unreadable_key_keeps_its_former_entries_within_the_grant_of_now() ->
     made = table(key(streams="many"), grants=(narrow,), former=former)
     assert made.file == table(key(), grants=(narrow,)).file
     cause = 'cannot read ModelKey "ml/ci": spec.streams: expected `int | null`, got `str`'
-    assert made.problems == {"ml/ci": f"{cause}: its former state stays in force"}
+    assert made.problems == {"ml/ci": f"{cause}: the previous state remains active"}
     assert written(key(streams="many"), grants=(), former=former) == {"keys": [], "namespaces": {}}
 
 
 def test_an_unreadable_key_that_was_never_read_opens_nothing() -> None:
     made = table(key(streams="many"))
     assert made.file == KeyFile()
-    assert made.problems["ml/ci"].endswith(": it is not in force")
+    assert made.problems["ml/ci"].endswith(": it is not active")
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def test_the_condition_names_the_endpoint_left_out_and_the_rule() -> None:
     assert said == ("True", "Resolved", message)
     assert message == (
         "routes to 1 endpoint: 1 of priority 0, none of priority 1; requests go to priority 0 first; "
-        'ModelEndpoint "paid" (in region "us-east") gets no requests, because ModelDeployment "qwen" '
+        'ModelEndpoint "paid" (in region "us-east") receives no requests, because ModelDeployment "qwen" '
         'allows only "eu-north", "eu-west"'
     )
 
@@ -60,7 +60,8 @@ def test_without_any_replica_the_rule_still_keeps_the_provider_out(rule: dict[st
     assert isinstance(result, Composition)
     [route] = result.routes
     why = (
-        'ModelEndpoint "paid" (in region "us-east") gets no requests, because ModelDeployment "qwen" allows '
+        'ModelEndpoint "paid" (in region "us-east") receives no requests, because '
+        'ModelDeployment "qwen" allows '
         'only "eu-west"'
     )
     assert (route.backends, route.unavailable) == ((), f'cannot serve ModelService "ml/qwen": {why}')

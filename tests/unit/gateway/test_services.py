@@ -130,9 +130,9 @@ FORM = "use http://HOST:PORT or https://HOST"
 @pytest.mark.parametrize(
     ("url", "reason"),
     [
-        pytest.param("", f'its scheme is "": {FORM}', id="nothing"),
-        pytest.param("10.0.0.1:80", f'its scheme is "": {FORM}', id="no scheme"),
-        pytest.param("grpc://host", f'its scheme is "grpc": {FORM}', id="another scheme"),
+        pytest.param("", f'the scheme is "": {FORM}', id="nothing"),
+        pytest.param("10.0.0.1:80", f'the scheme is "": {FORM}', id="no scheme"),
+        pytest.param("grpc://host", f'the scheme is "grpc": {FORM}', id="another scheme"),
         pytest.param("http://", f"it has no host: {FORM}", id="no host"),
         pytest.param("http://:80", f"it has no host: {FORM}", id="only a port"),
         pytest.param("http://host:0", f"no server listens on port 0: {FORM}", id="port 0"),
@@ -144,7 +144,7 @@ FORM = "use http://HOST:PORT or https://HOST"
         ),
         pytest.param(
             "https://key@host",
-            "it holds credentials, which everyone who can read the endpoint would see",
+            "the url contains credentials, which everyone who can read the endpoint would see",
             id="credentials",
         ),
     ],
@@ -272,12 +272,12 @@ def test_what_a_backend_is_sent(url: str, rewrite_path: str | None, backend: Bac
 
 
 NOTHING = (
-    'cannot serve ModelService "ml/qwen": no ready ModelEndpoint of namespace "ml" has the labels that it '
-    "selects: see kubectl get modeldeployments,modelendpoints -n ml"
+    'cannot serve ModelService "ml/qwen": no ready ModelEndpoint in namespace "ml" has the selected '
+    "labels: run kubectl get modeldeployments,modelendpoints -n ml"
 )
 BROKEN = (
-    'cannot serve ModelService "ml/qwen": the url of ModelEndpoint "a", "b", "c" and 1 more cannot be used: '
-    "see kubectl get modelendpoints -n ml"
+    'cannot serve ModelService "ml/qwen": the url of ModelEndpoint "a", "b", "c" and 1 more is not usable: '
+    "run kubectl get modelendpoints -n ml"
 )
 
 

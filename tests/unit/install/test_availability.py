@@ -63,7 +63,8 @@ REFUSED = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quot
         pytest.param(
             deployment(available=0),
             [UNREADY],
-            '0 of 2 replicas are available: pod "a": container "c0" runs and is not ready: see its log',
+            '0 of 2 replicas are available: pod "a": container "c0" is running but not ready: see the '
+            "container's log",
             id="it runs and does not get ready",
         ),
         pytest.param(

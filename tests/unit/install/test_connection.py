@@ -50,7 +50,7 @@ async def test_the_users_own_file_is_the_default(kubeconfig, tmp_path):
 def test_without_any_it_is_said_where_one_was_looked_for(tmp_path):
     with pytest.raises(NoCluster) as raised:
         connect(None, "")
-    assert f'in "{tmp_path}/.kube/config": name another with --kubeconfig or --context' in str(raised.value)
+    assert f'in "{tmp_path}/.kube/config": select another kubeconfig or context' in str(raised.value)
 
 
 def test_a_context_that_is_not_there_is_said(kubeconfig):
@@ -60,7 +60,7 @@ def test_a_context_that_is_not_there_is_said(kubeconfig):
 
 def test_several_files_in_the_variable_are_not_guessed_from(kubeconfig, monkeypatch):
     monkeypatch.setenv("KUBECONFIG", f"{kubeconfig}:/elsewhere")
-    with pytest.raises(NoCluster, match="KUBECONFIG names several files: name one of them with --kubeconfig"):
+    with pytest.raises(NoCluster, match="KUBECONFIG contains several files: select one with --kubeconfig"):
         connect(None, "")
 
 

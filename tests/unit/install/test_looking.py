@@ -121,7 +121,7 @@ async def test_pages_without_end_are_not_followed() -> None:
 async def test_what_is_no_object_is_an_error(answer: bytes) -> None:
     server = Server({"/version": answer})
     async with server.client() as client:
-        with pytest.raises(ApiError, match="/version answers no object of Kubernetes"):
+        with pytest.raises(ApiError, match="/version did not return a Kubernetes object"):
             await look(client)
 
 

@@ -51,7 +51,7 @@ CROSSPLANE = (
         pytest.param(
             Installation((definition(),), (deployment(),)),
             False,
-            f"Modelplane {__version__} is installed there: say --upgrade to bring it to {__version__}",
+            f"Modelplane {__version__} is already installed: to upgrade to {__version__}, use --upgrade",
             id="it is installed already",
         ),
         pytest.param(Installation((definition(),), (deployment(),)), True, "", id="the same version again"),
@@ -64,26 +64,27 @@ CROSSPLANE = (
         pytest.param(
             Installation((), (deployment("99.0.0"),)),
             True,
-            f"Modelplane 99.0.0 is installed there, and this is {__version__}: use the newer one",
+            f"the installed Modelplane 99.0.0 is newer than this command, {__version__}: use the newer "
+            "version",
             id="a newer version",
         ),
         pytest.param(
             Installation((), (deployment("main"),)),
             True,
-            f"cannot tell whether the version that is installed is older than {__version__}: "
-            '"main" is not a version: write major.minor.patch, such as 9.0.0',
+            f'cannot determine whether the installed version is older than {__version__}: "main" is not a '
+            "version: write major.minor.patch, such as 9.0.0",
             id="a version that is none",
         ),
         pytest.param(
             Installation(),
             True,
-            "Modelplane is not installed there: leave out --upgrade",
+            "Modelplane is not installed there: omit --upgrade",
             id="nothing to upgrade",
         ),
         pytest.param(
             Installation((), (deployment(manager="Helm"),)),
             True,
-            "Modelplane was installed there by Helm: use that to change it",
+            "Modelplane was installed by Helm: change the installation with the same tool",
             id="it is Helm's",
         ),
         pytest.param(
@@ -95,7 +96,7 @@ CROSSPLANE = (
         pytest.param(
             Installation((definition("v1"),), (deployment("0.0.9"),)),
             True,
-            "objects may be stored as v1 of devicequotas.modelplane.ai, which this version does not have",
+            "objects can be stored as v1 of devicequotas.modelplane.ai, which this version does not support",
             id="objects are stored in a form that is gone",
         ),
     ],
@@ -117,6 +118,6 @@ def test_objects_that_do_not_fit_are_listed_up_to_ten():
     with pytest.raises(UserError) as refused:
         check_stored_objects(problems)
     first, *lines = str(refused.value).splitlines()
-    assert first == f"objects do not fit the kinds of {__version__}: change these first"
+    assert first == f"objects are not valid in version {__version__}: change these first"
     assert lines == [f"  {each}" for each in (*problems[:10], "and 2 more")]
     check_stored_objects([])

@@ -262,7 +262,7 @@ def _secret(server: str) -> Object:
         pytest.param(
             f"{CLUSTERS}/gpu-1",
             _registered("gpu-1", "another"),
-            "is another cluster",
+            "is a different cluster",
             id="of another cluster",
         ),
         pytest.param(
@@ -277,11 +277,11 @@ def _secret(server: str) -> Object:
         pytest.param(
             f"{CLUSTERS}/gpu-1", _registered("gpu-1", secret="mine"), "registered by hand", id="by hand"
         ),
-        pytest.param(SECRET, _secret("https://10.0.0.9"), "of another API server", id="a Secret of another"),
+        pytest.param(SECRET, _secret("https://10.0.0.9"), "for another API server", id="a Secret of another"),
         pytest.param(
             SECRET,
             {"kind": "Secret", "metadata": {"name": "gpu-1-kubeconfig", "resourceVersion": "1"}, "data": {}},
-            "of another API server, or none",
+            "for another API server",
             id="a Secret of something else",
         ),
     ],
@@ -298,7 +298,7 @@ async def test_a_name_that_is_not_the_clusters_is_refused_before_anything_is_wri
 async def test_a_cluster_without_a_uid_or_with_a_problem_is_refused(
     plane: Server, gpu: Server, address: Address
 ) -> None:
-    with pytest.raises(UserError, match="answers no uid of namespace kube-system"):
+    with pytest.raises(UserError, match="did not return the uid of namespace kube-system"):
         await register(proposal(uid=""), plane, gpu, address)
     old = replace(proposal(), observed=replace(proposal().observed, dra_versions=()))
     with pytest.raises(UserError, match="upgrade the cluster to Kubernetes"):

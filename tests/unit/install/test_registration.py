@@ -207,7 +207,7 @@ def test_without_dra_devices_the_labels_of_feature_discovery_tell_the_card() -> 
     assert proposal.stack.settings.profile is ServingProfile.STANDARD
     assert any(each.startswith("dra-driver: ") for each in proposal.stack.installs)
     [doubt] = [each for each in proposal.notes if "from labels" in each]
-    assert 'InferenceClass "h100-8x" is from labels' in doubt
+    assert 'InferenceClass "h100-8x" was created from labels' in doubt
 
 
 def test_labels_with_less_memory_than_the_catalogue_make_a_class_of_their_own() -> None:
@@ -228,22 +228,20 @@ def test_gpus_of_unknown_memory_are_left_out_and_said() -> None:
     proposal = proposed(seen([node("a", {"amd.com/gpu": "8"})]))
     assert not proposal.hardware.pools
     [note] = [each for each in proposal.hardware.notes if "left out" in each]
-    assert note.startswith("no driver publishes the GPUs of 1 node, and no label describes them")
-    assert proposal.problems[0].startswith("of 1 node, none publishes devices")
+    assert note.startswith("no driver publishes the GPUs of 1 node, and no label describes the GPUs")
+    assert proposal.problems[0].startswith("none of 1 node publishes devices")
 
 
 def test_nodes_whose_gpus_two_allocators_give_out_are_said() -> None:
     proposal = proposed(seen([node("a", {"nvidia.com/gpu": "8"})], [slice_of("a", H100, "81559Mi", 8)]))
-    assert [each for each in proposal.notes if "by a device plugin too" in each]
+    assert [each for each in proposal.notes if "a device plugin also offers" in each]
 
 
 def test_a_cluster_without_gpus_is_refused_with_the_remedy() -> None:
     proposal = proposed(seen([node("a"), node("b")]))
     [problem] = proposal.problems
-    assert problem.startswith("of 2 nodes, none publishes devices that models can claim")
-    assert problem.endswith(
-        "install the driver of your GPUs and its DRA driver, and register the cluster again"
-    )
+    assert problem.startswith("none of 2 nodes publishes devices that models can claim")
+    assert problem.endswith("install your GPUs' driver and DRA driver, and register the cluster again")
 
 
 def test_an_old_kubernetes_is_refused_with_the_remedy() -> None:
@@ -251,8 +249,8 @@ def test_an_old_kubernetes_is_refused_with_the_remedy() -> None:
     old = seen([node("a", {"nvidia.com/gpu": "8"}, found)], version="v1.31.4", dra_versions=("v1alpha3",))
     [problem] = proposed(old).problems
     assert problem == (
-        "Kubernetes v1.31.4 serves v1alpha3 of resource.k8s.io, and models claim devices by "
-        "resource.k8s.io/v1: upgrade the cluster to Kubernetes 1.34 or later"
+        "Kubernetes v1.31.4 serves v1alpha3 of resource.k8s.io, and models require resource.k8s.io/v1: "
+        "upgrade the cluster to Kubernetes 1.34 or later"
     )
 
 
@@ -361,7 +359,9 @@ def test_a_chosen_profile_installs_no_more_than_it_says() -> None:
     assert (none.installs, none.settings.components) == ((), ())
     standard = proposed(without, replace(CHOICES, profile=ServingProfile.STANDARD)).stack
     assert standard.installs == ()
-    assert standard.notes[0].startswith("nothing is installed with profile Standard: the cluster has Gateway")
+    assert standard.notes[0].startswith(
+        "profile Standard installs nothing, because the cluster already has Gateway"
+    )
 
 
 def test_network_cards_are_no_gpus() -> None:
@@ -446,8 +446,8 @@ def test_what_a_registered_cluster_keeps_is_said() -> None:
         *find_kept(mine, proposal.build_cluster(), Choices("gpu-1", {"team": "a"}, ServingProfile.STANDARD))
     ]
     assert said == [
-        'pool "h100-8x" keeps InferenceClass "mine", and its nodes are like "h100-8x"',
-        "profile and labels are not changed: edit the InferenceCluster to change them",
+        'pool "h100-8x" keeps InferenceClass "mine", although the nodes match "h100-8x"',
+        "profile and labels were not changed: to change them, edit the InferenceCluster",
     ]
     mine["metadata"]["labels"] = {"team": "a", "region": "x"}
     mine["spec"]["nodePools"][0]["className"] = "h100-8x"

@@ -26,7 +26,7 @@ async def test_it_waits_until_nothing_is_missing():
 
 
 async def test_what_is_missing_at_the_end_is_said():
-    with pytest.raises(NotInTime, match=r"^not done after 0 s: that$"):
+    with pytest.raises(NotInTime, match=r"^timed out after 0 s: that$"):
         await Deadline(0).wait_until_nothing(answers(*["that"] * 99))
 
 

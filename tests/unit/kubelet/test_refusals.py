@@ -52,59 +52,63 @@ def test_a_pod_that_a_host_process_can_be(accepted: dict[str, Any]) -> None:
     [
         pytest.param(
             pod(initContainers=[{"name": "fetch", "workingDir": "/app"}]),
-            'the working directory "/app" is one of the image\'s: remove workingDir',
+            'the working directory "/app" belongs to the image: remove workingDir',
             id="an init container that needs its image",
         ),
         pytest.param(
             {"spec": {"containers": [{"name": "a"}, {"name": "b", "volumeDevices": [{"name": "v"}]}]}},
-            "a host process has no block devices as volumes: remove volumeDevices",
+            "a host process does not support block devices as volumes: remove volumeDevices",
             id="a second container with a block device",
         ),
         pytest.param(
             mounted("/models", {"nfs": {"server": "s", "path": "/"}}),
-            'volume "v" cannot be mounted at "/models": a host process has no volumes of the kind nfs: use '
+            'volume "v" cannot be mounted at "/models": a host process does not support volumes '
+            "of kind nfs: use "
             "another kind",
             id="a volume of a kind that needs more than files",
         ),
         pytest.param(
             mounted("/t", {"projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}),
-            'volume "v" cannot be mounted at "/t": its source serviceAccountToken is of a cluster\'s own: '
-            "remove it",
+            'volume "v" cannot be mounted at "/t": source serviceAccountToken belongs to a cluster: remove '
+            "it",
             id="a token where no token is by admission",
         ),
         pytest.param(
             mounted("models", {"emptyDir": {}}),
-            'volume "v" cannot be mounted at "models": that is not an absolute path below the root: use one',
+            'volume "v" cannot be mounted at "models": not an absolute path below the root: use one',
             id="a path from nowhere",
         ),
         pytest.param(
             mounted("/", {"emptyDir": {}}),
-            'volume "v" cannot be mounted at "/": that is not an absolute path below the root: use one',
+            'volume "v" cannot be mounted at "/": not an absolute path below the root: use one',
             id="the root",
         ),
         pytest.param(
             pod({"volumeDevices": [{"name": "v", "devicePath": "/dev/x"}]}),
-            "a host process has no block devices as volumes: remove volumeDevices",
+            "a host process does not support block devices as volumes: remove volumeDevices",
             id="a block device",
         ),
         pytest.param(
             pod({"workingDir": "/app"}),
-            'the working directory "/app" is one of the image\'s: remove workingDir',
+            'the working directory "/app" belongs to the image: remove workingDir',
             id="a working directory",
         ),
         pytest.param(
             pod({"readinessProbe": {"exec": {"command": ["true"]}}}),
-            "the readinessProbe uses exec, which a host process has not: use httpGet, tcpSocket or grpc",
+            (
+                "the readinessProbe uses exec, which is not supported for a host process: use "
+                "httpGet, tcpSocket or grpc"
+            ),
             id="a probe that is a command",
         ),
         pytest.param(
             pod({"lifecycle": {"preStop": {"exec": {"command": ["sleep", "5"]}}}}),
-            "the preStop hook uses exec, which a host process has not: use sleep or httpGet",
+            "the preStop hook uses exec, which is not supported for a host process: use sleep or httpGet",
             id="a hook that executes",
         ),
         pytest.param(
             pod({"lifecycle": {"postStart": {"sleep": {"seconds": 1}}}}),
-            "a host process has no postStart hook: remove it",
+            "postStart hooks are not supported for a host process: remove it",
             id="a hook after the start",
         ),
     ],

@@ -36,8 +36,8 @@ def test_every_step_of_a_build_is_reported(tmp_path, go, target):
     build(tmp_path, target, go, reports.append)
     assert target.read_text() == "binary\n"
     assert list(dict.fromkeys(reports)) == [
-        Progress("downloading modules"),
-        Progress("downloading modules", 1),
+        Progress("downloading Go modules"),
+        Progress("downloading Go modules", 1),
         Progress("compiling", 1, 3),
         Progress("compiling", 2, 3),
         Progress("linking", 3, 3),

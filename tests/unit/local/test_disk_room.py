@@ -16,14 +16,14 @@ Usage = namedtuple("Usage", "free")
         pytest.param(
             False,
             1023,
-            "only 1023 MiB are free where {root} is, and a fleet needs 1024: make room",
+            "only 1023 MiB are free at {root}, and a fleet requires 1024 MiB: free some space",
             id="too little for a new fleet",
         ),
         pytest.param(True, 128, None, id="enough for one that is there"),
         pytest.param(
             True,
             127,
-            "only 127 MiB are free where {root} is, and its fleet needs 128: make room",
+            "only 127 MiB are free at {root}, and its fleet requires 128 MiB: free some space",
             id="too little for one that is there",
         ),
     ],

@@ -44,7 +44,7 @@ def test_the_number_of_a_step_may_be_left_out(name: str) -> None:
     ["", ".", "..", "/", "../examples/01-first-answer", "recipes/kimi-k2", "recipes", "topologies", "1"],
 )
 def test_a_name_is_no_path(name: str) -> None:
-    with pytest.raises(LocalError, match=r"^there is no example "):
+    with pytest.raises(LocalError, match=r"^unknown example "):
         examples.find(name)
 
 
@@ -52,5 +52,5 @@ def test_a_misspelled_name_is_answered_with_the_nearest() -> None:
     with pytest.raises(LocalError) as refused:
         examples.find("kimi2")
     assert str(refused.value) == (
-        'there is no example "kimi2": did you mean "kimi-k2"? `modelplane example` lists them'
+        'unknown example "kimi2": did you mean "kimi-k2"? `modelplane example` lists the examples'
     )

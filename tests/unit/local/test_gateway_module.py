@@ -58,14 +58,16 @@ def test_an_altered_library_is_refused_and_never_loaded(tmp_path, monkeypatch):
     shutil.copytree(gateway_module.BUILT, altered)
     (altered / "x86_64" / gateway_module.LIBRARY).write_bytes(b"\x7fELF")
     monkeypatch.setattr(gateway_module, "BUILT", altered)
-    with pytest.raises(LocalError, match=r"^\S+ is not the library that record.json beside it records:"):
+    with pytest.raises(LocalError, match=r"^\S+ doesn't match its record in record.json:"):
         gateway_module.find_carried("x86_64")
 
 
 @pytest.mark.usefixtures("without_cargo", "edited")
 def test_without_cargo_the_error_says_what_to_install():
     assert (gateway_module.find(), gateway_module.can_build()) == (None, False)
-    with pytest.raises(LocalError, match=r"`cargo` of Rust 1\.88 or later: install both, or set MODELPLANE_"):
+    with pytest.raises(
+        LocalError, match=r"`cargo` from Rust 1\.88 or later: install both, or set MODELPLANE_"
+    ):
         gateway_module.find_or_build(lambda _progress: None)
 
 

@@ -48,5 +48,5 @@ def test_one_that_was_installed_before_is_taken_when_the_one_on_path_is_too_old(
 
 def test_a_go_mod_without_a_version_is_an_error(tmp_path):
     (tmp_path / "go.mod").write_text("module x\n")
-    with pytest.raises(LocalError, match="names no version of Go"):
+    with pytest.raises(LocalError, match="doesn't contain a Go version"):
         read_needed_version(tmp_path)

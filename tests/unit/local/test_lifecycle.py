@@ -62,7 +62,7 @@ def test_what_runs_is_not_purged(home):
     ) as other:
         assert other.stdout
         assert other.stdout.readline() == "turn\n"
-        with pytest.raises(LocalError, match="something still runs in"):
+        with pytest.raises(LocalError, match="processes are still running in"):
             lifecycle.purge(home)
     assert home.run.exists()
 
@@ -83,7 +83,7 @@ def test_what_is_no_fleet_is_not_purged(home):
     log = home.log("app")
     log.write_text("somebody else's")
     result = down(home, "--purge")
-    assert (result.exit_code, result.output) == (0, f"Nothing runs in {home.root}\n")
+    assert (result.exit_code, result.output) == (0, f"No processes are running in {home.root}\n")
     assert log.read_text() == "somebody else's"
 
 
@@ -94,7 +94,10 @@ def test_a_directory_of_somebody_else_does_not_become_a_fleet(home, monkeypatch)
     result = CliRunner().invoke(main, ["up", "--home", str(home.root)])
     assert (result.exit_code, result.output) == (
         1,
-        f"Error: {home.root} holds other things than a fleet: choose another with --home\n",
+        (
+            f"Error: {home.root} contains files that don't belong to a fleet: choose another directory "
+            "with --home\n"
+        ),
     )
     assert home.root.stat().st_mode & 0o777 == 0o755
     assert locks.find_holder(home.lock("supervisor")) is None

@@ -14,8 +14,8 @@ from modelplane.local.settings import LocalSettings
 ROOT = Path(__file__).parents[3]
 REGISTERED = LocalSettings(Ports())
 TOUR_GOES_ON = (
-    "The tour goes on in examples/03-deploying-a-model/README.md. `modelplane example --dir examples` "
-    "writes its pages and manifests to this directory."
+    "The tour continues in examples/03-deploying-a-model/README.md. To write the pages and manifests to "
+    "this directory, run `modelplane example --dir examples`."
 )
 
 
@@ -43,11 +43,11 @@ def test_with_everything_at_hand_the_lines_are_plain(on_path: set[str]) -> None:
 @pytest.mark.parametrize(
     ("registers", "clusters", "deployments", "heading"),
     [
-        (True, False, False, "Deploy a model and ask it something:"),
-        (False, False, False, "Register a first cluster:"),
-        (False, True, False, "Deploy a model and ask it something:"),
-        (False, True, True, "Look at the models of this fleet:"),
-        (True, True, True, "Look at the models of this fleet:"),
+        (True, False, False, "Deploy a model and ask it a question:"),
+        (False, False, False, "Register your first cluster:"),
+        (False, True, False, "Deploy a model and ask it a question:"),
+        (False, True, True, "See the models of this fleet:"),
+        (True, True, True, "See the models of this fleet:"),
     ],
     ids=["a new fleet", "no cluster", "clusters and no model", "a lost region is back", "models"],
 )
@@ -96,7 +96,7 @@ def test_a_home_named_by_the_variable_is_named_again(
 def test_for_another_terminal_everything_is_said_by_its_whole_path(on_path: set[str]) -> None:
     on_path |= {"modelplane", "kubectl"}
     heading, _, first, *rest = describe_next_steps(choose_home(None), REGISTERED, elsewhere=True).splitlines()
-    assert heading == "Deploy a model and ask it something, in another terminal:"
+    assert heading == "Deploy a model and ask it a question, in another terminal:"
     assert first.split()[0] in {"source", "export"}
     assert str(Path(sys.executable).parent) in first
     assert "  modelplane example first-answer | kubectl apply -f -" in rest
@@ -126,7 +126,7 @@ def test_every_example_named_exists(on_path: set[str], register: bool) -> None:
 def test_where_nothing_is_registered_that_comes_first(on_path: set[str]) -> None:
     on_path |= {"modelplane", "kubectl"}
     assert describe_next_steps(choose_home(None), LocalSettings(Ports(), register=False)).splitlines() == [
-        "Register a first cluster:",
+        "Register your first cluster:",
         "",
         "  export KUBECONFIG=$(modelplane kubeconfig)",
         "  kubectl get secrets -n modelplane-system",

@@ -35,7 +35,7 @@ def test_ports_are_chosen(held, chosen):
 
 
 def test_a_machine_without_a_free_port_is_an_error_that_names_the_range():
-    with pytest.raises(LocalError, match=r"^no port from 6443 to 32767 of 127\.0\.0\.1 is free"):
+    with pytest.raises(LocalError, match=r"^no port between 6443 and 32767 on 127\.0\.0\.1 is free"):
         choose(is_free=lambda _port: False)
 
 
@@ -101,7 +101,9 @@ def test_a_port_that_another_starting_fleet_has_chosen_is_not_chosen_again(tmp_p
 def test_a_machine_without_a_place_for_claims_is_an_error_that_says_what_to_set(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    with pytest.raises(LocalError, match=r"Not a directory: set XDG_CACHE_HOME to a directory of yours"):
+    with pytest.raises(
+        LocalError, match=r"Not a directory: set XDG_CACHE_HOME to a directory that you can write to"
+    ):
         choose()
 
 

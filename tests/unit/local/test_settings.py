@@ -63,9 +63,7 @@ def test_a_fleet_grows_and_what_was_there_stays(home):
 )
 def test_no_cluster_is_left_out(home, first, then, has):
     before = chosen(home, first)
-    with pytest.raises(
-        LocalError, match=f"has {has}, and what is there would be lost: choose another --home"
-    ):
+    with pytest.raises(LocalError, match=f"has {has}, which would be lost: choose another --home"):
         chosen(home, then)
     assert load(home) == before
 
@@ -86,7 +84,9 @@ def test_what_is_said_once_holds_until_something_else_is_said(home, choice, name
 
 def test_a_running_fleet_is_not_told_anything_new(home):
     before = chosen(home, Choice(clusters=1))
-    with pytest.raises(LocalError, match="runs with other settings: `modelplane down`, then the same again"):
+    with pytest.raises(
+        LocalError, match=("is running with other settings: run `modelplane down`, and repeat the command")
+    ):
         chosen(home, Choice(clusters=2), running=("supervisor",))
     assert chosen(home, Choice(clusters=1), running=("supervisor",)) == before == load(home)
 
@@ -100,14 +100,18 @@ def test_a_running_fleet_is_not_told_anything_new(home):
 )
 def test_a_kept_port_that_a_stranger_took_is_an_error_that_names_it(home, held, name):
     chosen(home, Choice(clusters=2))
-    with pytest.raises(LocalError, match=rf"^port {held} of 127\.0\.0\.1, which {name} uses, is taken by"):
+    with pytest.raises(
+        LocalError, match=rf"^another program uses port {held} of 127\.0\.0\.1, which {name} uses"
+    ):
         chosen(home, held=(held,))
     assert chosen(home, running=(name,), held=(held,)) == load(home)
 
 
 def test_one_control_plane_does_not_stand_for_another(home):
     chosen(home, Choice(clusters=2))
-    with pytest.raises(LocalError, match=r"port 6444 of .*, which local-1-control-plane uses, is taken"):
+    with pytest.raises(
+        LocalError, match=r"another program uses port 6444 of .*, which local-1-control-plane uses"
+    ):
         chosen(home, running=("control-plane", "local-2-control-plane"), held=(6443, 6444, 6445))
 
 
@@ -133,5 +137,5 @@ def test_settings_that_cannot_be_read_are_an_error_that_names_the_file(home, con
 
 
 def test_a_home_where_nothing_was_started_says_so(home):
-    with pytest.raises(LocalError, match=r"^nothing was ever started in"):
+    with pytest.raises(LocalError, match=r"^no fleet was started in"):
         load(home)

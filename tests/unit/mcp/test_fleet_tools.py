@@ -50,7 +50,7 @@ async def test_the_objects_of_a_kind_are_rows(served: MCPServer) -> None:
     assert told == [
         "3 of kind ModelDeployment",
         "",
-        "NAMESPACE | NAME | REPLICAS | READY | WHY NOT",
+        "NAMESPACE | NAME | REPLICAS | READY | MESSAGE",
         "ml-team | llama-70b | 4 | False | Unavailable: 1 of 5 replicas cannot be placed: no free h100",
         "ml-team | qwen-14b | 4 | True | -",
         "ml-team | gemma-4b | 2 | True | -",
@@ -83,9 +83,9 @@ async def test_a_kind_without_objects_is_said_to_have_none(served: MCPServer) ->
 async def test_a_deployment_is_explained_with_what_would_help(served: MCPServer) -> None:
     told = rows(await call(served, "explain_object", kind="ModelDeployment", name="llama-70b"))
     assert told[0].startswith('ModelDeployment "ml-team/llama-70b": 4 of 5 replicas placed; 7 clusters: ')
-    assert "To place one more, one of:" in told
-    assert "CHANGE | CLUSTERS THAT WOULD DO" in told
-    assert "Refused by:" in told
+    assert "Changes that place one more replica:" in told
+    assert "CHANGE | CLUSTERS" in told
+    assert "Clusters that don't fit:" in told
     assert told[told.index("Conditions:") + 1] == (
         "CONDITION | STATUS | REASON | MESSAGE | MEANING AND REMEDY"
     )
@@ -96,7 +96,7 @@ async def test_services_and_replicas_are_explained(served: MCPServer) -> None:
     replica = rows(await call(served, "explain_object", kind="ModelReplica", name="qwen-14b-eu-west-a"))
     assert service[0].startswith('ModelService "ml-team/qwen-14b": ')
     assert replica[0].startswith('ModelReplica "ml-team/qwen-14b-eu-west-a": on eu-west-a')
-    assert "Where it is:" in replica
+    assert "Placement:" in replica
 
 
 async def test_manifests_are_planned_on_the_fleet(served: MCPServer) -> None:
@@ -136,7 +136,7 @@ async def test_events_of_an_object_include_changes_of_its_conditions(served: MCP
 
 async def test_nothing_happened(served: MCPServer) -> None:
     told = await call(served, "list_events", kind="ModelKey")
-    assert told == "There are no events: the control plane keeps each for an hour."
+    assert told == "There are no events. The control plane keeps events for an hour."
 
 
 async def test_text_of_tenants_is_cleaned_in_every_tool(served: MCPServer, shown: ShownFleet) -> None:
@@ -173,7 +173,7 @@ REFUSALS = {
     "a namespace of a cluster": (
         "list_fleet",
         {"kind": "InferenceCluster", "namespace": "ml-team"},
-        "InferenceCluster has no namespace: leave namespace out",
+        "InferenceCluster has no namespace: omit namespace",
     ),
     "a path instead of a namespace": (
         "list_fleet",
@@ -205,7 +205,7 @@ REFUSALS = {
         {"kind": "ModelDeployment", "name": "qwen", "namespace": "ml-team"},
         'there is no ModelDeployment "qwen": list modeldeployments to see their names',
     ),
-    "a name without a kind": ("list_events", {"name": "qwen"}, "a name needs a kind: give both, or neither"),
+    "a name without a kind": ("list_events", {"name": "qwen"}, "a name requires a kind: set both or neither"),
     "a name without its namespace": (
         "list_events",
         {"kind": "ModelDeployment", "name": "qwen-14b"},

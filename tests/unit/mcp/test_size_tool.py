@@ -29,8 +29,8 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_model_is_compared_with_the_catalogue(served: MCPServer) -> None:
     told = await call(served, "size_model", model=MODEL, context=16384, concurrency=2)
     assert "8,190,735,360 parameters" in told
-    assert "16,384 tokens = 2.25 GiB per sequence, in whole blocks, x 2 = 4.50 GiB" in told
-    assert "CLASS | DEVICES | NODES | SPLIT | GIB OF EACH | SEQUENCES" in told
+    assert "16,384 tokens = 2.25 GiB per sequence (whole blocks), x 2 = 4.50 GiB" in told
+    assert "CLASS | DEVICES | NODES | SPLIT | GIB/DEVICE | SEQUENCES" in told
     assert "TP 1" in told
 
 
@@ -50,7 +50,7 @@ async def test_a_model_is_compared_with_the_pools_of_the_fleet(served: MCPServer
 REFUSALS = {
     "a context that it does not have": (
         {"context": 100_000},
-        "the model has at most 40,960 positions: give a smaller context",
+        "the model supports at most 40,960 positions: lower context",
     ),
     "a folder": ({"model": "/etc/ssl"}, '"/etc/ssl" is not OWNER/NAME of the hub: correct it'),
     "a parent folder": ({"model": "../x"}, '"../x" is not OWNER/NAME of the hub: correct it'),

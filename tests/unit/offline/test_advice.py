@@ -94,8 +94,8 @@ def pooled(more):
 
 
 CACHE_TEXT = (
-    'the engine downloads "Qwen/Qwen3-8B" and does not read ModelCache "weights": leave the model out of '
-    "args, or name a path of the cache"
+    'the engine downloads "Qwen/Qwen3-8B" instead of reading ModelCache "weights": remove the model from '
+    "args, or use a path in the cache"
 )
 OWNED = f", ownerReferences: [{{apiVersion: {API}, kind: ModelReplica, name: e, uid: u}}]"
 MEMBER = "spec.engines[0].members[0]"
@@ -130,33 +130,32 @@ MEMORY = f"{MEMBER}.nodeSelector.devices[0].selectors[1].cel"
         pytest.param(
             at_least("80Gi"),
             f"{MEMORY}: does not match NVIDIA H100 80GB HBM3 (publishes 81559Mi, so ask for at most 79Gi): "
-            "cards publish less memory than their nominal size",
+            "cards publish less memory than the nominal size",
             id="a selector with the nominal memory of a card",
         ),
         pytest.param(
             asking('device.capacity["gpu.nvidia.com"].memory.isGreaterThan(quantity("144383Mi"))'),
-            f"{MEMORY}: does not match NVIDIA H200 (publishes 143771Mi, so ask for at most 140Gi): "
-            "cards publish less memory than their nominal size",
+            f"{MEMORY}: does not match NVIDIA H200 (publishes 143771Mi, so ask for at most 140Gi): cards "
+            "publish less memory than the nominal size",
             id="a selector that is true from the nominal memory on",
         ),
         pytest.param(
             at_least("24Gi", ' && device.attributes["gpu.nvidia.com"].architecture == "Ada Lovelace"'),
-            f"{MEMORY}: does not match NVIDIA L4 (publishes 23034Mi, so ask for at most 22Gi), "
-            "NVIDIA GeForce RTX 4090 (publishes 24564Mi, so ask for at most 23Gi): cards publish less memory "
-            "than their nominal size",
+            f"{MEMORY}: does not match NVIDIA L4 (publishes 23034Mi, so ask for at most 22Gi), NVIDIA "
+            "GeForce RTX 4090 (publishes 24564Mi, so ask for at most 23Gi): cards publish less memory than "
+            "the nominal size",
             id="a selector with the nominal memory of several cards",
         ),
         pytest.param(
             templated(at_least("80Gi")),
-            f"spec.template.{MEMORY}: does not match NVIDIA H100 80GB HBM3 (publishes 81559Mi, so ask for at "
-            "most 79Gi): cards publish less memory than their nominal size",
+            f"spec.template.{MEMORY}: does not match NVIDIA H100 80GB HBM3 (publishes 81559Mi, so ask for "
+            "at most 79Gi): cards publish less memory than the nominal size",
             id="the same in the other shape",
         ),
         pytest.param(
             on_clusters("modelplane.ai/regoin"),
-            "spec.clusterSelector.matchLabels[modelplane.ai/regoin]: modelplane.ai/regoin is not a label "
-            "that Modelplane or its documentation gives InferenceClusters; "
-            "did you mean modelplane.ai/region?",
+            "spec.clusterSelector.matchLabels[modelplane.ai/regoin]: modelplane.ai/regoin is not a known "
+            "label of InferenceClusters; did you mean modelplane.ai/region?",
             id="a misspelt label of clusters",
         ),
         pytest.param(
@@ -167,28 +166,27 @@ MEMORY = f"{MEMBER}.nodeSelector.devices[0].selectors[1].cel"
             )
             + "      clusterSelector: {matchLabels: {modelplane.ai/gpu: x}}\n",
             "spec.template.spec.clusterSelector.matchLabels[modelplane.ai/gpu]: modelplane.ai/gpu is a "
-            "label of nodes, not of InferenceClusters: select by another one",
+            "label of nodes, not of InferenceClusters: use another label",
             id="a label of nodes, in the other shape",
         ),
         pytest.param(
             f"apiVersion: {API}\nkind: ModelCache\nmetadata: {{name: c, namespace: ml-team}}\nspec:\n"
             "  source: HuggingFace\n  huggingFace: {repo: a/b, sizeGiB: 1}\n"
             "  clusterSelector: {matchLabels: {modelplane.ai/colour: x}}\n",
-            "spec.clusterSelector.matchLabels[modelplane.ai/colour]: modelplane.ai/colour is not a label "
-            "that Modelplane or its documentation gives InferenceClusters: "
-            "use a label with a prefix of your own",
+            "spec.clusterSelector.matchLabels[modelplane.ai/colour]: modelplane.ai/colour is not a known "
+            "label of InferenceClusters: use a label with your own prefix",
             id="an unknown label of clusters, of a cache",
         ),
         pytest.param(
             service("{modelplane.ai/serving: x}"),
             "spec.endpoints[0].selector.matchLabels[modelplane.ai/serving]: modelplane.ai/serving is a "
-            "label of pods, not of ModelEndpoints: select by another one",
+            "label of pods, not of ModelEndpoints: use another label",
             id="a label that endpoints do not have",
         ),
         pytest.param(
             service("{}"),
-            'spec.endpoints[0].selector.matchLabels: selects every ModelEndpoint of namespace "ml-team": '
-            "name a label, such as modelplane.ai/deployment",
+            'spec.endpoints[0].selector.matchLabels: selects every ModelEndpoint in namespace "ml-team": '
+            "add a label, such as modelplane.ai/deployment",
             id="no label at all",
         ),
         pytest.param(
@@ -199,14 +197,14 @@ MEMORY = f"{MEMBER}.nodeSelector.devices[0].selectors[1].cel"
         ),
         pytest.param(
             selecting('device.attributes["gpu.nvidia.com"]["compute-capability"] == 1'),
-            f'{CEL}: no device has "compute-capability", which is not an identifier: write the name from '
-            "the driver",
+            f'{CEL}: "compute-capability" is not an identifier, so no device has this attribute: use the '
+            "driver's name",
             id="a name that no device can have",
         ),
         pytest.param(
             selecting('device.attributes["modelplane.ai"].gpuCount >= 8'),
-            f'{CEL}: no driver publishes attributes of "modelplane.ai", so pods would find no device: select '
-            "by what the driver publishes, or by a Synthetic device",
+            f'{CEL}: no driver publishes attributes of "modelplane.ai", so the selector matches no device: '
+            "use an attribute that the driver publishes, or a Synthetic device",
             id="attributes of Modelplane",
         ),
         pytest.param(
@@ -216,35 +214,36 @@ MEMORY = f"{MEMBER}.nodeSelector.devices[0].selectors[1].cel"
         ),
         pytest.param(
             f"{gateway('default')}status: {{address: gateway.example}}\n",
-            "spec: without authentication, the gateway at gateway.example serves every request: set it to "
-            "APIKey and create keys with `modelplane key create`, or set it to None",
+            "spec: without authentication, the gateway at gateway.example accepts every request: set "
+            "authentication to APIKey and create keys with `modelplane key create`, or set authentication "
+            "to None",
             id="an open gateway",
         ),
         pytest.param(
             endpoint("http://127.0.0.1:8000"),
-            'spec.url: "127.0.0.1" is the gateway\'s own host, not yours: write the address that it reaches',
+            'spec.url: "127.0.0.1" is the gateway\'s own host: use an address that the gateway can reach',
             id="a loopback address",
         ),
         pytest.param(
             endpoint("http://localhost"),
-            'spec.url: "localhost" is the gateway\'s own host, not yours: write the address that it reaches',
+            'spec.url: "localhost" is the gateway\'s own host: use an address that the gateway can reach',
             id="a loopback name",
         ),
         pytest.param(
             endpoint("https://api.example.com/openai/v1", "/"),
-            'spec.url: the path "/openai/v1" of a URL is not used: write it in spec.rewritePath',
+            'spec.url: path "/openai/v1" in the URL is ignored: set spec.rewritePath instead',
             id="a path that is lost",
         ),
         pytest.param(
             pooled("capacityBlock: {capacityReservationId: cr-0a1b}"),
-            "spec.nodePools[0].capacityBlock: capacity blocks are for EKS, and ignored with source Existing: "
-            "remove it",
+            "spec.nodePools[0].capacityBlock: capacity blocks apply to EKS, and are ignored with source "
+            "Existing: remove capacityBlock",
             id="a capacity block of a cluster that exists",
         ),
         pytest.param(
             pooled("fabric: EFA"),
-            "spec.nodePools[0].fabric: EFA is not set up with source Existing, and joins no pools without a "
-            "name: remove it, or write an object with type and name",
+            "spec.nodePools[0].fabric: EFA is not set up with source Existing, and doesn't connect pools "
+            "without a name: remove it, or write an object with type and name",
             id="EFA of a cluster that exists",
         ),
         pytest.param(
@@ -257,7 +256,7 @@ MEMORY = f"{MEMBER}.nodeSelector.devices[0].selectors[1].cel"
             "apiVersion: infrastructure.modelplane.ai/v1alpha1\nkind: ServingStack\n"
             "metadata: {name: s, namespace: platform}\n"
             "spec: {secrets: [{type: Kubeconfig, name: s, key: kubeconfig}]}\n",
-            "spec: a stack without clusterName installs nothing: an InferenceCluster makes its own",
+            "spec: a stack without clusterName installs nothing: each InferenceCluster creates its own stack",
             id="a serving stack without a cluster",
         ),
     ],
@@ -348,7 +347,8 @@ def test_a_reference_to_a_variable_that_nothing_sets_is_a_warning_at_its_word():
     args = '["--served-model-name=$(MODELPLANE_SERVED_MODEL_NAME)", "--model=$(MODEL)"]'
     where = "spec.engines[0].members[0].template.spec.containers[0].args[1]"
     message = (
-        "nothing sets the variable of $(MODEL), so the program receives these characters: set it in env, or "
+        "the variable of $(MODEL) is not set, so the program receives these characters "
+        "literally: set it in env, or "
         "write $$(MODEL) for the characters"
     )
     assert said(changed(DEPLOYMENT, (image, f"{image}{ARGS}{args}\n"))) == [

@@ -45,8 +45,8 @@ def warnings(text: str) -> list[str]:
 )
 def test_an_alias_is_warned_of_if_a_client_may_use_both_services(text: str, reason: str) -> None:
     warning = (
-        '"gpt" is also ModelService ml/gpt: a client that may use both gets 409 for this name: rename the '
-        "alias, or grant no namespace both shared/qwen and ml/gpt"
+        '"gpt" is also ModelService ml/gpt: a client with access to both receives 409 for this name: '
+        "rename the alias, or grant no namespace both shared/qwen and ml/gpt"
     )
     assert warnings(text) == [warning], reason
 

@@ -63,11 +63,11 @@ def warned(*objects: dict[str, Any], at_hand: Configs = configs) -> list[str]:
     return [
         f"{each.field.rpartition('containers[0].')[2]}: {each.message}"
         for each in found.problems
-        if "longer than the context" in each.message
+        if "the context length" in each.message
     ]
 
 
-REFUSED = 'is longer than the context of "Qwen/Tiny", 4096 tokens by its config.json, and'
+REFUSED = 'exceeds the context length of "Qwen/Tiny", 4096 tokens according to config.json, and'
 BY_SGLANG = (
     f"{REFUSED} SGLang does not start: lower it, or extend the context with --json-model-override-args"
 )
@@ -99,7 +99,7 @@ BY_VLLM = f"{REFUSED} vLLM does not start: lower it, or extend the context with 
         ),
         pytest.param(
             deployment(LLAMA, "-hf", "Qwen/Tiny:Q4_K_M", "-c", "8192", "--port=8000"),
-            [f"args[2]: -c 8192 {REFUSED} answers get worse beyond it: lower it"],
+            [f"args[2]: -c 8192 {REFUSED} answers get worse beyond that length: lower it"],
             id="llama.cpp, whose repository has a quantization",
         ),
     ],
@@ -148,7 +148,7 @@ def test_anything_else_is_not(manifest: dict[str, Any]) -> None:
 
 def test_an_extension_that_does_not_reach_far_enough_is_warned_of() -> None:
     [line] = warned(deployment(VLLM, "--model=Qwen/Tiny", "--max-model-len=20000", f"--hf-overrides={YARN}"))
-    assert "16384 tokens by its config.json" in line
+    assert "16384 tokens according to config.json" in line
 
 
 def test_the_model_is_that_of_a_cache_among_the_objects() -> None:

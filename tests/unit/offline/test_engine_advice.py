@@ -60,7 +60,7 @@ def found(*members, **engine):
             "--no-such-flag-at-all",
             [
                 (
-                    "args.0: vLLM 0.27.1, the nearest version that is known to 0.30.0, probably has no flag "
+                    "args.0: vLLM 0.27.1, the closest known version to 0.30.0, probably has no flag "
                     "--no-such-flag-at-all: remove it"
                 )
             ],
@@ -72,8 +72,7 @@ def found(*members, **engine):
             "--swap-space=4",
             [
                 (
-                    "args.0: vLLM 0.33.0, the nearest version that is known to this image, probably "
-                    "has no flag "
+                    "args.0: vLLM 0.33.0, the closest known version to this image, probably has no flag "
                     "--swap-space: 0.11.0 was the last to have it"
                 )
             ],
@@ -85,8 +84,7 @@ def found(*members, **engine):
             "--our-own-flag-of-a-fork",
             [
                 (
-                    "args.0: vLLM 0.33.0, the nearest version that is known to this image, probably "
-                    "has no flag "
+                    "args.0: vLLM 0.33.0, the closest known version to this image, probably has no flag "
                     "--our-own-flag-of-a-fork: remove it"
                 )
             ],
@@ -95,33 +93,33 @@ def found(*members, **engine):
         pytest.param(
             VLLM,
             "--max_num_seqs=many",
-            ['args.0: --max_num_seqs of vLLM 0.23.0 takes a whole number, not "many"'],
+            ['args.0: --max_num_seqs of vLLM 0.23.0 must be a whole number, not "many"'],
             id="a value of another type, of a flag with underscores",
         ),
         pytest.param(
             VLLM,
             "--kv-cache-dtype fp8_e4m4",
             [
-                'args.0: --kv-cache-dtype of vLLM 0.23.0 does not take "fp8_e4m4"; did you mean fp8_e4m3?',
+                'args.0: --kv-cache-dtype of vLLM 0.23.0 does not support "fp8_e4m4"; did you mean fp8_e4m3?',
             ],
             id="a value that is not a choice",
         ),
         pytest.param(
             VLLM,
             "--enforce-eager=true",
-            ["args.0: --enforce-eager of vLLM 0.23.0 takes no value: write it alone"],
+            ["args.0: --enforce-eager of vLLM 0.23.0 takes no value: remove the value"],
             id="a value of a switch",
         ),
         pytest.param(
             VLLM,
             "--dtype --enforce-eager",
-            ["args.0: --dtype of vLLM 0.23.0 needs a value: add it"],
+            ["args.0: --dtype of vLLM 0.23.0 requires a value: add it"],
             id="a flag without its value",
         ),
         pytest.param(
             VLLM,
             "--seed=1 --dtype=auto --seed 2",
-            ["args.2: --seed is given twice, and the last value counts: remove one"],
+            ["args.2: --seed is set twice, and the last value applies: remove one"],
             id="a flag that is given twice",
         ),
         pytest.param(
@@ -146,8 +144,8 @@ def found(*members, **engine):
             "--nnodes=2",
             [
                 (
-                    "args.0: --nnodes says 2 nodes, but the engine is one pod, as it has no Worker: "
-                    "make them equal"
+                    "args.0: --nnodes says 2 nodes, but the engine is one pod, because there are no "
+                    "Workers: make them equal"
                 )
             ],
             id="nodes without workers",
@@ -157,7 +155,10 @@ def found(*members, **engine):
             "--port=9000 --host=127.0.0.1",
             [
                 "args.0: vLLM listens on 9000, but requests and probes go to 8000: set --port to 8000",
-                'args.1: vLLM listens on "127.0.0.1", where no request reaches it: set --host to 0.0.0.0',
+                (
+                    'args.1: vLLM listens on "127.0.0.1", so requests can\'t reach the engine: set --host '
+                    "to 0.0.0.0"
+                ),
             ],
             id="an address to which no request goes",
         ),
@@ -169,7 +170,10 @@ def found(*members, **engine):
                     "args: SGLang listens on 30000 by default, but requests and probes go to 8000: "
                     "set --port to 8000"
                 ),
-                "args: SGLang listens on loopback only, where no request reaches it: set --host to 0.0.0.0",
+                (
+                    "args: SGLang listens on loopback only, so requests can't reach the engine: set --host "
+                    "to 0.0.0.0"
+                ),
             ],
             id="SGLang listens elsewhere by default",
         ),
@@ -185,7 +189,7 @@ def found(*members, **engine):
             "-m /m.gguf --port 8000 --flash-attn maybe",
             [
                 (
-                    'args.4: --flash-attn of llama.cpp 11549 does not take "maybe": write one of on, '
+                    'args.4: --flash-attn of llama.cpp 11549 does not support "maybe": write one of on, '
                     "off and auto"
                 ),
             ],
@@ -215,8 +219,8 @@ def gang(leader=GANG, worker=f"{GANG} --headless --node-rank=$(MODELPLANE_RANK)"
             [
                 "args.1: --nnodes says 2 nodes, but the engine is a gang of 3 pods: make them equal",
                 (
-                    "args.3: tensor 8 x pipeline 2 x data 1 parallel uses 16 of the 24 devices that "
-                    "the 3 pods of the engine claim: raise a size, or claim fewer"
+                    "args.3: tensor 8 x pipeline 2 x data 1 parallel uses 16 of the 24 devices that the 3 "
+                    "pods of the engine claim: raise a size, or claim fewer devices"
                 ),
                 "args.1: --nnodes says 2 nodes, but the engine is a gang of 3 pods: make them equal",
             ],
@@ -229,7 +233,7 @@ def gang(leader=GANG, worker=f"{GANG} --headless --node-rank=$(MODELPLANE_RANK)"
         ),
         pytest.param(
             gang(leader=f"{GANG} --node-rank=1"),
-            ["args.3: --node-rank of the pod that serves is 0, not 1"],
+            ["args.3: --node-rank must be 0 in the pod that serves, not 1"],
             id="a leader with the rank of a worker",
         ),
         pytest.param(

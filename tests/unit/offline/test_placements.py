@@ -176,7 +176,7 @@ def test_a_cache_that_no_file_has_is_told():
     fleet = assemble(loaded(joined(CLASS, cluster("west"), deployment)).objects)
     [told] = placements.plan(fleet, fleet.deployments).deployments
     assert told.diagnosis.endswith(
-        '; no file has ModelCache "weights": give its file too, or correct modelCacheRef'
+        '; no file has ModelCache "weights": also pass the file that contains it, or correct modelCacheRef'
     )
 
 
@@ -184,14 +184,16 @@ def test_a_cache_that_a_server_does_not_have_is_to_be_created():
     deployment = DEPLOYMENT.replace("  engines:", "  modelCacheRef: {name: weights}\n  engines:")
     fleet = assemble(loaded(joined(CLASS, cluster("west"), deployment)).objects, live=True)
     told = placements.explain(fleet, fleet.deployments[0]).deployment
-    assert told.diagnosis.endswith('; there is no ModelCache "weights": create it, or correct modelCacheRef')
+    assert told.diagnosis.endswith(
+        '; ModelCache "weights" does not exist: create it, or correct modelCacheRef'
+    )
 
 
 def test_a_cluster_that_a_server_has_without_a_status_is_not_taken_to_be_ready():
     fleet = assemble(loaded(joined(CLASS, cluster("west"), DEPLOYMENT)).objects, live=True)
     explanation = placements.explain(fleet, fleet.deployments[0])
     assert (explanation.placed, explanation.assumed_ready) == (False, ())
-    assert [each.detail for each in explanation.deployment.refusals] == ["it is not ready yet"]
+    assert [each.detail for each in explanation.deployment.refusals] == ["not ready yet"]
 
 
 UID = "6f3c9a52-0d5f-4d0a-9a53-2c1f0a9b7e11"
@@ -260,7 +262,7 @@ def test_a_cluster_whose_class_no_file_has_is_not_taken_to_be_ready():
     [refusal] = plan.deployments[0].refusals
     assert (refusal.rule, refusal.remedy, plan.assumed_ready) == (
         "NotReady",
-        "give the files of its classes too",
+        "also pass the files of the InferenceClasses",
         (),
     )
 

@@ -42,7 +42,7 @@ def test_another_number_of_replicas_is_a_change_of_places(sides):
             "1 deployment: 1 changed",
             "",
             "Deployments:",
-            "DEPLOYMENT CHANGE REPLICAS PLACED COST AN HOUR",
+            "DEPLOYMENT CHANGE REPLICAS PLACED COST/HOUR",
             "ml-team/qwen changed 1 -> 2 1 -> 2 -",
             "",
             "Replicas:",

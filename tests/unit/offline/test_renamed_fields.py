@@ -24,7 +24,8 @@ FIELDS = [(kind, place, old) for (kind, place), fields in renamed_fields._FIELDS
 def test_a_former_kind_is_told_by_todays(old, today):
     [line] = said(f"apiVersion: {API}\nkind: {old}\nmetadata: {{name: x}}\nspec: {{}}\n")
     assert line == (
-        f'stdin:2:7: error: {old} "x": kind: "{old}" is a kind of an earlier version: today it is {today}'
+        f'stdin:2:7: error: {old} "x": kind: "{old}" is a kind of an earlier version: the current name '
+        f"is {today}"
     )
 
 
@@ -60,7 +61,7 @@ def test_a_former_field_is_told_by_todays(kind, place, old):
     text = f"apiVersion: {API}\nkind: {kind}\nmetadata: {{name: x}}\nspec: {body}\n"
     index = "[0]" if inner == "nodePools" else ""
     told = renamed_fields._FIELDS[kind, place][old].text
-    end = f": {place}{index}.{old}: unknown field, of an earlier version: {told}"
+    end = f": {place}{index}.{old}: unknown field, from an earlier version: {told}"
     assert len([line for line in said(text) if line.endswith(end)]) == 1
 
 
@@ -87,8 +88,8 @@ def test_a_replacement_without_a_path_is_in_another_object_or_removed():
         each.text for fields in renamed_fields._FIELDS.values() for each in fields.values() if not each.path
     } == {
         "removed: requests are passed through unchanged",
-        "today it is spec.devices of the InferenceClass that className names",
-        "today it is the label modelplane.ai/pool of the nodes",
+        "the current name is spec.devices of the InferenceClass that className names",
+        "the current name is the label modelplane.ai/pool of the nodes",
     }
 
 
@@ -102,7 +103,7 @@ def test_a_former_field_of_a_deployment_is_the_only_problem_that_is_told(old):
     )
     text = engines.replace("spec:\n", f"spec:\n  {old}: x\n", 1)
     assert [line.partition('"ml-team/qwen": ')[2] for line in said(text)] == [
-        f"spec.{old}: unknown field, of an earlier version: {replaced.text}"
+        f"spec.{old}: unknown field, from an earlier version: {replaced.text}"
     ]
 
 
@@ -110,16 +111,16 @@ def test_a_former_field_of_a_pool_stands_for_its_replacement_in_the_same_pool():
     pools = "[{name: a, className: l4, nodeCount: 1}, {name: b, class: l4, nodeCount: 1}]"
     [line] = said(f"{cluster('west').partition('  nodePools:')[0]}  nodePools: {pools}\n")
     assert line.partition('"west": ')[2] == (
-        "spec.nodePools[1].class: unknown field, of an earlier version: "
-        "today it is spec.nodePools[].className"
+        "spec.nodePools[1].class: unknown field, from an earlier version: the current name is "
+        "spec.nodePools[].className"
     )
 
 
 def test_a_former_shape_is_not_also_told_what_it_lacks():
     text = DEPLOYMENT.partition("  engines:")[0] + "  workers: {count: 1}\n  engine: {image: x}\n"
     assert [line.partition('"ml-team/qwen": ')[2] for line in said(text)] == [
-        "spec.workers: unknown field, of an earlier version: today it is spec.engines[].members[]",
-        f"spec.engine: unknown field, of an earlier version: {renamed_fields._ENGINE.text}",
+        "spec.workers: unknown field, from an earlier version: the current name is spec.engines[].members[]",
+        f"spec.engine: unknown field, from an earlier version: {renamed_fields._ENGINE.text}",
     ]
 
 

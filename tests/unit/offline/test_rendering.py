@@ -121,9 +121,8 @@ def test_what_was_printed_is_what_observed_takes():
 def test_the_documents_are_the_children_and_the_owner_with_its_status():
     documents = list(format_documents(*render(objects(DEPLOYMENT), (), objects(FLEET))))
     assert documents[0] == (
-        '# ModelDeployment "ml-team/qwen": 1 child\n'
-        "# taken to be ready, because their files have no status: west\n"
-        "# looked at: InferenceCluster (1 found), ModelReplica (0 found), DeviceQuota (0 found)\n"
+        '# ModelDeployment "ml-team/qwen": 1 child\n# assumed ready (no status in the manifest): west\n# '
+        "looked at: InferenceCluster (1 found), ModelReplica (0 found), DeviceQuota (0 found)\n"
     )
     assert documents[1].startswith("---\n# replica-west-0, on the control plane\napiVersion:")
     owner = yaml.safe_load(documents[2])
@@ -251,8 +250,8 @@ def test_what_envoy_is_told_is_shown():
         pytest.param(
             "",
             "# told to the gateway (Envoy): /ml-team/qwen/ answers 503: cannot serve ModelService "
-            '"ml-team/qwen": no ready ModelEndpoint of namespace "ml-team" has the labels that it selects: '
-            "see kubectl get modeldeployments,modelendpoints -n ml-team\n",
+            '"ml-team/qwen": no ready ModelEndpoint in namespace "ml-team" has the selected labels: '
+            "run kubectl get modeldeployments,modelendpoints -n ml-team\n",
             id="no endpoint",
         ),
     ],
@@ -327,7 +326,7 @@ def test_what_a_cache_has_made_is_taken_as_it_is_observed():
         pytest.param(
             "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\n",
             "",
-            'OWNER holds only Pod "x": name a file with one of the kinds AKSCluster, DeviceQuota, '
+            'OWNER contains only Pod "x": name a file with one of the kinds AKSCluster, DeviceQuota, '
             "EKSCluster, GKECluster, InferenceAutoscaler, InferenceClass, InferenceCluster, "
             "InferenceGateway, ModelCache, ModelDeployment, ModelEndpoint, ModelKey, ModelReplica, "
             "ModelService, NebiusCluster, ServingStack and VultrCluster",
@@ -336,21 +335,21 @@ def test_what_a_cache_has_made_is_taken_as_it_is_observed():
         pytest.param(
             FLEET,
             "",
-            'OWNER holds 2 objects that something is composed for, InferenceClass "l4" and InferenceCluster '
-            '"west": give one in a file of its own, and the others by --required',
+            'OWNER contains 2 objects that Modelplane composes, InferenceClass "l4" and InferenceCluster '
+            '"west": put one in its own file, and pass the others with --required',
             id="two that are composed",
         ),
         pytest.param(
             DEPLOYMENT,
             REPLICA.replace("{modelplane.ai/child: replica-west-0}", "{}"),
-            'ModelReplica "qwen-3f2a1" among the observed objects has no annotation modelplane.ai/child: '
-            "add it with the child's key, or give the object by --required",
+            'observed object ModelReplica "qwen-3f2a1" has no annotation modelplane.ai/child: add the '
+            "annotation with the child's key, or pass the object with --required",
             id="a child without its key",
         ),
         pytest.param(
             DEPLOYMENT,
             joined(REPLICA, REPLICA.replace("3f2a1", "3f2a2")),
-            'ModelReplica "qwen-3f2a2" has the key replica-west-0 of another observed object: '
+            'ModelReplica "qwen-3f2a2" and another observed object have the same key replica-west-0: '
             "remove one of them",
             id="two children of one key",
         ),
@@ -366,7 +365,7 @@ def test_an_owner_that_is_being_deleted_is_not_composed():
     owner = DEPLOYMENT.replace(
         "  name: qwen\n", "  name: qwen\n  deletionTimestamp: 2026-01-01T00:00:00Z\n", 1
     )
-    with pytest.raises(UserError, match=r'^ModelDeployment "qwen" is being deleted, and the controllers'):
+    with pytest.raises(UserError, match=r'^ModelDeployment "qwen" is being deleted, so the controllers'):
         rendered(owner, required=FLEET)
 
 

@@ -64,7 +64,7 @@ def test_a_replica_that_serves_is_where_the_scheduler_keeps_it():
     )
     assert found.endpoint == "http://192.0.2.7:80/v1"
     assert found.services == (
-        Routing(service="qwen", percent=100.0, reason="it has modelplane.ai/deployment=qwen"),
+        Routing(service="qwen", percent=100.0, reason="matches modelplane.ai/deployment=qwen"),
     )
     assert found.notes == ()
 
@@ -77,7 +77,7 @@ def test_one_that_does_not_serve_says_why_and_where_to_look():
         "",
         (),
     )
-    assert found.notes[-1] == "`modelplane logs mr/qwen-3f2a1 -n ml-team` shows what its engines say"
+    assert found.notes[-1] == "for the engines' logs, run `modelplane logs mr/qwen-3f2a1 -n ml-team`"
 
 
 def test_one_that_is_to_go_says_so():
@@ -88,7 +88,7 @@ def test_one_that_is_to_go_says_so():
 
 def test_a_file_without_a_status_has_none():
     found = explained(FLEET, DEPLOYMENT, REPLICA)
-    assert (found.ready, found.reason, found.conditions) == (False, "it has no status yet", ())
+    assert (found.ready, found.reason, found.conditions) == (False, "no status yet", ())
 
 
 @pytest.mark.parametrize(
@@ -97,13 +97,13 @@ def test_a_file_without_a_status_has_none():
         pytest.param(
             (DEPLOYMENT,),
             False,
-            ('no file has InferenceCluster "west"',),
+            ('no file contains InferenceCluster "west"',),
             id="no file has its cluster",
         ),
         pytest.param(
             (DEPLOYMENT,),
             True,
-            ('there is no InferenceCluster "west"',),
+            ('InferenceCluster "west" does not exist',),
             id="its cluster is gone",
         ),
         pytest.param(
@@ -115,7 +115,7 @@ def test_a_file_without_a_status_has_none():
         pytest.param(
             (FLEET,),
             False,
-            ("no file has its ModelDeployment, so why it was placed on its cluster cannot be told",),
+            ("no file contains the ModelDeployment, so the reason for the placement is unknown",),
             id="no file has its deployment",
         ),
     ],

@@ -89,9 +89,9 @@ def test_requests_are_shared_as_the_entries_say():
     )
     found = explained(GATEWAY, service(*entries), endpoint("a"), endpoint("b", "outside"), endpoint("c", "x"))
     assert rows(found) == [
-        ("a", 0, 75.0, "it has app=qwen"),
-        ("b", 1, 25.0, "it has app=outside"),
-        ("c", None, 0.0, "no entry selects it: it does not have app=qwen"),
+        ("a", 0, 75.0, "matches app=qwen"),
+        ("b", 1, 25.0, "matches app=outside"),
+        ("c", None, 0.0, "no entry selects the endpoint: labels app=qwen are missing"),
     ]
 
 
@@ -104,19 +104,19 @@ TIERS = (
 @pytest.mark.parametrize(
     ("gateway", "reason"),
     [
-        pytest.param(GATEWAY, "it has app=outside; of priority 4", id="Envoy"),
+        pytest.param(GATEWAY, "matches app=outside; of priority 4", id="Envoy"),
         pytest.param(
             BY_GATEWAY_API,
-            "the gateway routes to the first tier that has an endpoint, and to no other: use backend Envoy",
+            "the gateway routes only to the first tier that contains an endpoint: use backend Envoy",
             id="Gateway API",
         ),
     ],
 )
 def test_a_tier_gets_no_requests_while_one_before_it_serves(gateway, reason):
     found = explained(gateway, service(*TIERS), endpoint("a"), endpoint("b", "outside"))
-    assert rows(found) == [("a", 0, 100.0, "it has app=qwen"), ("b", 1, 0.0, reason)]
+    assert rows(found) == [("a", 0, 100.0, "matches app=qwen"), ("b", 1, 0.0, reason)]
     [alone] = rows(explained(gateway, service(*TIERS), endpoint("b", "outside")))
-    assert alone == ("b", 1, 100.0, "it has app=outside; of priority 4")
+    assert alone == ("b", 1, 100.0, "matches app=outside; of priority 4")
 
 
 @pytest.mark.parametrize(
@@ -124,30 +124,30 @@ def test_a_tier_gets_no_requests_while_one_before_it_serves(gateway, reason):
     [
         pytest.param(
             endpoint("b", extra="  annotations: {modelplane.ai/draining: 'true'}\n"),
-            "its replica is about to go, so it gets no new requests",
+            "the replica is about to be deleted, so the endpoint receives no new requests",
             id="its replica goes",
         ),
         pytest.param(
             endpoint("b", extra="  deletionTimestamp: '2026-11-22T00:00:00Z'\n"),
-            "it is being deleted",
+            "being deleted",
             id="it goes itself",
         ),
         pytest.param(
             endpoint("b", url="http://192.0.2.8:0/"),
-            "its url cannot be used: no server listens on port 0: use http://HOST:PORT or https://HOST",
+            "the url is not usable: no server listens on port 0: use http://HOST:PORT or https://HOST",
             id="a url that nothing is sent to",
         ),
     ],
 )
 def test_a_selected_endpoint_that_gets_no_requests_says_why(given, reason):
     found = explained(GATEWAY, service(), endpoint("a"), given)
-    assert rows(found) == [("a", 0, 100.0, "it has app=qwen"), ("b", 0, 0.0, reason)]
+    assert rows(found) == [("a", 0, 100.0, "matches app=qwen"), ("b", 0, 0.0, reason)]
 
 
 def test_the_endpoint_of_a_replica_that_does_not_serve_is_not_counted_as_one():
     mark = "  annotations: {modelplane.ai/draining: not-serving}\n"
     assert rows(explained(GATEWAY, service(), endpoint("a"), endpoint("b", extra=mark))) == [
-        ("a", 0, 100.0, "it has app=qwen")
+        ("a", 0, 100.0, "matches app=qwen")
     ]
 
 
@@ -158,14 +158,14 @@ def test_an_endpoint_outside_the_regions_says_so():
         GATEWAY, service(entry, "selector: {matchLabels: {app: qwen}}"), ruled, endpoint("paid")
     )
     assert [(each.percent, each.reason) for each in found.endpoints] == [
-        (0.0, 'it is in no region, and ModelDeployment "qwen" allows only "eu-west"')
+        (0.0, 'the cluster is in no region, and ModelDeployment "qwen" allows only "eu-west"')
     ]
 
 
 def test_an_endpoint_that_is_not_ready_says_so():
     given = endpoint("a") + condition("Ready", "its service is being made")
     [row] = rows(explained(GATEWAY, service(), given))
-    assert row[-1] == "it has app=qwen; it is not ready: X: its service is being made"
+    assert row[-1] == "matches app=qwen; not ready: X: its service is being made"
 
 
 def test_gateway_api_routes_to_more_endpoints_than_a_rule_takes_and_to_no_unverifiable_one():
@@ -176,7 +176,7 @@ def test_gateway_api_routes_to_more_endpoints_than_a_rule_takes_and_to_no_unveri
         ("e00", 0.0),
     ]
     assert found[-1][-1] == (
-        "its url cannot be used: with https its host must be a name, for which the certificate is checked"
+        "the url is not usable: with https, the host must be a name, so that the certificate can be verified"
     )
 
 
@@ -205,21 +205,21 @@ def test_replicas_and_deployments_without_an_endpoint_say_why():
         WithoutEndpoint(
             kind="ModelDeployment",
             name="other",
-            reason="it has no replica: `modelplane explain md/other -n ml-team` says why",
+            reason="no replicas: to see why, run `modelplane explain md/other -n ml-team`",
         ),
     )
     assert explained(
         service(*entries), deployment.replace("replicas: 1", "replicas: 0")
     ).without_endpoint == (
-        WithoutEndpoint(kind="ModelDeployment", name="other", reason="it asks for 0 replicas"),
+        WithoutEndpoint(kind="ModelDeployment", name="other", reason="spec.replicas is 0"),
     )
 
 
 def test_an_entry_that_selects_nothing_is_told():
     assert explained(service(), endpoint("a", "x")).notes == (
         (
-            'endpoints[0]: no ModelEndpoint of namespace "ml-team" has app=qwen, and no ModelReplica or '
-            "ModelDeployment there would get one: correct its matchLabels"
+            'endpoints[0]: no ModelEndpoint in namespace "ml-team" has app=qwen, and no ModelReplica or '
+            "ModelDeployment there would create one: correct the matchLabels"
         ),
     )
     assert explained(service(), REPLICA).notes == ()

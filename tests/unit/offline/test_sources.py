@@ -47,7 +47,7 @@ def test_a_folder_that_cannot_be_read_is_told_and_stops_nothing(tmp_path, monkey
 
     monkeypatch.setattr(os, "scandir", refusing)
     assert read(tmp_path) == [
-        Unopened(f"{tmp_path}/closed", "it cannot be read: Permission denied"),
+        Unopened(f"{tmp_path}/closed", "cannot be read: Permission denied"),
         Source(f"{tmp_path}/a.yaml", "a", Origin.WALKED),
     ]
 
@@ -55,7 +55,7 @@ def test_a_folder_that_cannot_be_read_is_told_and_stops_nothing(tmp_path, monkey
 def test_a_folder_without_manifests_is_told():
     # The folder of these tests has Python only.
     folder = __file__.rpartition("/")[0]
-    assert read(folder) == [Unopened(folder, "the folder holds no .yaml, .yml or .json file")]
+    assert read(folder) == [Unopened(folder, "the folder contains no .yaml, .yml or .json file")]
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_an_encoding_that_kubectl_reads_is_read(content, text):
     ("content", "why"),
     [
         pytest.param(b"a\xff", "byte 2 is not UTF-8: save it as UTF-8", id="another encoding"),
-        pytest.param(b"\x7fELF\0\xff", "it is not text: save it as UTF-8", id="a program"),
+        pytest.param(b"\x7fELF\0\xff", "not text: save it as UTF-8", id="a program"),
     ],
 )
 def test_what_is_no_text_is_told(content, why):
@@ -84,7 +84,7 @@ def test_what_is_no_text_is_told(content, why):
 def test_a_file_that_is_too_large_is_not_read_to_its_end(monkeypatch):
     monkeypatch.setattr(sources, "MAX_BYTES", 1024 * 1024)
     assert read("-", stdin=b" " * (1024 * 1024 + 1)) == [
-        Unopened("stdin", "it is larger than 1 MiB: split it")
+        Unopened("stdin", "larger than 1 MiB: split the file")
     ]
 
 
@@ -92,6 +92,6 @@ def test_a_file_that_cannot_be_opened_does_not_stop_the_next(tmp_path):
     (tmp_path / "a.yaml").symlink_to(tmp_path / "nowhere")
     (tmp_path / "b.yaml").write_text("b")
     assert read(tmp_path) == [
-        Unopened(f"{tmp_path}/a.yaml", "it cannot be read: No such file or directory"),
+        Unopened(f"{tmp_path}/a.yaml", "cannot be read: No such file or directory"),
         Source(f"{tmp_path}/b.yaml", "b", Origin.WALKED),
     ]

@@ -75,7 +75,7 @@ def test_what_a_server_printed_must_be_readable_all_the_same():
     assert [str(problem) for problem in loaded(printed).problems] == [
         (
             'stdin:1:1: error: ModelDeployment "ml-team/qwen": spec.replicas: expected `int`, got `str`: '
-            "print it again with kubectl get -o yaml"
+            "create the file again with kubectl get -o yaml"
         )
     ]
 
@@ -85,12 +85,12 @@ def test_what_a_server_printed_must_be_readable_all_the_same():
     [
         pytest.param(
             "apiVersion: v1\nkind: Pod\nmetadata: {name: 1}\n",
-            "must be a text: put it in quotes",
+            "must be a string: put it in quotes",
             id="a name that is a number",
         ),
         pytest.param(
             "apiVersion: v1\nkind: Pod\nmetadata: {name: x, labels: 1}\n",
-            "must be a mapping of texts: correct it",
+            "must be a mapping of strings: correct it",
             id="labels that are a number",
         ),
     ],
@@ -133,7 +133,7 @@ def test_an_object_that_is_there_twice_is_refused_as_validate_refuses_it(tmp_pat
     [problem] = refused(tmp_path, text)
     assert problem == (
         f'{tmp_path}/0.yaml:25:9: error: ModelDeployment "ml-team/qwen": metadata.name: the same object is '
-        f"at {tmp_path}/0.yaml:4 already: the later one replaces it, so remove or rename one"
+        f"already at {tmp_path}/0.yaml:4, and the later one would replace it: remove or rename one"
     )
     assert [problem] == [str(each) for each in validate(read([f"{tmp_path}/0.yaml"], BytesIO)).problems]
 

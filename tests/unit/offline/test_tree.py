@@ -81,11 +81,9 @@ def test_a_text_is_read_as_kubectl_reads_it(text, expected):
         pytest.param("a: 'b\n", "the quote is not closed: add the one at its end", id="a quote"),
         pytest.param("a: [b\n", 'the "[" is not closed: add a "," or the "]"', id="a bracket"),
         pytest.param("a: {b\n", 'the "{" is not closed: add a "," or the "}"', id="a brace"),
-        pytest.param(
-            "a: 1\nb\n", 'the line is neither "name: value" nor part of one: add the ": "', id="a word"
-        ),
-        pytest.param("a: *b\n", "the alias *b stands for nothing: there is no &b before it", id="an alias"),
-        pytest.param("a: &a {b: *a}", "the alias *a is part of what it stands for before it", id="a circle"),
+        pytest.param("a: 1\nb\n", 'the line is not part of a "name: value" pair: add the ": "', id="a word"),
+        pytest.param("a: *b\n", "the alias *b is undefined: there is no &b before it", id="an alias"),
+        pytest.param("a: &a {b: *a}", "the alias *a contains itself before it", id="a circle"),
         pytest.param("~: 1\n", "nothing cannot be the name of a field: use a word", id="no name"),
         pytest.param(
             "{a: b}: 1\n", "a mapping or list cannot be the name of a field: use a word", id="a mapping"
@@ -95,29 +93,31 @@ def test_a_text_is_read_as_kubectl_reads_it(text, expected):
             "a mapping or list cannot be the name of a field: use a word",
             id="an alias of a mapping as a name",
         ),
+        pytest.param("a: .inf\n", ".inf is not a number in JSON: use a finite number", id="infinity"),
         pytest.param(
-            "a: .inf\n", ".inf is not a number that JSON can carry: give a finite one", id="infinity"
-        ),
-        pytest.param("a: !!int x\n", "x is not of its tag's type int: remove the tag", id="a tag that lies"),
-        pytest.param(
-            "{<<: 1}", "<< takes the alias of a mapping, or a list of such", id="a merge of a number"
+            "a: !!int x\n", "x does not match the tag's type int: remove the tag", id="a tag that lies"
         ),
         pytest.param(
-            "a: \x01\n", "this is not text: YAML has no control characters", id="a control character"
+            "{<<: 1}",
+            "<< requires the alias of a mapping, or a list of such aliases",
+            id="a merge of a number",
+        ),
+        pytest.param(
+            "a: \x01\n", "this is not text: YAML doesn't allow control characters", id="a control character"
         ),
         pytest.param(
             'a: "\\q"\n',
-            "there is no such escape: write \\\\ for a backslash, or use single quotes",
+            "unknown escape sequence: write \\\\ for a backslash, or use single quotes",
             id="an escape",
         ),
         pytest.param(
             'a: "C:\\Users"\n',
-            "there is no such escape: write \\\\ for a backslash, or use single quotes",
+            "unknown escape sequence: write \\\\ for a backslash, or use single quotes",
             id="a path of Windows",
         ),
         pytest.param(
             "a:\n  b:1\n  c: 2\n",
-            'a space is missing behind the ":": add it',
+            'a space is missing after the ":": add it',
             id="a name and its value in one",
         ),
         pytest.param(
@@ -125,13 +125,14 @@ def test_a_text_is_read_as_kubectl_reads_it(text, expected):
         ),
         pytest.param(
             'a: "b["c"]"\nd: 1\n',
-            'the text in quotes ends before this: use the other quotes within it, or write it below "|"',
+            "the quoted text ends before this character: use the other kind of quotes inside, or write "
+            'the text below "|"',
             id="quotes within quotes",
         ),
         *(
             pytest.param(
                 text,
-                "{{ begins a template, which is not a manifest yet: give the output of helm template",
+                "{{ starts a template, which is not a manifest: use the output of helm template",
                 id=f"a template, {name}",
             )
             for name, text in (
@@ -140,7 +141,11 @@ def test_a_text_is_read_as_kubectl_reads_it(text, expected):
                 ("around lines", "{{- if .Values.a }}\na: 1\n{{- end }}\n"),
             )
         ),
-        pytest.param("[" * 101, "values are nested more than 100 deep: no manifest needs that", id="depth"),
+        pytest.param(
+            "[" * 101,
+            ("values are nested more than 100 levels deep: no manifest needs that"),
+            id="depth",
+        ),
     ],
 )
 def test_what_is_no_yaml_is_told_in_a_sentence(text, message):
@@ -190,12 +195,16 @@ def test_aliases_that_expand_to_too_much_are_refused_without_being_expanded(monk
     text = "a0: &a0 [x, x, x, x]\n" + "".join(
         f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 9)}]\n" for level in range(1, 9)
     )
-    assert read(text) == ["the document has more than 1,000 values, aliases expanded: split it"]
+    assert read(text) == [
+        "the document contains more than 1,000 values with aliases expanded: split the document"
+    ]
 
 
 def test_aliases_do_not_nest_deeper_than_brackets():
     chain = "".join(f"a{level}: &a{level} [*a{level - 1}]\n" for level in range(1, 2000))
-    assert read(f"a0: &a0 [x]\n{chain}") == ["values are nested more than 100 deep: no manifest needs that"]
+    assert read(f"a0: &a0 [x]\n{chain}") == [
+        "values are nested more than 100 levels deep: no manifest needs that"
+    ]
 
 
 def test_a_hundred_levels_are_read():

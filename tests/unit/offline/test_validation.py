@@ -81,7 +81,7 @@ def test_selectors_that_compile_may_cost_too_much_together():
         ),
         pytest.param(
             [("  replicas: 1", "  replicas: -1")],
-            f"stdin:7:13: {NAMED}: spec.replicas: -1 is too small: the least is 0",
+            f"stdin:7:13: {NAMED}: spec.replicas: -1 is too small: the minimum is 0",
             id="a number below its bound",
         ),
         pytest.param(
@@ -102,8 +102,8 @@ def test_selectors_that_compile_may_cost_too_much_together():
         ),
         pytest.param(
             [("v0.23.0", "v0.23.0\n                  args: [on]")],
-            f"stdin:21:26: {NAMED}: {CONTAINER}.args[0]: must be a text, not true, which is what on means in "
-            'YAML: put it in quotes, "on"',
+            f"stdin:21:26: {NAMED}: {CONTAINER}.args[0]: must be a text, not true, which is how YAML reads "
+            'on: put it in quotes, "on"',
             id="a word that YAML takes for true",
         ),
         pytest.param(
@@ -138,20 +138,20 @@ def test_selectors_that_compile_may_cost_too_much_together():
         ),
         pytest.param(
             [("              containers:\n", "              image: x\n              containers:\n")],
-            f"stdin:18:15: {NAMED}: {MEMBER}.template.spec.image: unknown field here; it belongs to "
-            f"{CONTAINER}: check its indentation",
+            f"stdin:18:15: {NAMED}: {MEMBER}.template.spec.image: unknown field here; the field belongs to "
+            f"{CONTAINER}: check the indentation",
             id="a field one level too far out",
         ),
         pytest.param(
             [("                selectors:", "                template: {}\n                selectors:")],
-            f"stdin:14:17: {NAMED}: {MEMBER}.nodeSelector.devices[0].template: unknown field "
-            "here; it belongs "
-            f"to {MEMBER}: check its indentation",
+            f"stdin:14:17: {NAMED}: {MEMBER}.nodeSelector.devices[0].template: unknown field here; the "
+            f"field belongs to {MEMBER}: check the indentation",
             id="a field two levels too far in",
         ),
         pytest.param(
             [("spec:\n  replicas: 1", "replicas: 1\nspec:")],
-            f"stdin:6:1: {NAMED}: replicas: unknown field here; it belongs to spec: check its indentation",
+            f"stdin:6:1: {NAMED}: replicas: unknown field here; the field belongs to spec: check the "
+            "indentation",
             id="a field beside the spec",
         ),
         pytest.param(
@@ -228,7 +228,7 @@ def test_a_shape_that_is_mixed_up_is_told_by_the_rule_of_the_schema():
         pytest.param(
             cluster("l4").replace("cluster: {source", "source: Existing\n  x: {source"),
             [
-                "spec.source: unknown field here; it belongs to spec.cluster: check its indentation",
+                "spec.source: unknown field here; the field belongs to spec.cluster: check the indentation",
                 (
                     "spec.x: unknown field: the fields here are capacitySource, cluster, drain, gateway, "
                     "localObjects, nodePools, podKeys, podScheduler, poolTaints, servingStack, taints"
@@ -262,9 +262,8 @@ def test_engines_straight_below_the_template_belong_one_level_further_in():
     text = changed(("  engines:", "  template:\n   engines:"))
     assert said(text) == [
         (
-            f"stdin:9:4: {NAMED}: spec.template.engines: unknown field here; it belongs to "
-            "spec.template.spec: "
-            "check its indentation"
+            f"stdin:9:4: {NAMED}: spec.template.engines: unknown field here; the field belongs to "
+            "spec.template.spec: check the indentation"
         ),
     ]
 
@@ -285,7 +284,7 @@ def test_all_problems_of_all_documents_are_told():
         pytest.param(
             "kind: ModelDeployment\n",
             "stdin:1:1: error: ModelDeployment: apiVersion: is required, such as modelplane.ai/v1alpha1: "
-            "add it, or leave the file out",
+            "add it, or omit the file",
             id="no version",
         ),
         pytest.param(
@@ -295,13 +294,13 @@ def test_all_problems_of_all_documents_are_told():
         ),
         pytest.param(
             "hf_a-token\n",
-            "stdin:1:1: error: an object is expected here, not a text: give it apiVersion and kind",
+            "stdin:1:1: error: expected an object, not a text: set apiVersion and kind",
             id="a text, which may be a token",
         ),
         pytest.param(
             f"apiVersion: {API}\n",
-            "stdin:1:1: error: kind: is required, which every Kubernetes object has: add it, or leave the "
-            "file out",
+            "stdin:1:1: error: kind: is required, which every Kubernetes object has: add it, or omit the "
+            "file",
             id="no kind",
         ),
         pytest.param(
@@ -312,19 +311,20 @@ def test_all_problems_of_all_documents_are_told():
         ),
         pytest.param(
             "apiVersion: modelplane.ai/v1\nkind: ModelService\n",
-            'stdin:1:13: error: ModelService: apiVersion: "modelplane.ai/v1" has no ModelService: write '
+            'stdin:1:13: error: ModelService: apiVersion: "modelplane.ai/v1" does not define '
+            "ModelService: write "
             "modelplane.ai/v1alpha1",
             id="another version",
         ),
         pytest.param(
             "apiVersion: v1\nkind: ModelService\n",
-            'stdin:1:13: error: ModelService: apiVersion: "v1" has no ModelService: write '
+            'stdin:1:13: error: ModelService: apiVersion: "v1" does not define ModelService: write '
             "modelplane.ai/v1alpha1",
             id="a version without its group",
         ),
         pytest.param(
             "- a\n",
-            "stdin:1:1: error: an object is expected here, not a list: give it apiVersion and kind",
+            "stdin:1:1: error: expected an object, not a list: set apiVersion and kind",
             id="a list",
         ),
         pytest.param(
@@ -366,20 +366,20 @@ def test_the_objects_of_a_list_are_checked_one_by_one():
 
 def test_a_key_that_is_there_twice_is_an_error():
     assert said(changed(("  replicas: 1", "  replicas: 1\n  replicas: 1"))) == [
-        f"stdin:8:3: {NAMED}: spec.replicas: the key is there twice, first in line 7: remove one of them"
+        f"stdin:8:3: {NAMED}: spec.replicas: the key appears twice, first in line 7: remove one"
     ]
 
 
 def test_a_second_object_without_a_line_between_is_told_so():
     [first, *_] = said(CLASS + CLASS.replace("l4", "h100"))
-    assert first.endswith('first in line 1: remove one of them, or begin the second object with "---"')
+    assert first.endswith('first in line 1: remove one, or begin the second object with "---"')
 
 
 def test_an_object_that_is_there_twice_is_an_error():
     assert said(joined(CLASS, CLASS)) == [
         (
-            'stdin:14:18: error: InferenceClass "l4": metadata.name: the same object is at stdin:3 already: '
-            "the later one replaces it, so remove or rename one"
+            'stdin:14:18: error: InferenceClass "l4": metadata.name: the same object is already at '
+            "stdin:3, and the later one would replace it: remove or rename one"
         )
     ]
 
@@ -424,7 +424,7 @@ def test_two_pools_of_one_name_are_told_as_a_list_map_takes_them():
     assert said(cluster("west", extra=pool)) == [
         (
             'stdin:8:7: error: InferenceCluster "west": spec.nodePools[1]: repeats the name "pool" of '
-            "spec.nodePools[0]: each may be there once"
+            "spec.nodePools[0]: each value must be unique"
         )
     ]
 
@@ -441,7 +441,8 @@ def test_a_field_without_a_value_is_a_warning():
             severity=Severity.WARNING,
             object=ObjectName(api_version=API, kind="ModelDeployment", namespace="ml-team", name="qwen"),
             field="spec.serving",
-            message="has no value, which is as if it were not there: remove it, or indent what belongs to it",
+            message="is empty, and is treated as absent: remove the field, or indent the lines that belong "
+            "to it",
         ),
     )
     assert validation.describe(found) == "1 object valid with 1 warning, 1 file"
@@ -451,9 +452,8 @@ def test_a_required_field_without_a_value_is_an_error():
     _, template = DEPLOYMENT.split("          template:\n")
     assert said(changed((template, ""))) == [
         (
-            f"stdin:16:11: {NAMED}: {MEMBER}.template: is required and has no value: give it one, or "
-            "indent the lines "
-            "below that belong to it"
+            f"stdin:16:11: {NAMED}: {MEMBER}.template: is required but empty: set a value, or indent the "
+            "lines below that belong to this field"
         )
     ]
 
@@ -676,7 +676,7 @@ def test_a_rule_over_every_key_reads_nothing_but_the_key():
 @pytest.mark.parametrize("text", ["", "\n", "# nothing\n", "---\n"])
 def test_nothing_on_standard_input_is_an_error(text):
     assert said(text) == [
-        "stdin: error: nothing was read from standard input: write manifests to it, or name their files"
+        "stdin: error: standard input is empty: pipe manifests to the command, or name files"
     ]
 
 

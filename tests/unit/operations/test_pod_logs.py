@@ -153,7 +153,7 @@ async def test_a_log_that_cannot_be_read_does_not_keep_the_others_from_being_sho
     logs.script(path("b"), *said(f"{T1} one"), *said(f"{T2} two words"))
     await show([container(logs, "a"), container(logs, "b")], LogOptions(), told.line, told.notes.append)
     assert told.lines == ["west/b one", "west/b two words"]
-    remedy = "apply there the manifests that `modelplane install --inference-cluster` prints"
+    remedy = "on that cluster, apply the manifests that `modelplane install --inference-cluster` prints"
     assert told.notes == [f"cannot read the log of west/a: you may not: {remedy}"]
 
 
@@ -214,7 +214,7 @@ async def test_a_log_that_is_not_answered_does_not_keep_the_others_from_being_sh
     logs.script(path("b"), *said(f"{T1} one"))
     await show([container(logs, "a"), container(logs, "b")], LogOptions(), told.line, told.notes.append)
     assert told.lines == ["west/b one"]
-    assert told.notes == ["cannot read the log of west/a: no line came for 30 s"]
+    assert told.notes == ["cannot read the log of west/a: no lines for 30 s"]
 
 
 async def test_a_log_that_is_lost_again_before_it_has_a_line_is_told(logs, told):

@@ -65,7 +65,8 @@ OUTSIDE = {"modelplane.ai/external-provider": "one"}
         pytest.param(
             service(**OUTSIDE),
             [],
-            "it selects no replica of this fleet, and external endpoints have no log here: ask the provider",
+            "the service selects no replica in this fleet, and logs of external endpoints are only "
+            "available from the provider",
             id="a service of what is outside",
         ),
         pytest.param(
@@ -74,7 +75,12 @@ OUTSIDE = {"modelplane.ai/external-provider": "one"}
             "",
             id="a cache is its Jobs",
         ),
-        pytest.param(named("ModelCache", CACHE), [], "it is staged on no cluster", id="a cache nowhere"),
+        pytest.param(
+            named("ModelCache", CACHE),
+            [],
+            "the ModelCache is not staged on any cluster",
+            id="a cache nowhere",
+        ),
     ],
 )
 async def test_an_object_stands_for_pods_on_clusters(item, clusters, nothing):
@@ -84,4 +90,4 @@ async def test_an_object_stands_for_pods_on_clusters(item, clusters, nothing):
 
 async def test_a_deployment_without_replicas_is_to_be_explained():
     found = await find_pods(ControlPlane(), named("ModelDeployment", {}))
-    assert found.nothing == "it has no replica: `modelplane explain md/qwen -n ml` says why"
+    assert found.nothing == "there are no replicas: to see why, run `modelplane explain md/qwen -n ml`"

@@ -62,7 +62,7 @@ def test_the_port_that_another_program_holds_is_named(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         envoy_bootstrap.prepare(tmp_path, (front, Listener("cluster-local", "127.0.0.1", port)))
-        said = f"port {port} of 127.0.0.1 is taken by another program: stop that program"
+        said = f"another program uses port {port} of 127.0.0.1: stop that program"
         assert envoy_bootstrap.find_taken_port(tmp_path) == said
     assert envoy_bootstrap.find_taken_port(tmp_path) is None
 

@@ -86,8 +86,8 @@ async def test_it_is_ready_when_both_the_configuration_and_envoy_are(proxy: Envo
     follower = Follower()
     gateway = _gateway(follower)
     assert gateway.problem is None
-    proxy.problem = "envoy is not ready: its state is INITIALIZING"
-    assert gateway.problem == "envoy is not ready: its state is INITIALIZING"
+    proxy.problem = "Envoy is not ready: the state is INITIALIZING"
+    assert gateway.problem == "Envoy is not ready: the state is INITIALIZING"
     follower.problem = "the configuration is still being read"
     assert gateway.problem == "the configuration is still being read"
 

@@ -117,7 +117,7 @@ async def test_half_a_configuration_is_not_written_and_not_ready(
         bench.publish(_files("a"), 2000, slice(1, None))
         await asyncio.sleep(600)
         assert bench.writes == 0
-        assert bench.follower.problem == "1 of 1 parts of the configuration are not there yet"
+        assert bench.follower.problem == "1 of 1 parts of the configuration do not exist yet"
         bench.publish(_files("a"), 2001, slice(1))
         await bench.until(_files("a"))
     assert bench.follower.problem is None

@@ -65,7 +65,7 @@ async def test_a_pod_that_does_not_answer_is_the_problem_and_the_others_count(po
 
 
 async def test_no_pod_is_a_problem() -> None:
-    assert (await gateway_metrics.read_pods([])).problem == "the gateway has no pod that is ready"
+    assert (await gateway_metrics.read_pods([])).problem == "the gateway has no ready pod"
 
 
 def test_only_pods_that_are_ready_are_asked_and_each_once() -> None:

@@ -58,7 +58,7 @@ def test_a_half_written_configuration_is_not_used(left_out: int) -> None:
     index = new[-1]
     parts = [chunk for number, chunk in enumerate(new[:-1]) if number != left_out]
     found = read([*old[:-1], *parts, index])
-    assert found == Incomplete("1 of 3 parts of the configuration are not there yet")
+    assert found == Incomplete("1 of 3 parts of the configuration do not exist yet")
 
 
 def test_while_the_index_is_the_old_one_so_is_the_configuration() -> None:

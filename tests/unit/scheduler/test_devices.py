@@ -63,13 +63,15 @@ BIG, SMALL = entry("big", 141, 2), entry("small", 24, 2)
         pytest.param(
             (request("x", 20, 3),),
             (BIG, SMALL),
-            Rejected(Reason.TOO_FEW_DEVICES, "x", "3 wanted, at most 2 on a node"),
+            Rejected(Reason.TOO_FEW_DEVICES, "x", "3 requested, at most 2 on a node"),
             id="a request is not split over entries",
         ),
         pytest.param(
             (request("x", 100, 2), request("y", 100)),
             (BIG, SMALL),
-            Rejected(Reason.DEVICES_COMPETE, "x, y", "each can be served, but not all from one node"),
+            Rejected(
+                Reason.DEVICES_COMPETE, "x, y", ("each request fits a node, but no node fits all requests")
+            ),
             id="requests that compete",
         ),
         pytest.param(
@@ -93,7 +95,7 @@ BIG, SMALL = entry("big", 141, 2), entry("small", 24, 2)
         pytest.param(
             (request("x", 20),),
             (),
-            Rejected(Reason.NO_MATCHING_DEVICE, "x", "no devices are published"),
+            Rejected(Reason.NO_MATCHING_DEVICE, "x", "the pool publishes no devices"),
             id="no devices",
         ),
         pytest.param(
@@ -114,7 +116,7 @@ BIG, SMALL = entry("big", 141, 2), entry("small", 24, 2)
             Rejected(
                 Reason.DEVICES_COMPETE,
                 ", ".join(f"r{number}" for number in range(16)),
-                "each can be served, but not all from one node",
+                "each request fits a node, but no node fits all requests",
             ),
             id="that there is one entry too few is found at once",
         ),

@@ -18,27 +18,24 @@ from modelplane.scheduler.diagnosis import PHRASES
             "a: l4 x2",
             "",
             "1: 100Gi",
-            "0 of 1 replicas placed; 1 cluster: "
-            '1 with no device for "gpu" (a: largest memory offered is 24Gi); '
-            'to place one more, relax memory from 100Gi to 24Gi in request "gpu"',
+            '0 of 1 replicas placed; 1 cluster: 1 with no device for "gpu" (a: largest memory offered is '
+            '24Gi); to place one more, relax memory from 100Gi to 24Gi in request "gpu"',
             id="the largest amount on offer",
         ),
         pytest.param(
             "a: l4 x2",
             "",
             "1: 40960Mi",
-            "0 of 1 replicas placed; 1 cluster: "
-            '1 with no device for "gpu" (a: largest memory offered is 24Gi); '
-            'to place one more, relax memory from 40960Mi (40Gi) to 24Gi in request "gpu"',
+            '0 of 1 replicas placed; 1 cluster: 1 with no device for "gpu" (a: largest memory offered is '
+            '24Gi); to place one more, relax memory from 40960Mi (40Gi) to 24Gi in request "gpu"',
             id="two units",
         ),
         pytest.param(
             "b: a100 x1 | a: l4 x2",
             "",
             "1: 100Gi",
-            "0 of 1 replicas placed; 2 clusters: "
-            '2 with no device for "gpu" (largest memory offered is 80Gi); '
-            'to place one more, relax memory from 100Gi to 80Gi in request "gpu"',
+            '0 of 1 replicas placed; 2 clusters: 2 with no device for "gpu" (largest memory offered is '
+            '80Gi); to place one more, relax memory from 100Gi to 80Gi in request "gpu"',
             id="the largest amount over several clusters",
         ),
         pytest.param(
@@ -46,7 +43,7 @@ from modelplane.scheduler.diagnosis import PHRASES
             "",
             "1: 20Gi*2",
             '0 of 1 replicas placed; 1 cluster: 1 with too few devices per node for "gpu" '
-            "(a: 2 wanted, at most 1 on a node)",
+            "(a: 2 requested, at most 1 on a node)",
             id="too few devices on a node",
         ),
         pytest.param(
@@ -69,8 +66,8 @@ from modelplane.scheduler.diagnosis import PHRASES
             "a: h200 x1, l4 x0",
             "",
             "1: x=20Gi, y=100Gi",
-            "0 of 1 replicas placed; 1 cluster: 1 without room for engines x, y together "
-            "(a: each would fit, but not all at once: 2 nodes needed, 1 free in pool h200); "
+            "0 of 1 replicas placed; 1 cluster: 1 without room for engines x, y at the same time "
+            "(a: each engine fits, but not all at once: 2 nodes needed, 1 free in pool h200); "
             'to place one more, add 1 node to pool h200 of InferenceCluster "a"',
             id="engines that need the same node",
         ),
@@ -78,10 +75,9 @@ from modelplane.scheduler.diagnosis import PHRASES
             "a: h200 x1 down | b: h200 x1 unreachable | c: h200 x1 !drain | d: | e: l4 x1",
             "",
             "1: 100Gi",
-            "0 of 1 replicas placed; 5 clusters: 1 with untolerated taint drain:NoSchedule, "
-            "1 not ready (a: its API cannot be reached), 1 without a gateway address and 2 more; "
-            'to place one more, relax memory from 100Gi to 24Gi in request "gpu" '
-            "or tolerate taint drain:NoSchedule",
+            "0 of 1 replicas placed; 5 clusters: 1 with untolerated taint drain:NoSchedule, 1 not ready "
+            "(a: its API cannot be reached), 1 without a gateway address and 2 more; to place one more, "
+            'relax memory from 100Gi to 24Gi in request "gpu" or tolerate taint drain:NoSchedule',
             id="three items, in the order of the rules, and the rest as a number",
         ),
         pytest.param(
@@ -89,14 +85,14 @@ from modelplane.scheduler.diagnosis import PHRASES
             "",
             "1: 20Gi; in tier=prod",
             "0 of 1 replicas placed; 2 clusters: 2 outside the clusterSelector; "
-            "to place one more, remove tier=prod from the clusterSelector (then 2 clusters would do)",
+            "to place one more, remove tier=prod from the clusterSelector (2 clusters would then fit)",
             id="labels that differ in different ways",
         ),
         pytest.param(
             "a: l4 x1 tier=dev",
             "",
             "1: 20Gi; cached tier=prod",
-            "0 of 1 replicas placed; 1 cluster: 1 outside the clusters of the ModelCache "
+            "0 of 1 replicas placed; 1 cluster: 1 not covered by the ModelCache "
             '(a: label tier is "dev", not "prod")',
             id="a label that differs",
         ),
@@ -105,15 +101,15 @@ from modelplane.scheduler.diagnosis import PHRASES
             "",
             "1: 100Gi +1",
             "0 of 1 replicas placed; 1 cluster: 1 without LeaderWorkerSet "
-            "(a: an engine with a Leader needs it)",
+            "(a: required for an engine with a Leader)",
             id="a capability",
         ),
         pytest.param(
             "a: synthetic x1",
             "",
             "1: 20Gi",
-            "0 of 1 replicas placed; 1 cluster: 1 with nothing to claim for engine main "
-            "(a: no device that it asks for is claimed through DRA)",
+            "0 of 1 replicas placed; 1 cluster: 1 without claimable devices for engine main "
+            "(a: none of the requested devices can be claimed through DRA)",
             id="nothing to claim",
         ),
         pytest.param(
@@ -123,14 +119,14 @@ from modelplane.scheduler.diagnosis import PHRASES
             "a: l4 x9",
             "",
             "1: 20Gi; cache-unknown",
-            "0 of 1 replicas placed; waiting for its ModelCache: no new replica is placed",
+            "0 of 1 replicas placed; waiting for the ModelCache before placing new replicas",
             id="a cache that cannot be read",
         ),
         pytest.param(
             "a: l4 x0",
             "q1@a/0 l4",
             "1: 20Gi",
-            'pool l4 of InferenceCluster "a" is overcommitted: replicas hold 1 of its 0 nodes',
+            'pool l4 of InferenceCluster "a" is overcommitted: replicas use 1 of its 0 nodes',
             id="a pool that shrank under a replica",
         ),
         pytest.param(
@@ -146,28 +142,27 @@ from modelplane.scheduler.diagnosis import PHRASES
             "a: h200 *2",
             "o1@a/0 h200#1 other | o2@a/1 h200#1 other",
             "1: 20Gi*8",
-            "0 of 1 replicas placed; 1 cluster: 1 without enough free devices "
-            "(a: pool h200 has 14 of 16 gpu free, 8 needed, which might not be on one node when Kubernetes "
-            'has chosen); to place one more, add 1 node to pool h200 of InferenceCluster "a"',
+            "0 of 1 replicas placed; 1 cluster: 1 without enough free devices (a: pool h200 has 14 of 16 "
+            "gpu free, 8 needed, which Kubernetes might not assign on one node); to place one more, add 1 "
+            'node to pool h200 of InferenceCluster "a"',
             id="enough that are free, but not for sure on one node",
         ),
         pytest.param(
             "a: h200 *1",
             "q1@a/0 h200*2#8 ready",
             "1: 20Gi*8 x2",
-            'pool h200 of InferenceCluster "a" is overcommitted: replicas hold 16 of its 8 gpu, '
-            "which one of them might not find again",
+            'pool h200 of InferenceCluster "a" is overcommitted: replicas use 16 of its 8 gpu, and a '
+            "replica that restarts might not fit again",
             id="a pool of counted devices that shrank",
         ),
         pytest.param(
             "a: l4 x1",
             "q1@a/0 l4 ready",
             "1: 100Gi",
-            "0 of 1 replicas placed; 1 cluster: "
-            '1 with no device for "gpu" (a: largest memory offered is 24Gi); '
-            'to place one more, relax memory from 100Gi to 24Gi in request "gpu"; '
-            'replica "q1" is kept until a replacement is ready: engine main no longer fits pool l4 of '
-            'InferenceCluster "a": "gpu": memory is 24Gi',
+            '0 of 1 replicas placed; 1 cluster: 1 with no device for "gpu" (a: largest memory offered is '
+            '24Gi); to place one more, relax memory from 100Gi to 24Gi in request "gpu"; replica "q1" is '
+            "kept until a replacement is ready: engine main no longer fits pool l4 of InferenceCluster "
+            '"a": "gpu": memory is 24Gi',
             id="a replica that would have to move and cannot",
         ),
         pytest.param(
@@ -212,10 +207,9 @@ def test_every_pool_has_its_refusal(say: Any) -> None:
 def test_a_cluster_is_counted_under_the_pool_that_came_closest(say: Any) -> None:
     placement = schedule(say.fleet("b: l4 x1, h200 x0"), say.deployment("1: 100Gi"))
     assert placement.diagnosis.describe() == (
-        "0 of 1 replicas placed; 1 cluster: 1 without enough free nodes "
-        "(b: pool h200 has 0 of 0 nodes free, 1 needed); "
-        'to place one more, add 1 node to pool h200 of InferenceCluster "b" '
-        'or relax memory from 100Gi to 24Gi in request "gpu"'
+        "0 of 1 replicas placed; 1 cluster: 1 without enough free nodes (b: pool h200 has 0 of 0 nodes "
+        'free, 1 needed); to place one more, add 1 node to pool h200 of InferenceCluster "b" or lower '
+        'memory from 100Gi to 24Gi in request "gpu"'
     )
 
 
@@ -302,29 +296,29 @@ _NOTHING = '"network" in device.attributes["gpu.nvidia.com"]'
         ),
         pytest.param(
             'device.driver == "gpu.nvidia.com" && device.driver == "nic.nvidia.com"',
-            '(no device meets `device.driver == "nic.nvidia.com"`)',
+            '(no device matches `device.driver == "nic.nvidia.com"`)',
             {
-                "a": 'no device meets `device.driver == "nic.nvidia.com"`',
-                "b": 'no device meets `device.driver == "nic.nvidia.com"`',
+                "a": 'no device matches `device.driver == "nic.nvidia.com"`',
+                "b": 'no device matches `device.driver == "nic.nvidia.com"`',
             },
             id="two drivers, of which one is there",
         ),
         pytest.param(
             f'device.driver == "gpu.nvidia.com" && {_NOTHING}',
-            f"(no device meets `{_NOTHING}`)",
-            {"a": f"no device meets `{_NOTHING}`", "b": f"no device meets `{_NOTHING}`"},
+            f"(no device matches `{_NOTHING}`)",
+            {"a": f"no device matches `{_NOTHING}`", "b": f"no device matches `{_NOTHING}`"},
             id="a name that no device publishes",
         ),
         pytest.param(
             f"{_MEMORY.format('40Gi', '< 0')} && {_MEMORY.format('60Gi', '> 0')}",
-            "(each of its conditions is met by some device, but no device meets all of them; "
+            "(each condition matches some device, but no device matches all conditions; "
             "largest memory offered is 80Gi)",
             {"a": "memory is 24Gi", "b": "memory is 80Gi"},
             id="conditions that exclude each other",
         ),
         pytest.param(
             f"{_MEMORY.format('20Gi', '> 0')} && {_MEMORY.format('10Gi', '< 0')}",
-            f"(no device meets `{_MEMORY.format('10Gi', '< 0')}`; largest memory offered is 80Gi)",
+            f"(no device matches `{_MEMORY.format('10Gi', '< 0')}`; largest memory offered is 80Gi)",
             {"a": "memory is 24Gi", "b": "memory is 80Gi"},
             id="one of two conditions on a value",
         ),

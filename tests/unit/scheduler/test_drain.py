@@ -61,7 +61,7 @@ def test_a_draining_cluster_is_left_once_a_replacement_serves() -> None:
     assert [each.replica for each in starting.assignments] == ["r1", "r2"]
     served = schedule(Fleet((DRAINING, cluster("b")), (here, there)), deployment())
     assert [(each.replica, each.reason) for each in served.dropped] == [
-        ("r1", "it no longer fits, and is no longer needed")
+        ("r1", "no longer fits, and no longer needed")
     ]
 
 
@@ -116,8 +116,8 @@ def test_a_drain_moves_as_many_as_it_may_and_the_others_say_what_they_wait_for()
         ("", False, False),
     ]
     assert placement.assignments[1].reason == (
-        'InferenceCluster "a" is draining; it waits for its turn: 1 of at most 1 replicas of the '
-        "cluster are moving (spec.drain.maxMoving)"
+        'InferenceCluster "a" is draining; the replica waits to move: 1 of at most 1 replicas of the '
+        "cluster are already moving (spec.drain.maxMoving)"
     )
 
 
@@ -127,7 +127,7 @@ def test_moves_of_other_drains_count_over_the_fleet() -> None:
     clusters = (draining, cluster("b"), cluster("c", cordon=Cordon.DRAINING))
     placement = schedule(Fleet(clusters, (replica("r1", "a"), *other)), deployment())
     assert [(each.replica, each.waits) for each in placement.assignments] == [("r1", True)]
-    assert "1 of at most 1 replicas of the fleet are moving" in placement.assignments[0].reason
+    assert "1 of at most 1 replicas of the fleet are already moving" in placement.assignments[0].reason
 
 
 def test_a_move_that_has_begun_goes_on_although_the_limit_is_reached() -> None:
@@ -160,7 +160,7 @@ def test_no_toleration_covers_a_cordon() -> None:
     [exclusion] = placement.diagnosis.excluded
     assert (exclusion.why.reason, exclusion.why.remedy) == (
         Reason.CORDONED,
-        "open it: modelplane cluster uncordon a",
+        "uncordon the cluster: modelplane cluster uncordon a",
     )
 
 

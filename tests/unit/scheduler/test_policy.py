@@ -161,8 +161,8 @@ def test_a_limit_keeps_replicas_away_that_would_cost_more_and_says_what_would_he
     placement = schedule(fleet, deployment(3, most=5, currency="USD"))
     assert where(placement) == ["a/p", "a/p"]
     assert placement.diagnosis.describe() == (
-        "2 of 3 replicas placed; 2 clusters: 1 without a price in USD, which maxCostPerHour needs, "
-        "1 above maxCostPerHour (a: 2.50 USD an hour, of which 0.00 are left)"
+        "2 of 3 replicas placed; 2 clusters: 1 without a price in USD, which maxCostPerHour requires, "
+        "1 above maxCostPerHour (a: 2.50 USD per hour, but only 0.00 remain)"
     )
     assert [each.why.remedy for each in placement.diagnosis.excluded] == ["raise maxCostPerHour to 7.50", ""]
 

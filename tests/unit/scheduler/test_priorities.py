@@ -146,14 +146,14 @@ def test_the_newest_replica_of_lower_priority_leaves_and_both_sides_say_so() -> 
     mine = view(HIGH, LOW, there=FULL)
     assert new(mine) == []
     assert [each.name for each in mine.displaces] == ["b-1"]
-    assert "1 replica of lower priority leaves for the next one: b/b-1" in mine.diagnosis.describe()
+    assert "1 replica of lower priority leaves for the next replica: b/b-1" in mine.diagnosis.describe()
     theirs = view(LOW, HIGH, there=FULL)
     assert dropped(theirs) == ["b-1"]
     assert [each.replica for each in theirs.assignments] == ["b-0"]
     assert theirs.diagnosis.preempted
     assert (
-        'replica "b-1" is withdrawn: ModelDeployment "a/a" of priority 1000 (PriorityClass "serving") takes '
-        "its devices"
+        'replica "b-1" is being withdrawn: ModelDeployment "a/a" of priority 1000 (PriorityClass '
+        '"serving") takes the replica\'s devices'
     ) in theirs.diagnosis.describe()
 
 
@@ -162,7 +162,7 @@ def test_the_newest_replica_of_lower_priority_leaves_and_both_sides_say_so() -> 
     [
         pytest.param({"draining": True}, id="it was told to withdraw"),
         pytest.param({"draining": True, "ready": False}, id="it serves no longer"),
-        pytest.param({"deleting": True, "deleted": "t9"}, id="it is being deleted"),
+        pytest.param({"deleting": True, "deleted": "t9"}, id="being deleted"),
     ],
 )
 def test_the_same_replica_leaves_until_it_is_gone_and_no_other(stage: dict[str, Any]) -> None:

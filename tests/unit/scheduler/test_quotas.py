@@ -72,7 +72,7 @@ def test_a_replica_above_the_quota_is_refused_with_the_numbers_and_the_remedy() 
     assert new(placement) == 0
     assert placement.diagnosis.describe() == (
         '1 of 2 replicas placed; 1 cluster: 1 above DeviceQuota "of-ml-team" (west: namespace ml-team uses 4 '
-        "of 6 gpu devices of class h100 and may borrow 0; this replica needs 4); to place one more, raise "
+        "of 6 gpu devices of class h100 and can borrow 0; this replica needs 4); to place one more, raise "
         'nominalQuota of class h100 in DeviceQuota "of-ml-team" to 8'
     )
 
@@ -172,8 +172,8 @@ def test_a_namespace_in_two_quotas_gets_nothing_new_and_loses_nothing() -> None:
     assert [each.replica for each in placement.assignments] == ["r0"]
     assert placement.diagnosis.block is Block.QUOTA
     assert placement.diagnosis.describe() == (
-        '1 of 2 replicas placed; namespace ml-team is in DeviceQuotas "of-ml-team" and "other", so that no '
-        "limit is certain: remove it from one of them"
+        '1 of 2 replicas placed; namespace ml-team is listed in DeviceQuotas "of-ml-team" and "other", so '
+        "its limit is ambiguous: remove the namespace from all but one"
     )
 
 
@@ -195,7 +195,7 @@ def test_what_a_replica_holds_on_a_cluster_in_trouble_is_not_taken_for_nothing()
     assert (
         Reason.OVER_QUOTA,
         (
-            'what replica "ml-team/r0" holds is not known until InferenceCluster "silent" is ready and '
+            'the devices of replica "ml-team/r0" are unknown until InferenceCluster "silent" is ready and '
             "publishes pool p"
         ),
     ) in refused(placement)

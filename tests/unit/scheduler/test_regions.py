@@ -83,16 +83,17 @@ def test_the_diagnosis_names_the_region_and_the_rule(say: Any) -> None:
     diagnosis = schedule(fleet, say.deployment("1: 20Gi; regions eu ap")).diagnosis
     assert diagnosis.describe() == (
         "0 of 1 replicas placed; 2 clusters: 2 outside the allowed regions; "
-        'replica "a" is kept until a replacement is ready: InferenceCluster "us" may not serve it: '
-        'it is in region "us", not in "ap", "eu"'
+        'replica "a" is kept until a replacement is ready: InferenceCluster "us" is not allowed '
+        "to serve the replica: "
+        'the cluster is in region "us", not in "ap", "eu"'
     )
     assert {each.cluster: (each.why.detail, each.why.remedy) for each in diagnosis.excluded} == {
         "us": (
-            'it is in region "us", not in "ap", "eu"',
-            'add "us" to the deployment\'s regions, if that is permitted',
+            'the cluster is in region "us", not in "ap", "eu"',
+            'add "us" to the deployment\'s regions, if permitted',
         ),
         "nowhere": (
-            'it is in no region, not in "ap", "eu"',
+            'the cluster is in no region, not in "ap", "eu"',
             "label the cluster modelplane.ai/region=REGION",
         ),
     }
@@ -107,7 +108,7 @@ def test_the_diagnosis_names_the_regions_of_the_cache(say: Any) -> None:
     excluded = schedule(say.fleet(US), say.deployment("1: 20Gi; cached-in eu")).diagnosis.excluded
     assert [(each.why.detail, each.why.remedy) for each in excluded] == [
         (
-            'it is in region "us", not in "eu"',
-            'add "us" to the cache\'s regions, if that is permitted',
+            'the cluster is in region "us", not in "eu"',
+            'add "us" to the cache\'s regions, if permitted',
         )
     ]

@@ -381,7 +381,7 @@ def test_replicas_that_exist(say: Any, clusters: str, existing: str, want: str, 
     assert say.shown(schedule(say.fleet(clusters, existing), say.deployment(want))) == expected
 
 
-NOT_NEEDED = "it no longer fits, and is no longer needed"
+NOT_NEEDED = "no longer fits, and no longer needed"
 
 
 @pytest.mark.parametrize(
@@ -466,7 +466,11 @@ NOT_NEEDED = "it no longer fits, and is no longer needed"
             ["b/0 l4"],
             (
                 Dropped(
-                    "q1", "a", 0, 'taint drain:NoExecute of InferenceCluster "a" evicts it', Cause.TAINTED
+                    "q1",
+                    "a",
+                    0,
+                    ('taint drain:NoExecute of InferenceCluster "a" evicts the replica'),
+                    Cause.TAINTED,
                 ),
             ),
             id="a NoExecute taint does not wait for a replacement",
@@ -484,7 +488,7 @@ NOT_NEEDED = "it no longer fits, and is no longer needed"
             "q1@a/0 l4 deleting",
             "0: 20Gi",
             [],
-            (Dropped("q1", "a", 0, "it is being deleted", Cause.DELETED),),
+            (Dropped("q1", "a", 0, "the replica is being deleted", Cause.DELETED),),
             id="a replica that is being deleted",
         ),
     ],

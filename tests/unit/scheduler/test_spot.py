@@ -102,11 +102,11 @@ def test_the_cheapest_pool_is_not_always_spot() -> None:
 def test_what_is_left_out_is_said_with_what_would_help() -> None:
     only = Fleet((cluster("a", pool("spot", 4, spot=True)),))
     assert schedule(only, deployment()).diagnosis.describe() == (
-        "0 of 1 replicas placed; 1 cluster: 1 with spot pools, which placement does not allow "
+        "0 of 1 replicas placed; 1 cluster: 1 with spot pools, which spec.placement does not allow "
         "(a: the pool is spot); to place one more, allow spot pools with spec.placement.spot"
     )
     assert schedule(only, deployment(2, Spot(1))).diagnosis.describe() == (
-        "1 of 2 replicas placed; 1 cluster: 1 with spot pools, which baseOnDemand 1 leaves out "
+        "1 of 2 replicas placed; 1 cluster: 1 with spot pools, which baseOnDemand 1 excludes "
         "(a: the pool is spot); to place one more, lower spec.placement.spot.baseOnDemand"
     )
 
@@ -122,7 +122,7 @@ def test_a_blocked_pool_gets_no_new_replica_and_keeps_the_ones_it_has() -> None:
     placement = schedule(Fleet((blocked,), (replica("r1", "a", "spot"),)), deployment(3, Spot()))
     assert pools_of(placement) == {"spot": 1, "fixed": 1}
     assert (
-        "1 with spot pools that lose nodes (a: blocked until 12:15:00Z)"
+        "1 with spot pools that are losing nodes (a: blocked until 12:15:00Z)"
         in schedule(
             Fleet((replace(blocked, pools=blocked.pools[:1]),)), deployment(1, Spot())
         ).diagnosis.describe()

@@ -75,9 +75,11 @@ def test_replicas_stay_when_nothing_is_usable(accounting: Accounting, ready: boo
     assert (stays.replica, stays.leaving) == ("old-0", False)
     assert list_overcommitted(state) == [
         {
-            Accounting.NODES: 'pool "a": replicas hold 2 of its 0 usable nodes',
-            Accounting.DEVICES: 'pool "a": replicas hold 16 of its 0 usable gpu, which one of them might not '
-            "find again",
+            Accounting.NODES: 'pool "a": replicas use 2 of its 0 usable nodes',
+            Accounting.DEVICES: (
+                'pool "a": replicas use 16 of its 0 usable gpu, and a replica '
+                "that restarts might not fit again"
+            ),
         }[accounting]
     ]
 
@@ -99,7 +101,7 @@ def test_the_diagnosis_names_what_is_lost_and_no_other_tenant() -> None:
     ).diagnosis.describe()
     assert diagnosis == (
         "0 of 1 replicas placed; 1 cluster: 1 without enough free devices (east: pool a has 14 of 14 usable "
-        f"gpu free, 8 needed, which might not be on one node when Kubernetes has chosen ({WHY})); to place "
+        f"gpu free, 8 needed, which Kubernetes might not assign on one node ({WHY})); to place "
         'one more, add 1 node to pool a of InferenceCluster "east"'
     )
     whole = schedule(fleet(Usable(0, why="2 nodes declared, 0 usable"), Accounting.NODES), wanted(8, 1))

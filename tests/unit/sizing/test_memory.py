@@ -41,7 +41,9 @@ def test_an_l4_serves_qwen3_8b_with_16384_tokens_and_not_with_all() -> None:
     one = L4._replace(devices=1)
     assert isinstance(plan_service(model("Qwen/Qwen3-8B"), one, Load(16384)), Served)
     refused = plan_service(model("Qwen/Qwen3-8B"), one, Load(40960), most_nodes=1)
-    assert refused == Rejected(subject="TP 1", detail="needs 25.2 GiB of each device, which has 22.5 GiB")
+    assert refused == Rejected(
+        subject="TP 1", detail="requires 25.2 GiB per device, and the device has 22.5 GiB"
+    )
 
 
 def test_eight_h200_have_room_for_about_710000_tokens_of_deepseek_v3() -> None:
@@ -101,14 +103,16 @@ def test_a_quantized_checkpoint_is_not_quantized_again() -> None:
 def test_a_gpu_without_the_format_is_refused() -> None:
     t4 = Node("t4", "Tesla T4", 8, 16 * GIB, (7, 5))
     refused = plan_service(model("Qwen/Qwen3-0.6B"), t4, Load(1024))
-    assert refused == Rejected(subject="BF16", detail="needs compute capability 8.0, and the device has 7.5")
+    assert refused == Rejected(
+        subject="BF16", detail="requires compute capability 8.0, and the device has 7.5"
+    )
     assert isinstance(plan_service(model("Qwen/Qwen3-8B-AWQ"), t4, Load(1024)), Served)
 
 
 def test_partitions_of_a_gpu_do_not_work_together() -> None:
     mig = H200._replace(memory=10 * GIB, is_partition=True)
     assert plan_service(model("Qwen/Qwen3-8B"), mig, Load(1024)) == Rejected(
-        subject="TP 1", detail="needs 19.2 GiB of each device, which has 10.0 GiB"
+        subject="TP 1", detail="requires needs 19.2 GiB per device, and the device has 10.0 GiB"
     )
 
 

@@ -139,10 +139,12 @@ def _parse_target(name: str) -> "tuple[Kind, str]":
     if "/" in name and (other := parse_object_name(name, KINDS)):
         kind, of = other
         raise UserError(
-            f'explain takes {shorts}, and "{name}" is of kind {kind.name}: its conditions say why it is not '
-            f"ready, so run `kubectl describe {kind.singular}/{of}`"
+            f'explain supports {shorts}, not kind {kind.name}: to see the conditions of "{name}", run '
+            f"`kubectl describe {kind.singular}/{of}`"
         )
-    raise click.BadParameter(f'"{name}" names none of {shorts}', param_hint=f"{explained[0].short}/NAME")
+    raise click.BadParameter(
+        f'"{name}" doesn\'t begin with {shorts}', param_hint=f"{explained[0].short}/NAME"
+    )
 
 
 def _files(fleet: tuple[str, ...], target: Target, kind: "Kind") -> "Files":

@@ -46,7 +46,7 @@ def _source(_context: click.Context, _parameter: click.Parameter, text: str) -> 
 
     source = parse_object_name(text, tuple(RESOURCES))
     if source is None:
-        raise click.BadParameter(f'"{text}" is none of {", ".join(_sources())}')
+        raise click.BadParameter(f'"{text}" is not one of {", ".join(_sources())}')
     return source
 
 
@@ -64,7 +64,7 @@ def _source(_context: click.Context, _parameter: click.Parameter, text: str) -> 
 @click.option(
     "--since",
     "since_s",
-    type=Duration("leave --since out for all lines"),
+    type=Duration("omit --since to show all lines"),
     help="Show only lines newer than a duration such as 10m, 1.5h, or 7d. Default: all lines.",
 )
 @click.option(
@@ -91,7 +91,7 @@ def logs(
     from modelplane.operations.pod_logs import LogOptions
 
     if follow and previous:
-        raise click.UsageError("--follow and --previous exclude each other: a previous log does not grow")
+        raise click.UsageError("--follow and --previous can't be combined: a previous log doesn't grow")
     if not source:
         # Raise ``UsageError`` for options without a log that they apply to.
         options = {
@@ -102,13 +102,13 @@ def logs(
             "--previous": previous,
         }
         if given := [option for option, value in options.items() if value]:
-            raise click.UsageError(
-                f"no log to apply {', '.join(given)} to: name one of {', '.join(_sources())}"
-            )
+            raise click.UsageError(f"to use {', '.join(given)}, name one of {', '.join(_sources())}")
         _list_targets(target)
     elif isinstance(source, str):
         if namespace:
-            raise click.UsageError(f'--namespace is for objects, and "{source}" is a process: leave it out')
+            raise click.UsageError(
+                f'--namespace applies only to objects, and "{source}" is a process: omit --namespace'
+            )
         _show_process(choose_home(target.home), source, tail, since_s, follow=follow, previous=previous)
     else:
         _show_object(
@@ -128,8 +128,8 @@ def _show_process(
     names = _process_names(home)
     if name not in names:
         raise UserError(
-            f'there is no process "{name}" among {in_order(names, _MAX_LISTED)}. '
-            "An object is named like md/NAME."
+            f'no process "{name}": the processes are {in_order(names, _MAX_LISTED)}. Name an object as '
+            "md/NAME."
         )
     log = home.find_earlier_log(name) if previous else home.log(name)
     since = None if since_s is None else datetime.now().astimezone() - timedelta(seconds=since_s)
@@ -138,10 +138,8 @@ def _show_process(
             click.echo(line)
     except FileNotFoundError:
         if previous and home.log(name).exists():
-            raise UserError(
-                f"{name} has no earlier log: all that it has logged is in {home.log(name)}"
-            ) from None
-        raise UserError(f"{name} has no log: it was never started") from None
+            raise UserError(f"{name} has no previous log: the complete log is {home.log(name)}") from None
+        raise UserError(f"{name} has no log because the process was never started") from None
 
 
 def _process_names(home: Home) -> list[str]:
@@ -172,14 +170,14 @@ def _list_targets(target: Target) -> None:
         if not has_processes:
             raise
         # The logs of processes can be read without an API server.
-        click.echo(f"Objects: not listed, because {error}")
+        click.echo(f"Objects: cannot be listed: {error}")
         return
     click.echo("Objects:" if names else "Objects: none")
     for name in names[:_MAX_LISTED]:
         click.echo(f"  {name}")
     if len(names) > _MAX_LISTED:
         shorts = ",".join(kind.short for kind in RESOURCES)
-        click.echo(f"  and {len(names) - _MAX_LISTED:,} more: modelplane kubectl get {shorts} -A")
+        click.echo(f"  and {len(names) - _MAX_LISTED:,} more: run `modelplane kubectl get {shorts} -A`")
 
 
 def _show_object(
@@ -255,7 +253,7 @@ async def print_object_logs(
                 return pod_logs.Found((), (f"cannot read from the control plane, retrying: {error}",))
 
         await pod_logs.Follower(options, output.print_line, output.print_problem).follow(look)
-        output.print_problem(f'{resource.kind} "{metadata["name"]}" is gone')
+        output.print_problem(f'{resource.kind} "{metadata["name"]}" was deleted')
         return True
     finally:
         await clusters.close()
@@ -272,5 +270,8 @@ async def _look(clusters: "InferenceClusters", client: "Client", item: "Object")
     pods = await pod_logs.find(clusters, behind.pods)
     if pods.containers or pods.problems:
         return pods
-    why = behind.nothing or f"it has no pod: {condition_of(item, READY).get('message') or 'it is new'}"
+    ready = condition_of(item, READY)
+    why = behind.nothing or f"there are no pods yet: {ready.get('message') or 'it has no conditions yet'}"
+    if not behind.nothing and ready.get("status") == "True":
+        why = f"ready since {ready.get('lastTransitionTime')}, and its pods are gone with their logs"
     return pod_logs.Found((), (f'{item["kind"]} "{item["metadata"]["name"]}": {why}',))

@@ -52,12 +52,14 @@ def mcp(
     All tools are read-only, and use the permissions of the kubeconfig.
     """
     if address is None and (hosts or token_file):
-        raise click.UsageError("--allow-host and --token-file need --http")
+        raise click.UsageError("--allow-host and --token-file require --http")
     if docs_only and token_file:
-        raise click.UsageError("--docs-only serves public pages, without a token: leave --token-file out")
+        raise click.UsageError("--docs-only serves public pages without a token: omit --token-file")
     if address is None:
         if sys.stdin.isatty():
-            click.echo("Serving MCP on stdio, to a client that starts this command. Ctrl-C ends it", err=True)
+            click.echo(
+                "Serving MCP on stdio, for a client that starts this command. Press Ctrl-C to stop", err=True
+            )
         _server(target, docs_only=docs_only).run()
         return
     _serve_http(target, address, hosts, token_file, docs_only=docs_only)
@@ -72,7 +74,9 @@ def _serve_http(
 
     host, port = _parsed(address)
     if http.must_name_hosts(host) and not hosts:
-        raise click.UsageError(f"{host} is not loopback: name the host that clients use with --allow-host")
+        raise click.UsageError(
+            f"{host} is not a loopback address: set --allow-host to the host name that clients use"
+        )
     token = None if docs_only else _token(token_file)
     served = _server(target, docs_only=docs_only)
     with http.bind(host, port) as listening:
@@ -98,8 +102,8 @@ def _token(file: Path | None) -> str:
     token = file.read_text(encoding="utf-8").strip()
     if len(token) < _SHORTEST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
         raise UserError(
-            f"{file} holds no token of at least {_SHORTEST_TOKEN} letters and digits: write one with "
-            "`openssl rand -hex 24`"
+            f"{file} doesn't contain a token of at least {_SHORTEST_TOKEN} letters and digits: create one "
+            "with `openssl rand -hex 24`"
         )
     return token
 

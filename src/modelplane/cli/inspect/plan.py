@@ -62,8 +62,8 @@ def print_fleet(result: "Plan", deployments: "Sequence[Deployment]", *, everythi
     print_table(placement_tables.CAPACITY.tabulate("Remaining capacity", amounts))
     if len(told) < len(pools):
         rest = f"{len(pools) - len(told):,}"
-        counted = f"and {rest} other pools" if told else f"\nRemaining capacity: {rest} pools"
-        click.echo(f"{counted}, in which none of these replicas is: --all shows them")
+        counted = f"and {rest} more pools" if told else f"\nRemaining capacity: {rest} pools"
+        click.echo(f"{counted} without these replicas: --all shows them")
     if notes := [*placement_tables.describe_pools(told, result.assumed_ready)]:
         click.echo("\n" + "\n".join(notes))
 
@@ -101,12 +101,12 @@ def plan(
     """
     # Refuse options that contradict each other.
     if on_live and fleet:
-        raise click.UsageError("--live reads the fleet from the API server: leave out --live or --fleet")
+        raise click.UsageError("--live reads the fleet from the API server: omit --live or --fleet")
     if target.is_chosen and not on_live:
-        raise click.UsageError("--kubeconfig, --context and --home choose a live fleet: give --live too")
+        raise click.UsageError("--kubeconfig, --context, and --home select a live fleet: add --live")
     fleet_objects, given, former = load(fleet, paths, compare)
     if not any(map(_is_deployment, (*given, *former))):
-        raise UserError("PATH has no ModelDeployment to place: name a file that has one")
+        raise UserError("PATH contains no ModelDeployment: name a file that contains one")
     if on_live:
         from modelplane.controllers.fleet_resources import NEEDED_TO_PLAN
 
@@ -117,7 +117,7 @@ def plan(
     else:
         _tell(result, output, everything=everything)
     if not (result.placed or on_live or any(map(_is_cluster, (*fleet_objects, *given)))):
-        click.echo("These files contain no InferenceCluster: give --fleet PATH, or --live", err=True)
+        click.echo("These files contain no InferenceCluster: add --fleet PATH or --live", err=True)
     if not result.placed:
         raise click.exceptions.Exit(UNMET)
 

@@ -48,7 +48,7 @@ def schema(kinds: tuple[str, ...], folder: Path | None, output: str) -> None:
             file = folder / name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-        click.echo(f"{len(files)} schemas are in {folder}", err=True)
+        click.echo(f"Wrote {len(files)} schemas to {folder}", err=True)
         return
     if output == "name":
         click.echo("\n".join((*map(build_file_name, chosen), ALL)))
@@ -76,6 +76,6 @@ def _kinds(names: tuple[str, ...]) -> "list[Kind]":
                 kinds_by_name[spelling].name for spelling in get_close_matches(name.lower(), kinds_by_name)
             ]
             meant = f"did you mean {join_alternatives(list(dict.fromkeys(near)))}? " if near else ""
-            raise UserError(f'there is no kind "{name}": {meant}`modelplane schema -o name` lists them')
+            raise UserError(f'unknown kind "{name}": {meant}`modelplane schema -o name` lists the kinds')
     asked = {kinds_by_name[name.lower()].name for name in names}
     return [kind for kind in KINDS if not names or kind.name in asked]

@@ -84,7 +84,7 @@ def _columns_of_clusters(now: datetime) -> "Columns[Cluster]":
         ("USED", lambda cluster: str(cluster.devices.used)),
         ("FREE", lambda cluster: str(cluster.devices.free)),
         ("REPLICAS", lambda cluster: str(cluster.replicas)),
-        ("WHY NOT", lambda cluster: cluster.readiness.why),
+        ("MESSAGE", lambda cluster: cluster.readiness.why),
     )
 
 
@@ -95,8 +95,8 @@ def _columns_of_deployments(now: datetime) -> "Columns[Deployment]":
         ("SINCE", lambda deployment: _since(deployment.readiness, now)),
         ("SERVING", lambda deployment: f"{deployment.serving} of {deployment.desired}"),
         ("PLACED", lambda deployment: f"{deployment.placed}{_spot(deployment.spot)}"),
-        ("COST AN HOUR", lambda deployment: deployment.cost or "-"),
-        ("WHY NOT", lambda deployment: deployment.diagnosis or deployment.readiness.why),
+        ("COST/HOUR", lambda deployment: deployment.cost or "-"),
+        ("MESSAGE", lambda deployment: deployment.diagnosis or deployment.readiness.why),
     )
 
 
@@ -115,10 +115,10 @@ def _columns_of_services(view: "View") -> "Columns[Service]":
         ("ENDPOINTS", lambda service: str(service.endpoints)),
         ("REQUESTS/S", describe(lambda rates: f"{rates.per_second:.3g}")),
         ("ERRORS", describe(lambda rates: f"{rates.errors_percent:.2g} %")),
-        ("FIRST TOKEN P50", describe(lambda rates: _time(rates.first_token_p50_ms))),
-        ("P95", describe(lambda rates: _time(rates.first_token_p95_ms))),
-        ("LAST", describe(lambda rates: _age(rates.last, view.now))),
-        ("WHY NOT", lambda service: service.readiness.why),
+        ("TTFT P50", describe(lambda rates: _time(rates.first_token_p50_ms))),
+        ("TTFT P95", describe(lambda rates: _time(rates.first_token_p95_ms))),
+        ("LAST REQUEST", describe(lambda rates: _age(rates.last, view.now))),
+        ("MESSAGE", lambda service: service.readiness.why),
     )
 
 

@@ -27,7 +27,7 @@ _OTHERS = "(others)"
 @click.option(
     "--since",
     "since_s",
-    type=Duration("leave --since out for all records"),
+    type=Duration("omit --since to include all records"),
     help=("Include only requests that started within a duration such as 1h or 7d. Default: all records."),
 )
 @add_target_options
@@ -91,7 +91,7 @@ def _tariff(target: Target) -> "tuple[Tariff, str]":
         )
         spec = decode_as(InferenceGateway, gateway).spec if gateway else None
     except (UserError, InvalidObject) as error:
-        return Tariff(None), f"costs are not known: {error}"
+        return Tariff(None), f"costs are unknown: {error}"
     return Tariff(spec.pricing if spec else None), ""
 
 
@@ -102,18 +102,20 @@ def _of_this_machine(home: "Home", sums: "Usage") -> "Read":
         return usage_records.read_files(home.envoy, sums)
     except FileNotFoundError:
         raise UserError(
-            f"there are no usage records in {home.envoy}: run `modelplane up` and send a request, or name "
-            "another control plane with --kubeconfig"
+            f"no usage records in {home.envoy}: run `modelplane up` and send a request, or select another "
+            "control plane with --kubeconfig"
         ) from None
 
 
 def _notes(outcome: "Read", sums: "Usage") -> list[str]:
     notes = list(outcome.problems)
     if outcome.damaged:
-        lines = "1 line is" if outcome.damaged == 1 else f"{outcome.damaged:,} lines are"
-        notes.append(f"{lines} damaged and not counted")
+        lines = (
+            "Skipped 1 damaged line" if outcome.damaged == 1 else f"Skipped {outcome.damaged:,} damaged lines"
+        )
+        notes.append(lines)
     if not sums.groups:
-        notes.append("No request")
+        notes.append("No requests")
     return notes
 
 
@@ -127,14 +129,14 @@ def _print_groups(by: str, sums: "Usage", currency: str) -> None:
         (by.upper(), lambda row: row[0]),
         ("REQUESTS", lambda row: f"{row[1].requests:,}"),
         ("ERRORS", lambda row: f"{row[1].errors:,}"),
-        ("TOKENS IN", lambda row: f"{row[1].prompt_tokens:,}"),
-        ("TOKENS OUT", lambda row: f"{row[1].completion_tokens:,}"),
+        ("INPUT TOKENS", lambda row: f"{row[1].prompt_tokens:,}"),
+        ("OUTPUT TOKENS", lambda row: f"{row[1].completion_tokens:,}"),
         ("ESTIMATED", lambda row: f"{row[1].estimated_tokens:,}"),
         *cost,
-        ("FIRST TOKEN P50", lambda row: _format_ms(row[1].first_token.find_percentile(0.5))),
-        ("P95", lambda row: _format_ms(row[1].first_token.find_percentile(0.95))),
+        ("TTFT P50", lambda row: _format_ms(row[1].first_token.find_percentile(0.5))),
+        ("TTFT P95", lambda row: _format_ms(row[1].first_token.find_percentile(0.95))),
         ("DURATION P50", lambda row: _format_ms(row[1].duration.find_percentile(0.5))),
-        ("P95", lambda row: _format_ms(row[1].duration.find_percentile(0.95))),
+        ("DURATION P95", lambda row: _format_ms(row[1].duration.find_percentile(0.95))),
     )
     others = [(_OTHERS, sums.others)] if sums.others.requests else []
     print_table(

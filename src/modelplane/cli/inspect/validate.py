@@ -56,7 +56,7 @@ def validate(
     if not (paths or on_live):
         raise click.UsageError("Missing argument 'PATH...'.")
     if target.is_chosen and not on_live:
-        raise click.UsageError("--kubeconfig, --context and --home choose a live fleet: give --live too")
+        raise click.UsageError("--kubeconfig, --context, and --home select a live fleet: add --live")
     given = read(paths)
 
     def read_config(repo: str, revision: str) -> bytes | None:
@@ -73,7 +73,7 @@ def validate(
     else:
         for problem in report.problems:
             click.echo("\n".join((str(problem), *(f"    {line}" for line in problem.excerpt))))
-        click.echo(validation.describe(report))
+        click.echo(validation.describe(report, live=on_live))
     if not report.valid or (strict and report.summary.warnings):
         raise click.exceptions.Exit(FAILED)
 

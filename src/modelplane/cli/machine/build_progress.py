@@ -10,13 +10,16 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress as Bar, TextCo
 from modelplane.local.build import Progress
 
 ANNOUNCEMENT = (
-    "Building the control plane (Kubernetes and etcd) from source, once: about 5 minutes on two cores"
+    "Building the control plane (Kubernetes and etcd) from source. This happens once, and takes about "
+    "5 minutes on two cores"
 )
 WITHOUT_MODULE = (
-    "The gateway runs without its module, so without API keys, the URL for all models, credentials of "
-    "providers and token counts"
+    "The gateway runs without its module: API keys, the URL for all models, provider credentials, and "
+    "token counts are unavailable"
 )
-MODULE_ANNOUNCEMENT = "Building the gateway module from source, once: about a minute on two cores"
+MODULE_ANNOUNCEMENT = (
+    "Building the gateway module from source. This happens once, and takes about a minute on two cores"
+)
 _LINE_EVERY_S = 10.0
 
 

@@ -26,8 +26,8 @@ def down(home: Path | None, cluster: str | None, purge: bool) -> None:
         click.echo(waiting)
     if cluster is not None:
         if purge:
-            raise click.UsageError("--purge is for the whole fleet: leave out --cluster")
-        _tell(lifecycle.hold(place, cluster), f"of cluster {cluster} in {place.root}", begun)
+            raise click.UsageError("--purge deletes the whole fleet: omit --cluster")
+        _tell(lifecycle.hold(place, cluster), f"for cluster {cluster} in {place.root}", begun)
         return
     if lifecycle.is_supervised(place):
         click.echo(f"Stopping the fleet in {place.root}")
@@ -42,4 +42,4 @@ def _tell(stopped: tuple[str, ...], where: str, begun: float) -> None:
     if stopped:
         click.echo(f"Stopped {', '.join(stopped)} in {time.monotonic() - begun:.1f} s")
     else:
-        click.echo(f"Nothing runs {where}")
+        click.echo(f"No processes are running {where}")

@@ -35,7 +35,7 @@ def require_running(home: Home) -> None:
     """Raise ``UserError`` if there is no fleet, or its API server does not run."""
     require_fleet(home)
     if not is_running(home):
-        raise UserError(f"the fleet in {home.root} does not run: run `modelplane up`")
+        raise UserError(f"the fleet in {home.root} is not running: run `modelplane up`")
 
 
 def find_addresses(home: Home) -> dict[str, str]:

@@ -38,16 +38,18 @@ def status(home: Path | None, output: str) -> None:
     unready: list[str] = []
     problems = []
     if not any(process.pid for process in processes):
-        problems.append("nothing runs: `modelplane up` starts it")
+        problems.append("the fleet is stopped: run `modelplane up` to start it")
     elif states["control-plane"] != "Running":
-        problems.append(f"the fleet's objects cannot be read: control-plane is {states['control-plane']}")
+        problems.append(
+            f"cannot read the fleet's objects: process control-plane is {states['control-plane']}"
+        )
     else:
         try:
             counts, closed, unready = asyncio.run(_objects(place))
         except UserError as error:
             problems.append(str(error))
     problems += [
-        f"cluster {name} is stopped: `modelplane up` starts it"
+        f"cluster {name} is stopped: run `modelplane up` to start it"
         for name in lifecycle.list_held(place, settings.load(place).clusters)
     ]
     running = {process.name for process in processes if process.pid}
@@ -107,7 +109,7 @@ async def _objects(place: Home) -> tuple[Counts, list[str], list[str]]:
                 closed += [sentence for item in items for sentence in _closed(item)]
                 unready += [line for item in items if (line := _describe(kind.name, item))]
     except (KubernetesError, ValueError) as error:
-        raise UserError(f"the API server says: {error}") from error
+        raise UserError(f"the API server answered: {error}") from error
     return counted, closed, unready
 
 
@@ -177,7 +179,7 @@ _PROCESSES: Final = Columns[ProcessStatus](
 def _print(place: Home, processes: tuple[ProcessStatus, ...], counts: Counts, problems: list[str]) -> None:
     print_table(_PROCESSES.tabulate("", processes))
     total = sum(process.memory_bytes for process in processes)
-    click.echo(f"home {place.root}, logs {place.logs}, memory {total / 1e6:.0f} MB without the engines")
+    click.echo(f"Home: {place.root}, logs: {place.logs}, memory without engines: {total / 1000000.0:.0f} MB")
     click.echo(describe_addresses(place))
     if counts:
         ready = (f"{kind} {count['ready']}/{count['total']}" for kind, count in counts.items())

@@ -30,7 +30,9 @@ from modelplane.user_error import UserError
 
 _LOADING_S = 60.0
 _AGAIN_S = 1.0
-_GOES_ON = "Started processes keep running: `modelplane status` shows them, `modelplane down` stops them"
+_GOES_ON = (
+    "Started processes keep running. To see them, run `modelplane status`; to stop them, `modelplane down`"
+)
 _TERMS = "The model of the first example is Gemma 3 270M. Its terms of use: https://ai.google.dev/gemma/terms"
 
 
@@ -99,10 +101,10 @@ def up(home: Path | None, foreground: bool, timeout_s: float, **choice: Any) -> 
     if started:
         console.print(f"Starting a fleet in {place.root}")
     else:
-        console.print(f"A fleet runs already in {place.root}")
+        console.print(f"A fleet is already running in {place.root}")
         if not lifecycle.is_running_as(place, program):
             console.print(
-                "It was started by another version: run `modelplane down`, then `up`, to upgrade it"
+                "Another version started this fleet. To upgrade, run `modelplane down`, then `modelplane up`"
             )
     signal.signal(signal.SIGTERM, _interrupt)
     try:
@@ -129,7 +131,7 @@ def _find_or_build(console: Console) -> Path:
         try:
             program = binary.find_or_build(progress)
         except KeyboardInterrupt:
-            console.print("\nThe build is not finished: the next `modelplane up` continues it")
+            console.print("\nThe build is not finished. The next `modelplane up` continues the build")
             raise
         if progress.announced:
             console.print(f"Built {program} in {progress.elapsed_s:.0f} s")
@@ -167,7 +169,7 @@ async def _until_ready(place: Home, console: Console, timeout_s: float) -> Conte
         console.print(f"  {text:<40}{time.monotonic() - begun:5.1f} s")
 
     def report_start(record: Record) -> None:
-        step(record.name)
+        step(f"Started {record.name}")
 
     await lifecycle.wait_until_running(place, first, timeout_s, report_start)
     async with Client.from_kubeconfig(str(place.kubeconfig), known=find_known) as client:
@@ -182,9 +184,11 @@ async def _until_ready(place: Home, console: Console, timeout_s: float) -> Conte
             if not task.cancelled():
                 task.result()
         if before := fleet.result():
-            step("Waiting for the services that were ready before")
+            step("Waiting for existing services")
             for namespace, name in await served.wait_until_answering(client, before, _LOADING_S):
-                console.print(f"  {name} does not answer yet: kubectl describe md -n {namespace} says why")
+                console.print(
+                    f"  {name} doesn't answer yet: to see why, run `kubectl describe md -n {namespace}`"
+                )
         contents = Contents(
             has_clusters=bool((await client.list(INFERENCE_CLUSTERS)).items),
             has_deployments=bool((await client.list(MODEL_DEPLOYMENTS)).items),
@@ -217,12 +221,12 @@ async def _install(
                     return before
     except (KubernetesError, TimeoutError) as error:
         cause = str(error) or f"not done after {timeout_s:g} s{unanswered}"
-        raise UserError(f"cannot set up the fleet: {cause}: see `modelplane status`") from error
+        raise UserError(f"cannot set up the fleet: {cause}; run `modelplane status` for details") from error
 
 
 def _stay(place: Home, console: Console) -> None:
     """Print restarts of processes, until the fleet is stopped from elsewhere."""
-    console.print("Ctrl-C stops the fleet")
+    console.print("Press Ctrl-C to stop the fleet")
     restarts: dict[Path, int] = {}
     while lifecycle.is_supervised(place):
         for path in place.run.glob("*.json"):
@@ -230,7 +234,7 @@ def _stay(place: Home, console: Console) -> None:
             if record is None:
                 continue
             if record.restarts > restarts.get(path, record.restarts):
-                console.print(f"  {record.name} {record.last_exit} and is started again")
+                console.print(f"  {record.name} {record.last_exit} and is restarting")
             restarts[path] = record.restarts
         time.sleep(0.5)
 

@@ -54,7 +54,7 @@ def chat(
     if prompt:
         _answer(asked, model, [_user(" ".join(prompt))], max_tokens)
         return
-    click.echo(f'Model "{model}" of {asked}; Ctrl-D ends')
+    click.echo(f'Model "{model}" on {asked}; press Ctrl-D to end')
     conversation: list[dict[str, str]] = []
     while True:
         try:
@@ -98,11 +98,15 @@ def _find(name: str, namespace: str, target: Target) -> _Service:
     namespace = target.choose_namespace(namespace)
     what = _called(name, namespace)
     service = read(target, what, lambda client: _read_service(client, name, namespace))
-    unready = "" if holds(service, "Ready") else condition_of(service, "Ready").get("message", "it is new")
+    unready = (
+        ""
+        if holds(service, "Ready")
+        else condition_of(service, "Ready").get("message", "it has no conditions yet")
+    )
     address = service.get("status", {}).get("address", "")
     if not address:
         hint = f"modelplane kubectl describe ms {name} -n {namespace}"
-        raise UserError(f"{what} has no address yet: {unready or 'its gateway has none'}: see `{hint}`")
+        raise UserError(f"{what} has no address yet: {unready or 'the gateway has no address'}; run `{hint}`")
     return _Service(name, namespace, str(address), str(unready))
 
 
@@ -122,7 +126,7 @@ def _first_model(service: _Service) -> str:
     answer = _json(service, b"".join(_request(service, "GET", "/v1/models")))
     models = [model["id"] for model in answer.get("data", ())]
     if not models:
-        raise UserError(f"{service} serves no model: {service.address}/v1/models lists none")
+        raise UserError(f"{service} serves no models: {service.address}/v1/models is empty")
     return str(models[0])
 
 
@@ -158,7 +162,7 @@ def _pieces(service: _Service, chunks: Iterator[bytes]) -> Iterator[str]:
             continue
         event = _json(service, data)
         if "error" in event:
-            raise UserError(f"{service} broke off its answer: {_reason(data)}")
+            raise UserError(f"{service} stopped in the middle of an answer: {_reason(data)}")
         for choice in event.get("choices", ()):
             yield (choice.get("delta") or {}).get("content") or ""
 
@@ -192,13 +196,15 @@ def _request(
             yield chunk
     except (OSError, http.client.HTTPException) as error:
         early = isinstance(error, http.client.IncompleteRead)
-        cause = "it ended before the answer did" if early else str(error) or type(error).__name__
+        cause = (
+            "the stream ended before the answer was complete" if early else str(error) or type(error).__name__
+        )
         failed = f"the connection to {service} at {service.address} failed: {cause}"
         if isinstance(error, ssl.SSLCertVerificationError):
-            remedy = "set SSL_CERT_FILE to the certificate of the authority that the gateway uses"
+            remedy = "set SSL_CERT_FILE to the certificate of the gateway's CA"
             raise UserError(f"{failed}: {remedy}") from error
         hint = f"modelplane kubectl describe md -n {service.namespace}"
-        raise UserError(f"{failed}: see `modelplane status` and `{hint}`") from error
+        raise UserError(f"{failed}: run `modelplane status` and `{hint}`") from error
     finally:
         connection.close()
 
@@ -206,17 +212,16 @@ def _request(
 def _refusal(service: _Service, status: int, body: bytes) -> str:
     if status == http.client.SERVICE_UNAVAILABLE and service.unready:
         return (
-            f"{service} is not ready: {service.unready}\n"
-            f"Wait for it: modelplane kubectl wait --for=condition=Ready ms/{service.name} "
-            f"-n {service.namespace} --timeout=2m\n"
-            f"Or see why it is not: modelplane kubectl describe md -n {service.namespace}"
+            f"{service} is not ready: {service.unready}\nTo wait: modelplane kubectl wait "
+            f"--for=condition=Ready ms/{service.name} -n {service.namespace} --timeout=2m\nTo see why: "
+            f"modelplane kubectl describe md -n {service.namespace}"
         )
     reason = _reason(body) or http.client.responses.get(status, "nothing more")
     problem = f"{service} answered {status}: {reason}"
     if status == http.client.UNAUTHORIZED:
         problem += f": set {_KEY} to the API key, such as one that `modelplane key create` prints"
     if status >= http.client.INTERNAL_SERVER_ERROR:
-        problem += f": see `modelplane logs ms/{service.name} -n {service.namespace}`"
+        problem += f": run `modelplane logs ms/{service.name} -n {service.namespace}`"
     return problem
 
 
@@ -244,5 +249,5 @@ def _json(service: _Service, body: bytes) -> dict[str, Any]:
     except ValueError:
         document = None
     if not isinstance(document, dict):
-        raise UserError(f"{service} did not answer in JSON: {body[:300].decode(errors='replace')}")
+        raise UserError(f"{service} sent an answer that is not JSON: {body[:300].decode(errors='replace')}")
     return document

@@ -106,17 +106,17 @@ def _check_options(output: str, target: Target, *, yes: bool, fleet: tuple[str, 
     """Refuse options that contradict each other, and a question that nobody can answer."""
     if target.context.isdecimal():
         raise click.UsageError(
-            f"--context {target.context} is the name of a context: to set the tokens of a sequence, use "
-            "--context-length"
+            f'--context is a kubeconfig context, not "{target.context}": to set the tokens per sequence, '
+            "use --context-length"
         )
     if fleet and target.is_chosen:
         raise click.UsageError(
-            "--kubeconfig, --context and --home choose a control plane: leave them out with --fleet"
+            "--kubeconfig, --context, and --home select a control plane: omit them with --fleet"
         )
     if fleet and yes:
-        raise click.UsageError("--fleet names files, and nothing can be applied to them: leave out --yes")
+        raise click.UsageError("--fleet reads files, so nothing can be applied: omit --yes")
     if output != TEXT and yes:
-        raise click.UsageError("-o prints the manifests and applies nothing: leave out -o or --yes")
+        raise click.UsageError("-o only prints the manifests: omit -o or --yes")
     if not (fleet or output != TEXT or yes):
         require_terminal()
 
@@ -177,7 +177,7 @@ def _finish(
         _show_proposal(best, settings, everything=everything)
     if not best.plan.placed:
         if output == TEXT and not files:
-            click.echo("\nNothing is applied, because not every replica has a place", err=True)
+            click.echo("\nNothing was applied, because not every replica can be placed", err=True)
         raise click.exceptions.Exit(UNMET)
     if output != TEXT or files:
         return
@@ -201,8 +201,8 @@ def _show_proposal(proposal: "Proposal", settings: "ModelSettings", *, everythin
     devices = f"{served.split.gpus} {node.device}"
     nodes = f" on {served.nodes} nodes" if served.nodes > 1 else ""
     click.echo(
-        f"{settings.engine} with {served.split} on {devices}{nodes}, {format_gib(served.memory.gpu)} of "
-        f"{format_gib(node.memory)} GiB of each, {settings.context:,} tokens of context"
+        f"{settings.engine} with {served.split} on {devices}{nodes}: {format_gib(served.memory.gpu)} of "
+        f"{format_gib(node.memory)} GiB per device, context length {settings.context:,} tokens"
     )
     print_table(_tabulate_objects(proposal, settings))
     click.echo()
@@ -215,6 +215,7 @@ def _show_proposal(proposal: "Proposal", settings: "ModelSettings", *, everythin
 
 def _tabulate_objects(proposal: "Proposal", settings: "ModelSettings") -> "Table":
     from modelplane.api.columns import Columns
+    from modelplane.api.listing import count_noun
     from modelplane.api.meta import kind_name
     from modelplane.api.model_cache import ModelCache
     from modelplane.api.model_deployment import ModelDeployment
@@ -224,18 +225,19 @@ def _tabulate_objects(proposal: "Proposal", settings: "ModelSettings") -> "Table
     devices = f"{split.tensor} {'device' if split.tensor == 1 else 'devices'}"
     pods = "1 pod" if split.pipeline == 1 else f"{split.pipeline} pods"
     suffix = "" if split.pipeline == 1 else " each"
+    replicas = count_noun(settings.replicas, "replica")
     what = {
-        kind_name(ModelCache): f"the weights, from claim {settings.claim}"
+        kind_name(ModelCache): f"weights from claim {settings.claim}"
         if settings.claim
-        else f"the weights of {settings.repo}",
-        kind_name(ModelDeployment): f"replicas: {settings.replicas}, of {pods} with {devices}{suffix}",
-        kind_name(ModelService): "the address for requests",
+        else f"weights of {settings.repo}",
+        kind_name(ModelDeployment): f"{replicas}: {pods} with {devices}{suffix}",
+        kind_name(ModelService): "URL for requests",
     }
     columns = Columns["Object"](
         ("KIND", lambda item: item["kind"]),
         ("NAMESPACE", lambda item: item["metadata"]["namespace"]),
         ("NAME", lambda item: item["metadata"]["name"]),
-        ("WHAT", lambda item: what[item["kind"]]),
+        ("PURPOSE", lambda item: what[item["kind"]]),
     )
     return columns.tabulate("Objects", proposal.manifests)
 
@@ -245,13 +247,13 @@ def _needs(settings: "ModelSettings") -> Iterator[str]:
     namespace = f'namespace "{settings.namespace}"'
     if settings.claim:
         yield (
-            f'PersistentVolumeClaim "{settings.claim}" with the files of the folder must exist in '
-            f"{namespace} of each cluster"
+            f'PersistentVolumeClaim "{settings.claim}" with the folder\'s files must exist in {namespace} '
+            "on each cluster"
         )
     if settings.token_secret:
         yield (
-            f'Secret "{settings.token_secret}" with your token as HF_TOKEN must exist in {namespace} of the '
-            "control plane"
+            f'Secret "{settings.token_secret}" with your token as HF_TOKEN must exist in {namespace} on '
+            "the control plane"
         )
 
 
@@ -259,9 +261,9 @@ def _show_refusals(proposed: "Proposed", *, everything: bool) -> None:
     """Print why no pool can serve the model."""
     refusals = proposed.refusals
     if not refusals:
-        click.echo("The fleet has no InferenceCluster with a node pool: register one")
+        click.echo("No InferenceCluster of the fleet has a node pool: register a cluster")
         return
-    click.echo("No pool of the fleet can serve the model")
+    click.echo("No pool in the fleet can serve the model")
     from modelplane.offline.models.proposals import REFUSALS
 
     print_table(REFUSALS.tabulate("Pools", refusals, None if everything else _MOST))
@@ -281,16 +283,16 @@ def apply_all(target: Target, manifests: "tuple[Object, ...]") -> None:
                     outcome = await apply(client, dict(manifest), force=False, dry_run=dry_run)
                 except Conflict as error:
                     raise UserError(
-                        f"{_named(manifest)}: {error}: others have changed these fields, so choose another "
-                        "--name, or edit the object itself"
+                        f"{_named(manifest)}: {error}: another manager owns these fields: choose another "
+                        "--name, or edit the object"
                     ) from error
                 except NotInstalled:
                     raise
                 except NotFound as error:
                     namespace = manifest["metadata"]["namespace"]
                     raise UserError(
-                        f"{_named(manifest)}: {error}: run `kubectl create namespace {namespace}`, or name "
-                        "another one with --namespace"
+                        f"{_named(manifest)}: {error}: run `kubectl create namespace {namespace}`, or "
+                        "select another namespace with --namespace"
                     ) from error
                 if not dry_run:
                     click.echo(f"{_named(manifest)} {_SAID.get(outcome, outcome)}")
@@ -309,11 +311,11 @@ async def _check_owner(client: "Client", manifest: "Object") -> None:
     managers = {entry.get("manager") for entry in stored["metadata"].get("managedFields", ())}
     if MANAGER not in managers:
         raise UserError(
-            f"{_named(manifest)} exists already, and `modelplane deploy` has not written it: choose another "
-            "--name, or edit the object itself"
+            f"{_named(manifest)} already exists and wasn't created by `modelplane deploy`: choose another "
+            "--name, or edit the object"
         )
 
 
 def _named(manifest: "Object") -> str:
     metadata = manifest["metadata"]
-    return f'{manifest["kind"]} "{metadata["name"]}" of namespace "{metadata["namespace"]}"'
+    return f'{manifest["kind"]} "{metadata["name"]}" in namespace "{metadata["namespace"]}"'

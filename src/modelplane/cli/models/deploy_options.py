@@ -59,13 +59,15 @@ def read_checkpoint(model: str, revision: str) -> "Checkpoint":
     from modelplane.checkpoints.hub import Hub
 
     if model.endswith(".gguf"):
-        raise UserError("a GGUF file cannot be sized: name the safetensors checkpoint that it was made from")
+        raise UserError(
+            "the size of a GGUF file cannot be computed: name the original safetensors checkpoint"
+        )
     if is_folder(model):
         if revision:
-            raise click.UsageError("--revision is for the hub: leave it out for a folder")
+            raise click.UsageError("--revision applies only to models on the hub: omit it for a folder")
         return checkpoint.read(Folder(Path(model).expanduser()))
     if model.count("/") != 1:
-        hint = f": for the folder, write ./{model}" if Path(model).is_dir() else ""
+        hint = f": for a folder, write ./{model}" if Path(model).is_dir() else ""
         raise click.UsageError(f'"{model}" is not OWNER/NAME{hint}')
     return checkpoint.read(Hub(model, revision))
 
@@ -109,9 +111,9 @@ class Asked:
         _check_name("--name", self.name, LONGEST_NAME)
         _check_name("--namespace", self.namespace, MAX_LENGTH)
         if self.claim and not self.is_folder:
-            raise click.UsageError("--claim is for a folder: leave it out for a model of the hub")
+            raise click.UsageError("--claim applies only to a folder: omit it for a model on the hub")
         if self.token_secret and self.is_folder:
-            raise click.UsageError("--token-secret is for the hub: leave it out for a folder")
+            raise click.UsageError("--token-secret applies only to models on the hub: omit it for a folder")
 
 
 def _check_name(option: str, name: str, most: int) -> None:
@@ -120,7 +122,7 @@ def _check_name(option: str, name: str, most: int) -> None:
 
     if name and (len(name) > most or not re.fullmatch(DNS_LABEL, name)):
         raise click.BadParameter(
-            f'"{name}" is not a name of at most {most} lower-case letters, digits and "-"',
+            f'"{name}" is not a valid name: use at most {most} lower-case letters, digits, and "-"',
             param_hint=option,
         )
 

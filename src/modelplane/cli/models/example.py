@@ -24,7 +24,7 @@ def example(names: tuple[str, ...], directory: Path | None, overwrite: bool) -> 
     from modelplane.local import examples
 
     if overwrite and directory is None:
-        raise click.UsageError("--overwrite needs --dir")
+        raise click.UsageError("--overwrite requires --dir")
     chosen = tuple(map(examples.find, names))
     if directory is not None:
         _write(
@@ -74,4 +74,7 @@ def _refusal(different: list[Path]) -> str:
     shown = in_order(list(map(str, different)))
     one = len(different) == 1
     differ, them = ("differs from the example", "it") if one else ("differ from the examples", "them")
-    return f"nothing written: {shown} {differ}: choose another directory, or replace {them} with --overwrite"
+    return (
+        f"nothing was written, because {shown} {differ}: choose another directory, or replace {them} with "
+        "--overwrite"
+    )

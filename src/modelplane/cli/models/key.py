@@ -160,8 +160,8 @@ def create(
         try:
             await client.create(manifest)
         except Conflict as error:
-            hint = f"`modelplane key rotate {name} -n {namespace}` replaces its key"
-            raise UserError(f"there is a {_called(name, namespace)} already: {hint}") from error
+            hint = f"to replace the key, run `modelplane key rotate {name} -n {namespace}`"
+            raise UserError(f"{_called(name, namespace)} already exists: {hint}") from error
 
     write_changes(target, "ModelKeys", do)
     click.echo(f'Created ModelKey "{namespace}/{name}". {_ONCE}:', err=True)
@@ -188,7 +188,7 @@ def list_keys(*, namespace: str, all_namespaces: bool, target: Target) -> None:
     now = dt.datetime.now(dt.UTC)
     items = sorted(read(target, "ModelKeys", do), key=get_full_name)
     if not items:
-        click.echo("No ModelKey" if all_namespaces else f'No ModelKey in namespace "{namespace}"', err=True)
+        click.echo("No ModelKeys" if all_namespaces else f'No ModelKeys in namespace "{namespace}"', err=True)
     print_table(KEYS.tabulate("", (ListedKey(item, now) for item in items)))
 
 
@@ -236,7 +236,7 @@ def rotate(*, name: str, namespace: str, overlap_s: int, lifetime_s: int | None,
             await client.patch(_resource(), name, patch, namespace)
         except Conflict as error:
             raise UserError(
-                f"{_called(name, namespace)} has just been changed: run the command again"
+                f"{_called(name, namespace)} was changed in the meantime: run the command again"
             ) from error
 
     write_changes(target, "ModelKeys", do)
@@ -285,4 +285,4 @@ def _called(name: str, namespace: str) -> str:
 
 def _missing(name: str, namespace: str) -> UserError:
     hint = f"`modelplane key list -n {namespace}` lists the ModelKeys"
-    return UserError(f"there is no {_called(name, namespace)}: {hint}")
+    return UserError(f"{_called(name, namespace)} does not exist: {hint}")

@@ -62,10 +62,10 @@ def status(*, name: str, namespace: str, target: Target) -> None:
     click.echo(
         clean_text(condition["message"])
         if condition and seen
-        else "the last change has not been observed yet"
+        else "The controllers have not observed the last change yet"
     )
     if seen and condition.get("reason") in _WITH_COUNTS and (written := _written(item)):
-        click.echo(f"As of {written}: answers are reported every {COUNTS_EVERY_S:.0f} seconds.")
+        click.echo(f"As of {written}. The counts are updated every {COUNTS_EVERY_S:.0f} seconds.")
     if not seen or condition.get("reason") != ModelDeploymentReason.ROLLOUT_COMPLETE:
         raise click.exceptions.Exit(UNMET)
 
@@ -113,7 +113,7 @@ def pause(*, name: str, namespace: str, target: Target) -> None:
     from modelplane.operations import rollouts
 
     _write(name, namespace, target, lambda item: rollouts.build_pause(item, paused=True))
-    click.echo(f"{name} is paused: replicas that have been edited already still restart")
+    click.echo(f"Paused {name}. Replicas that were already edited still restart")
 
 
 @rollout.command(epilog=format_example("modelplane rollout resume md/qwen -n ml-team"))
@@ -123,7 +123,7 @@ def resume(*, name: str, namespace: str, target: Target) -> None:
     from modelplane.operations import rollouts
 
     _write(name, namespace, target, lambda item: rollouts.build_pause(item, paused=False))
-    click.echo(f"{name} is resumed")
+    click.echo(f"Resumed {name}")
 
 
 @rollout.command(epilog=format_example("modelplane rollout promote md/qwen -n ml-team"))
@@ -134,7 +134,7 @@ def promote(*, name: str, namespace: str, target: Target) -> None:
 
     item = _write(name, namespace, target, rollouts.build_promotion)
     current = _accept(rollouts.find_current_revision(item))
-    click.echo(f"{name} goes on with revision {current}, without further steps")
+    click.echo(f"Promoted revision {current} of {name}: the remaining steps are skipped")
 
 
 @rollout.command(epilog=format_example("modelplane rollout undo md/qwen -n ml-team --to-revision 3"))
@@ -162,10 +162,11 @@ def undo(*, name: str, namespace: str, to_revision: int | None, target: Target) 
 
     item, chosen = write_changes(target, "the template", do)
     images = ", ".join(rollouts.list_images(chosen))
-    click.echo(f"{name} returns to the template of revision {get_revision_number(chosen)}: {images}")
+    click.echo(f"Rolled back {name} to the template of revision {get_revision_number(chosen)}: {images}")
     for manager in rollouts.list_other_managers(item):
         click.echo(
-            f'warning: "{manager}" applies this object too, and may overwrite the change: revert its source',
+            f'warning: "{manager}" also applies this object and can overwrite the change: revert the '
+            "change at its source",
             err=True,
         )
 

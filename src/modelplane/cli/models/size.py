@@ -90,9 +90,9 @@ def _show_cache(size: "Size", cache: "Cache") -> None:
     click.echo("\nKV cache:")
     per_token, element = cache.layer_bytes_per_token, cache.element_bytes
     heads = (
-        f"2 x {cache.heads} KV heads x {cache.head_dim}" if cache.heads else f"a latent of {cache.head_dim}"
+        f"2 x {cache.heads} KV heads x {cache.head_dim}" if cache.heads else f"latent size {cache.head_dim}"
     )
-    click.echo(f"  {heads} x {element} bytes = {per_token:,} bytes per token in each layer")
+    click.echo(f"  {heads} x {element} bytes = {per_token:,} bytes per token per layer")
     for count, what in ((cache.full_layers, "full"), (cache.sliding_layers, "sliding")):
         if count:
             click.echo(f"  {count} {what} layers x {per_token:,} = {count * per_token:,} bytes per token")
@@ -108,7 +108,7 @@ def _show_splits(size: "Size") -> None:
     print_table(size_rows.SPLITS.tabulate(size_rows.SPLITS_TITLE, size_rows.list_splits(size)))
     for split in size.splits:
         if split.rejections and split.pipeline == 1:
-            click.echo(f"{split.name} is not legal: {'; '.join(split.rejections)}")
+            click.echo(f"{split.name} is not possible: {'; '.join(split.rejections)}")
 
 
 def _show_hardware(hardware: "Sequence[HardwareSize]", *, everything: bool) -> None:
@@ -120,4 +120,4 @@ def _show_hardware(hardware: "Sequence[HardwareSize]", *, everything: bool) -> N
     if everything or not served.rows:
         print_table(refused)
     elif refused.rows:
-        click.echo(f"{len(refused.rows)} more cannot serve it: --all shows the reasons")
+        click.echo(f"{len(refused.rows)} more can't serve the model: --all shows the reasons")

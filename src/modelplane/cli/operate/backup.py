@@ -41,12 +41,12 @@ def backup(file: Path, *, passphrase_file: Path | None, target: Target) -> None:
     try:
         saved = read(target, "the fleet", do)
     except FileExistsError as error:
-        raise UserError(f"{file} exists, and a backup replaces no file: name another one") from error
+        raise UserError(f"{file} already exists: choose another file") from error
     except FileNotFoundError as error:
-        raise UserError(f"cannot write {file}: there is no folder {file.parent}") from error
+        raise UserError(f"cannot write {file}: folder {file.parent} does not exist") from error
     click.echo(f"{file}: {count_noun(saved.objects, 'object')}, sha256 {saved.digest}")
     if saved.references and not saved.has_contents:
         click.echo(
-            "It has the names of what the fleet needs, and not the contents: keep those elsewhere, or give "
-            "--passphrase-file"
+            "The backup contains only the names of Secrets and ConfigMaps: store their contents elsewhere, "
+            "or use --passphrase-file"
         )

@@ -20,7 +20,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _RESOURCE = "inferenceclass.modelplane.ai"
 _SAID = {"changed": "configured"}
 """Outcomes that kubectl has another word for."""
-_CONFLICT = "keep these fields as they are, or overwrite them with --force-conflicts"
+_CONFLICT = "keep these values, or overwrite them with --force-conflicts"
 
 
 @click.group(epilog=format_example("modelplane classes list --card h200"))
@@ -53,7 +53,9 @@ def list_classes(words: tuple[str, ...], cloud: str, card: str, output: str) -> 
     rows = [descriptions.describe_class(entries, machine) for machine in entries.machines.values()]
     clouds = {row.cloud.lower(): row.cloud for row in rows}
     if cloud and cloud.lower() not in clouds:
-        raise click.BadParameter(f'"{cloud}" is none of {", ".join(clouds.values())}', param_hint="--cloud")
+        raise click.BadParameter(
+            f'"{cloud}" is not one of {", ".join(clouds.values())}', param_hint="--cloud"
+        )
     machines = [
         row
         for row in rows
@@ -75,7 +77,7 @@ def _write(machines: "list[Listed]", output: str) -> None:
 
         print_table(CLASSES.tabulate("", machines))
     else:
-        click.echo("No class of the catalogue matches", err=True)
+        click.echo("No class in the catalogue matches", err=True)
 
 
 def _names_argument(command: F) -> F:
@@ -148,7 +150,5 @@ def _find(names: tuple[str, ...]) -> "list[Machine]":
             longer = [machine for machine in machines if name in machine]
             near = list(dict.fromkeys((*longer, *get_close_matches(name, machines))))[:3]
             meant = f"did you mean {join_alternatives(near)}? " if near else ""
-            raise UserError(
-                f'the catalogue has no class "{name}": {meant}`modelplane classes list` lists them'
-            )
+            raise UserError(f'unknown class "{name}": {meant}`modelplane classes list` lists the classes')
     return [machines[name] for name in dict.fromkeys(names)]

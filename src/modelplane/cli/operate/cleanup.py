@@ -45,13 +45,16 @@ def cleanup(namespace: str, *, clusters: tuple[str, ...], target: Target, dry_ru
             for leftover in leftovers.there:
                 click.echo(str(leftover))
             if dry_run or not leftovers.items:
-                click.echo(f"{len(leftovers.there)} to delete, {len(leftovers.items)} Objects to release")
+                click.echo(
+                    f"Would delete {len(leftovers.there)} objects on clusters, and release "
+                    f"{len(leftovers.items)} Crossplane Objects"
+                )
                 return
             if leftovers.there:
-                confirm(f"Delete these {len(leftovers.there)} from their clusters?", yes=yes)
+                confirm(f"Delete these {len(leftovers.there)} objects from the clusters?", yes=yes)
             await cleaner.delete(leftovers, deadline)
-            report(f"inference clusters: {len(leftovers.there)} deleted")
-            report(f"Objects: {await cleaner.release(leftovers)} released")
+            report(f"Deleted {len(leftovers.there)} objects on clusters")
+            report(f"Released {await cleaner.release(leftovers)} Crossplane Objects")
         finally:
             await reached.close()
 

@@ -49,7 +49,7 @@ def cordon(name: str, pool: str, target: Target) -> None:
     from modelplane.api.fields.cluster.drain_settings import Cordon
 
     write_changes(target, "InferenceClusters", lambda client: _close(client, name, pool, Cordon.CORDONED))
-    click.echo(f"{_called(name, pool)} is cordoned: it gets no new replicas")
+    click.echo(f"Cordoned {_called(name, pool)}: no new replicas are placed there")
 
 
 @click.command(epilog=format_example("modelplane cluster uncordon gpu-1"))
@@ -62,7 +62,7 @@ def uncordon(name: str, pool: str, target: Target) -> None:
     from modelplane.api.fields.cluster.drain_settings import Cordon
 
     write_changes(target, "InferenceClusters", lambda client: _close(client, name, pool, Cordon.NONE))
-    click.echo(f"{_called(name, pool)} is open")
+    click.echo(f"Uncordoned {_called(name, pool)}")
 
 
 @click.command(epilog=format_example("modelplane cluster drain gpu-1 --timeout 1h"))
@@ -89,10 +89,10 @@ def drain(*, name: str, pool: str, target: Target, dry_run: bool, everything: bo
 
     problem = write_changes(target, "InferenceClusters", do)
     if not problem:
-        click.echo(f"{_called(name, pool)} is drained")
+        click.echo(f"Drained {_called(name, pool)}")
         return
     click.echo(f"Error: {_called(name, pool)}: {clean_text(problem)}", err=True)
-    click.echo("The drain goes on; `modelplane cluster uncordon` ends it", err=True)
+    click.echo("The drain continues. To stop it, run `modelplane cluster uncordon`", err=True)
     raise click.exceptions.Exit(UNMET if _is_blocked(read(target, "the cluster", _getter(name))) else FAILED)
 
 
@@ -106,7 +106,9 @@ def _getter(name: str) -> "Callable[[Client], Any]":
     async def get(client: "Client") -> "Object":
         cluster = await client.get(INFERENCE_CLUSTERS, name)
         if cluster is None:
-            raise UserError(f'there is no cluster "{name}": `modelplane kubectl get ic` lists them')
+            raise UserError(
+                f'cluster "{name}" does not exist: `modelplane kubectl get ic` lists the clusters'
+            )
         return cluster
 
     return get
@@ -119,13 +121,14 @@ async def _close(client: "Client", name: str, pool: str, cordon: "Cordon") -> "O
     cluster: Object = await _getter(name)(client)
     pools = [node_pool["name"] for node_pool in cluster["spec"].get("nodePools", ())]
     if pool and pool not in pools:
-        raise UserError(f'cluster "{name}" has no pool "{pool}"; there are: {", ".join(pools) or "none"}')
+        raise UserError(f'cluster "{name}" has no pool "{pool}": the pools are {", ".join(pools) or "none"}')
     client.field_manager = cordons.MANAGER
     tainted = await client.apply(cordons.build_manifest(cluster, pool, cordon))
     for key, managers in cordons.find_others(tainted, pool, cordon).items():
         declares = " and ".join(managers) or "another field manager"
         raise UserError(
-            f"{_called(name, pool)} still has the taint {key}: {declares} declares it, so remove it there"
+            f"{_called(name, pool)} still has the taint {key}, which {declares} applies: remove the "
+            "taint there"
         )
     return tainted
 
@@ -144,9 +147,9 @@ async def _wait(client: "Client", tainted: "Object", timeout_s: float) -> str:
         cluster: Object = await _getter(name)(client)
         drained = condition_of(cluster, InferenceClusterCondition.DRAINED)
         if observed_generation(cluster, InferenceClusterCondition.DRAINED) < generation:
-            return "the controllers have not reported on it yet: check that they run"
+            return "the controllers have not reported the drain yet: check that they are running"
         if drained["reason"] == InferenceClusterReason.NOT_DRAINING:
-            raise UserError(f'the drain of cluster "{name}" was ended by others')
+            raise UserError(f'someone else ended the drain of cluster "{name}"')
         if drained["message"] != told:
             told = drained["message"]
             click.echo(f"  {clean_text(told)}")
@@ -187,7 +190,7 @@ def _tell(result: "Plan", *, everything: bool, output: str) -> None:
     if output != TEXT:
         print_document(result, output)
     elif not result.deployments:
-        click.echo("No replica would move")
+        click.echo("No replicas would move")
     else:
         plan.print_replicas(result.deployments)
         for deployment in result.deployments:
@@ -264,7 +267,8 @@ def register(
 
     if cluster_kubeconfig is None:
         raise click.UsageError(
-            "--cluster-kubeconfig is missing: it names the cluster, and --kubeconfig the control plane"
+            "--cluster-kubeconfig is required: --cluster-kubeconfig selects the cluster, and "
+            "--kubeconfig the control plane"
         )
     choices = _choices(name, profile, labels)
 
@@ -298,7 +302,7 @@ def _label(text: str) -> tuple[str, str]:
     key, separator, value = text.partition("=")
     is_value = len(value) <= 63 and re.fullmatch(LABEL_VALUE, value)
     if not (separator and re.fullmatch(QUALIFIED_NAME, key) and is_value):
-        raise click.BadParameter(f'"{text}" is not of the form KEY=VALUE of a label')
+        raise click.BadParameter(f'"{text}" is not a label of the form KEY=VALUE')
     return key, value
 
 
@@ -311,8 +315,8 @@ def _choices(name: str, profile: str | None, labels: dict[str, str]) -> "Choices
 
     if len(name) > LONGEST_NAME or not re.fullmatch(DNS_SUBDOMAIN, name):
         raise click.BadParameter(
-            f'"{name}" is not the name of a cluster: at most {LONGEST_NAME} lower-case letters, digits, '
-            '"-" and ".", with a letter or digit at both ends',
+            f'"{name}" is not a valid cluster name: use at most {LONGEST_NAME} lower-case letters, digits, '
+            '"-", and ".", with a letter or digit at both ends',
             param_hint="NAME",
         )
     return Choices(name, labels, ServingProfile(profile) if profile else None)
@@ -349,7 +353,7 @@ async def _register(
         changed = await Registration(proposal, sides, report, deadline).register()
     name = proposal.name
     click.echo(
-        f'Cluster "{name}" is registered'
+        f'Registered cluster "{name}"'
         if changed
-        else f'Cluster "{name}" is registered already: nothing was changed'
+        else f'Cluster "{name}" is already registered: nothing changed'
     )

@@ -51,7 +51,7 @@ def _control_plane() -> Iterator[Pulled]:
 
     for item in build_manifests(Options()):
         for container in list_containers(item):
-            yield Pulled("Image", container["image"], "control plane", "the controllers and the gateway")
+            yield Pulled("Image", container["image"], "control plane", "controllers and gateway")
 
 
 def _crossplane() -> Iterator[Pulled]:
@@ -59,7 +59,7 @@ def _crossplane() -> Iterator[Pulled]:
 
     for item in build_installation():
         if package := item["spec"].get("package"):
-            yield Pulled("Package", package, "Crossplane", f"the {item['kind']}")
+            yield Pulled("Package", package, "Crossplane", f"{item['kind']}")
 
 
 def _clouds() -> Iterator[Pulled]:
@@ -87,8 +87,6 @@ def _serving_stack() -> Iterator[Pulled]:
     versions = Versions()
     for row in COMPONENTS:
         if row.chart and row.version:
-            purpose = (
-                "the serving stack" if row.in_standard else f"the serving stack, with {row.name} enabled"
-            )
+            purpose = "serving stack" if row.in_standard else f"serving stack, with {row.name} enabled"
             reference = f"{row.chart.address}:{row.version(versions)}"
             yield Pulled("Chart", reference, "inference clusters", purpose)

@@ -168,17 +168,17 @@ def _check(
 ) -> None:
     """Refuse options that have no effect together; ``options`` are those of an inference cluster."""
     if trial and not applied:
-        raise click.UsageError("--upgrade and --dry-run need --apply")
+        raise click.UsageError("--upgrade and --dry-run require --apply")
     for option, chosen in options.items():
         if chosen and not inference_cluster:
-            raise click.UsageError(f"{option} needs --inference-cluster")
+            raise click.UsageError(f"{option} requires --inference-cluster")
     if inference_cluster and applied:
         raise click.UsageError(
             "--inference-cluster only prints manifests: apply them to the cluster with kubectl"
         )
     if inference_cluster and pinned:
         raise click.UsageError(
-            "--image-digests has no effect with --inference-cluster: its manifests name no image"
+            "--image-digests has no effect with --inference-cluster, whose manifests contain no images"
         )
 
 
@@ -188,17 +188,16 @@ def _without_image() -> str:
 
     image = f"REGISTRY/modelplane:{__version__}"
     return (
-        "no image of Modelplane is published yet, so name yours with --image. To build one, run these "
-        "commands in a checkout, with a registry that the nodes can pull from:\n\n"
-        f"  docker build -f package/Containerfile -t {image} .\n"
-        f"  docker push {image}\n"
-        f"  modelplane install --image {image} --apply"
+        "no Modelplane image is published yet, so set --image to your own image. To build one, run these "
+        "commands in a checkout, with a registry that your nodes can pull from:\n\n  docker build -f "
+        f"package/Containerfile -t {image} .\n  docker push {image}\n  modelplane install --image {image} "
+        "--apply"
     )
 
 
 _NEXT = (
-    "Modelplane is installed. Next, create an InferenceGateway, with `authentication: APIKey`, and a "
-    "cluster: docs/how-to/install.md"
+    "Installed Modelplane. Next, create an InferenceGateway, with `authentication: APIKey`, and a cluster: "
+    "docs/how-to/install.md"
 )
 
 
@@ -242,19 +241,19 @@ def _pin_image(path: str, image: str) -> str:
     A line that pins nothing is an error, because its author believes that it does.
     """
     if "@" in image:
-        raise UserError(f'"{image}" has a digest already: omit it, or --image-digests')
+        raise UserError(f'"{image}" already contains a digest: omit the digest or --image-digests')
     lines = _read_digests(path)
     for name, digest in lines.items():
         if name != image:
             raise _digest_error(
-                path, f'"{name}" is not pinned: the manifests pull only "{image}": remove it', digest
+                path, f'"{name}" has a digest, but the manifests pull only "{image}": remove the line', digest
             )
         if not _DIGEST.fullmatch(str(digest.value)):
             raise _digest_error(
-                path, f'the digest of "{name}" must be "sha256:" and 64 digits of 0-9 and a-f', digest
+                path, f'the digest of "{name}" must be "sha256:" followed by 64 hexadecimal digits', digest
             )
     if image not in lines:
-        raise UserError(f'{path}: no digest of "{image}", which the manifests pull: add one')
+        raise UserError(f'{path}: the digest of "{image}", which the manifests pull, is missing: add it')
     return f"{image}@{lines[image].value}"
 
 
@@ -271,10 +270,15 @@ def _read_digests(path: str) -> "dict[str, Node]":
         if isinstance(document, Unreadable):
             raise UserError(f"{path}:{document.place.line}: {document.message}")
         for repeated in document.duplicates:
-            raise UserError(f'{path}:{repeated.place.line}: "{repeated.path[-1]}" has two digests: keep one')
+            raise UserError(
+                f'{path}:{repeated.place.line}: "{repeated.path[-1]}" appears twice: remove one line'
+            )
         if len(parsed) == 1 and isinstance(document.node.value, dict):
             return document.node.value
-    raise UserError(f"{path}: not one mapping of images to digests: write a line IMAGE: sha256:DIGEST")
+    raise UserError(
+        f"{path}: the file is not a mapping of images to digests: write lines of the form IMAGE: "
+        "sha256:DIGEST"
+    )
 
 
 def _digest_error(path: str, message: str, node: "Node") -> UserError:
@@ -289,7 +293,7 @@ def _write_quotas(namespaces: Sequence[str]) -> None:
     for namespace in namespaces:
         click.echo(f"---\n{to_yaml(build_quota(namespace))}", nl=False)
     if not namespaces:
-        click.echo("# Limit the objects of each team: apply this quota to its namespace.")
+        click.echo("# To limit the objects of a team, apply this quota to the team's namespace.")
         for line in to_yaml(build_quota("TEAM")).splitlines():
             click.echo(f"# {line}")
 

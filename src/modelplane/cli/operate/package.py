@@ -27,7 +27,7 @@ def _names() -> list[str]:
 
 def _known(_context: click.Context, _parameter: click.Parameter, name: str) -> str:
     if name not in _names():
-        raise click.BadParameter(f'"{name}" is none of {", ".join(_names())}')
+        raise click.BadParameter(f'"{name}" is not one of {", ".join(_names())}')
     return name
 
 

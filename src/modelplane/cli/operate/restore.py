@@ -48,15 +48,15 @@ def restore(file: Path, *, passphrase_file: Path | None, target: Target, dry_run
     try:
         restored = write_changes(target, "a backup", do)
     except Damaged as error:
-        raise UserError(f"{file} is not a whole backup: {clean_text(str(error))}") from error
+        raise UserError(f"{file} is not a complete backup: {clean_text(str(error))}") from error
     except UserError as error:
         raise UserError(clean_text(str(error))) from error
     _tell(restored, dry_run=dry_run)
 
 
 _LOCAL = (
-    "a backup cannot be restored to a fleet of `modelplane up`, whose controllers run from the start: name "
-    "another control plane with --kubeconfig"
+    "cannot restore a backup to a fleet that `modelplane up` manages, because its controllers are already "
+    "running: select another control plane with --kubeconfig"
 )
 
 
@@ -67,9 +67,9 @@ def _tell(restored: "Restored", *, dry_run: bool) -> None:
     for item in restored.missing:
         click.echo(f"missing: {item}: create it")
     for item in restored.differing:
-        click.echo(f"kept: {item} was there with another content")
+        click.echo(f"kept: {item} existed with different content")
     for item in restored.leaving:
-        click.echo(f"was being deleted: {item}: delete it again")
+        click.echo(f"was being deleted when the backup was made: {item}: delete it again")
     count = count_noun(len(restored.plan.entries), "object")
     done = "would be restored" if dry_run else "restored"
     click.echo(f"{count} as of {clean_text(restored.plan.header.time)} {done}")

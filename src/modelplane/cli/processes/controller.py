@@ -107,11 +107,11 @@ def controller(log_format: str, debug: bool, **options: object) -> None:
     """Run the controllers until SIGTERM or Ctrl-C."""
     chosen = _Options(**options)  # type: ignore[arg-type]  # click has checked them
     if chosen.gateway_dir and chosen.gateway_service:
-        raise click.UsageError("--gateway-dir and --gateway-service exclude each other: give one")
+        raise click.UsageError("--gateway-dir and --gateway-service can't be combined: omit one")
     if chosen.gateway_dir and ":" not in chosen.gateway_address:
-        raise click.UsageError("--gateway-dir needs --gateway-address HOST:PORT")
+        raise click.UsageError("--gateway-dir requires --gateway-address HOST:PORT")
     if chosen.only and not chosen.gateway_service:
-        raise click.UsageError(f"--only {chosen.only} needs --gateway-service NAME")
+        raise click.UsageError(f"--only {chosen.only} requires --gateway-service NAME")
     log_to_stderr(debug=debug, format=log_format)
     asyncio.run(_run(chosen))
 
@@ -221,7 +221,7 @@ def _without_module() -> str:
         library = gateway_module.find()
     except LocalError as error:
         return str(error)
-    return "" if library else "the image has no library of the gateway module: use an image that has it"
+    return "" if library else "the image doesn't contain the gateway module: use an image that contains it"
 
 
 def _proxy(options: _Options, client: "Client") -> "Proxy | None":

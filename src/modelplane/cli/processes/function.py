@@ -84,7 +84,8 @@ def function(
     log_to_stderr(debug=debug, format=log_format)
     if tls_certs_dir is None and not insecure:
         raise UserError(
-            "no server certificates: give --tls-certs-dir, or serve without authentication with --insecure"
+            "server certificates are missing: set --tls-certs-dir, or use --insecure to serve without "
+            "authentication"
         )
     from modelplane.crossplane.function import server
     from modelplane.telemetry import metrics, traces

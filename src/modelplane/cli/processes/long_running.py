@@ -53,8 +53,8 @@ def connect(
             return Client.connect_in_cluster(fence=fence, known=known)
         return Client.from_kubeconfig(kubeconfig, fence=fence, known=known)
     except ValueError as error:
-        outside = f'correct "{kubeconfig}", or name another file with --kubeconfig'
-        remedy = "outside a pod, give --kubeconfig" if kubeconfig is None else outside
+        outside = f'correct "{kubeconfig}", or set --kubeconfig to another file'
+        remedy = "outside a pod, set --kubeconfig" if kubeconfig is None else outside
         raise UserError(f"{error}: {remedy}") from error
 
 

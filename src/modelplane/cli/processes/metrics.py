@@ -77,7 +77,7 @@ def metrics(debug: bool, **options: object) -> None:
     """Serve the gateway's request counts as external.metrics.k8s.io, until SIGTERM or Ctrl-C."""
     chosen = _Options(**options)  # type: ignore[arg-type]  # click has checked them
     if bool(chosen.gateway_dir) == bool(chosen.gateway_service):
-        raise click.UsageError("give one of --gateway-dir and --gateway-service")
+        raise click.UsageError("set either --gateway-dir or --gateway-service")
     log_to_stderr(debug=debug, format="text")
     asyncio.run(_run(chosen))
 
@@ -93,7 +93,7 @@ async def _run(options: _Options) -> None:
     try:
         context = external_metrics_server.context(options.tls_cert, options.tls_key, options.client_ca)
     except OSError as error:
-        raise UserError(f"cannot use the certificates: {error}: give files in PEM") from error
+        raise UserError(f"cannot use the certificates: {error}: use PEM files") from error
     async with connect(options.kubeconfig, known=find_known) as client:
         served = external_metrics_server.ExternalMetrics(client, _source(options, client))
         names = frozenset(options.client_name)

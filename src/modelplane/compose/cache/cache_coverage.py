@@ -23,7 +23,9 @@ from modelplane.gateway.region_routing import RegionRule
 AT_A_TIME = 2
 """Jobs of a namespace on one cluster."""
 
-WAITING = f"waiting: a namespace stages {AT_A_TIME} ModelCaches on a cluster at a time, the oldest first"
+WAITING = (
+    f"waiting: at most {AT_A_TIME} ModelCaches per namespace are staged on a cluster at a time, oldest first"
+)
 
 _KEY = "caches"
 

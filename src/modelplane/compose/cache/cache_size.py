@@ -46,7 +46,7 @@ def wire(estimate: CacheEstimate) -> Object:
 def _estimate(source: Source, size: int, files: int) -> CacheEstimate | str:
     gib = size * 11 // (10 * _GIB) + 1
     if gib > LARGEST_GIB:
-        return f"{source.name} reports {size / _GIB:.0f} GiB, and a volume has at most {LARGEST_GIB}"
+        return f"{source.name} reports {size / _GIB:.0f} GiB, and a volume can have at most {LARGEST_GIB} GiB"
     counted = "1 file" if files == 1 else f"{files} files"
     return CacheEstimate(
         size_gib=gib,

@@ -124,7 +124,7 @@ def compose(request: CacheRequest) -> Composition | Blocked:
             return Blocked(f"cannot list the {key}: {unknown.cause}")
     source = find_source(cache.spec)
     if source is None:
-        return Blocked(f"source {cache.spec.source} needs the field that describes it")
+        return Blocked(f"source {cache.spec.source} requires the field with its settings")
     regions = region_rules.of_cache(request)
     if isinstance(regions, Blocked):
         return regions
@@ -234,7 +234,7 @@ def _site(
         message = f"{uncovered.message}: the weights are kept until {listing(readers)} is gone"
         yield replace(last, message=message, waits=True)
     else:
-        yield replace(last, message=f"{uncovered.message}, with the weights on it", children=())
+        yield replace(last, message=f"{uncovered.message}: the weights are still on the cluster", children=())
 
 
 def _check_namespace(request: CacheRequest, cluster: str) -> Rejected | None:
@@ -285,7 +285,7 @@ def _on_cluster(
         if f"pvc-{name}" in request.facts.unobserved:
             return replace(_keep_last_state(entry), message=_UNOBSERVED)
         # Cleared first: a new volume would be empty, and be taken for the staged one.
-        return _Site(name, message="its volume is gone with the weights. Staging them again")
+        return _Site(name, message="the volume and its weights were deleted; staging the weights again")
     children, larger = _volume(cache, source, name, cluster, claim)
     wanted = source.artifact
     job = request.observed.get(f"hydrate-{name}")
@@ -344,18 +344,20 @@ def _progress(
         f'PersistentVolumeClaim "{name_claim(request.owner.metadata.namespace, request.owner.metadata.name)}"'
     )
     if claim.get("status", {}).get("phase") == "Lost":
-        return CachePhase.FAILED, f"{named} has lost its volume: delete it, and it is created again"
+        return CachePhase.FAILED, f"{named} has lost its volume: delete it, and Modelplane creates it again"
     word = staging_job.describe_last_attempt(request.found(f"pods-{name}")) if job is not None else None
     if job is not None and is_true(job, "Failed"):
-        told = word or condition_of(job, "Failed").get("message", "it failed")
-        message = f'{told}; to try again, correct the cause and delete Job "{job["metadata"]["name"]}" there'
+        told = word or condition_of(job, "Failed").get("message", "failed")
+        message = (
+            f'{told}; to retry, correct the cause and delete Job "{job["metadata"]["name"]}" on the cluster'
+        )
         return CachePhase.FAILED, message
     has_volume = is_ready(claim)
     causes = (
         (auth.unknown, f"cannot read {auth.named}: {auth.unknown}"),
         (auth.missing and job is None, f"waiting for {auth.named}"),
         (word, word or ""),
-        (not source.size_gib, f"asking {source.name} for its size"),
+        (not source.size_gib, f"getting the size from {source.name}"),
         (not claim, "the volume is being created"),
         (not has_volume, f"{named} is not bound to a volume yet"),
     )
@@ -371,15 +373,15 @@ def _count(sites: list[_Site], phase: CachePhase) -> int:
 def _staged(matched: list[_Site], auth: _Auth) -> Condition:
     type_ = Type.ARTIFACT_READY
     if not matched:
-        return false(type_, Reason.NO_CLUSTERS, "no cluster to stage weights on")
+        return false(type_, Reason.NO_CLUSTERS, "no cluster matches for staging weights")
     ready = _count(matched, CachePhase.READY)
-    counts = f"the weights are on {ready} of {len(matched)} clusters"
+    counts = f"the weights are ready on {ready} of {len(matched)} clusters"
     if larger := [site.name for site in matched if site.larger]:
-        counts += f"; volumes cannot shrink, and remain larger than sizeGiB on {listing(larger)}"
+        counts += f"; volumes can't shrink, and are still larger than sizeGiB on {listing(larger)}"
     if ready == len(matched):
         return true(type_, Reason.STAGED, counts)
     if auth.missing:
-        message = f"there is no {auth.named} in the namespace, or it is empty: create it; {counts}"
+        message = f"{auth.named} doesn't exist in the namespace or is empty: create it; {counts}"
         return false(type_, Reason.AUTH_SECRET_MISSING, message)
     for phase, reason in ((CachePhase.FAILED, Reason.FAILED), (CachePhase.READY, Reason.PARTIAL)):
         if _count(matched, phase):

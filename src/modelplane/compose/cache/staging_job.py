@@ -112,7 +112,7 @@ def describe_last_attempt(attempts: Iterable[Object]) -> str | None:
 def describe_earlier_attempt(attempts: Iterable[Object]) -> str:
     """Return how the attempt before the newest one ended, for a message; empty if it is the first."""
     trouble = pod_problems.trouble(sorted(attempts, key=_age)[-2:-1])
-    return f"; the attempt before: {trouble}" if trouble else ""
+    return f"; previous attempt: {trouble}" if trouble else ""
 
 
 def _age(pod: Object) -> tuple[str, str]:

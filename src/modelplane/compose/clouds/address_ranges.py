@@ -18,11 +18,11 @@ def problems(ranges: Mapping[str, str], *, within: Mapping[str, str] | None = No
         except (AddressValueError, NetmaskValueError):
             yield f"{field} {text} is not a range of IPv4 addresses"
         except ValueError:
-            yield f"{field} {text} has bits beyond its prefix: write {IPv4Network(text, strict=False)}"
+            yield f"{field} {text} has bits set after the prefix: use {IPv4Network(text, strict=False)}"
     inner = [field for field in ranges if field in read]
     for one, other in combinations(inner, 2):
         if read[one].overlaps(read[other]):
-            yield f"{one} {read[one]} and {other} {read[other]} overlap: give each its own addresses"
+            yield f"{one} {read[one]} and {other} {read[other]} overlap: use separate ranges"
     around = [read[field] for field in outer if field in read]
     for field in inner:
         if around and not any(read[field].subnet_of(network) for network in around):

@@ -92,7 +92,7 @@ def find_problems(site: Site[AKSCluster]) -> Iterator[str]:
     yield from system_problems(spec.system_pool)
     for pool in spec.node_pools:
         if pool.name == SYSTEM and pool.role is PoolRole.GPU:
-            yield f'pool "{SYSTEM}" is for everything but models: give a GPU pool another name'
+            yield f'pool name "{SYSTEM}" is reserved for system pods: give the GPU pool another name'
         elif pool.name == SYSTEM and pool.taints:
             yield f'pool "{SYSTEM}" cannot have taints: remove them'
         for zone in pool.zones:
@@ -112,7 +112,7 @@ def _range_problems(site: Site[AKSCluster]) -> Iterator[str]:
     yield from address_ranges.problems({"subnetCidr": ranges.subnet_cidr}, within=whole)
     if IPv4Network(ranges.service_cidr).prefixlen > SMALLEST_SERVICES:
         smallest = SMALLEST_SERVICES
-        yield f"serviceCidr {ranges.service_cidr} has no room for cluster DNS: /{smallest} or larger has"
+        yield f"serviceCidr {ranges.service_cidr} is too small for cluster DNS: use /{smallest} or larger"
 
 
 def describe_pool(asked: NodePool, recipe: AKSRecipe) -> Mapping[str, Any]:

@@ -96,7 +96,7 @@ def find_problems(site: Site[EKSCluster]) -> Iterator[str]:
             elif known and zone not in known:
                 yield (
                     f'pool "{pool.name}": the cluster has no subnet in zone {zone}: add a range to '
-                    "networking.subnetCidrs, or name the zones in networking.zones"
+                    "networking.subnetCidrs, or list the zones in networking.zones"
                 )
 
 

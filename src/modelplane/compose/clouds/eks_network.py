@@ -119,7 +119,9 @@ def find_subnet_problems(site: Site[EKSCluster]) -> Iterator[str]:
         ("zones", networking.zones),
     ):
         if given and len(given) != count:
-            yield f"networking.{field} has {len(given)} items and subnetCidrs {count}: give one for each"
+            yield (
+                f"networking.{field} has {len(given)} items, but subnetCidrs has {count}: use the same number"
+            )
             return
     for zone in networking.zones:
         if not is_in(zone, spec.region):
@@ -132,7 +134,10 @@ def find_subnet_problems(site: Site[EKSCluster]) -> Iterator[str]:
         return
     private = {f"privateSubnetCidrs[{zone.index}]": zone.private for zone in zones(site)}
     if not all(private.values()):
-        yield f"vpcCidr {networking.vpc_cidr} has no room for private subnets as large as the public ones"
+        yield (
+            f"vpcCidr {networking.vpc_cidr} is too small for private subnets that are as large as the "
+            "public subnets"
+        )
         return
     yield from address_ranges.problems({**given_ranges, **private}, within=whole)
 

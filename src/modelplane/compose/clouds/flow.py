@@ -117,8 +117,8 @@ def _not_installed(recipe: Recipe, request: Request[Any, Any]) -> Condition | No
     if not missing:
         return None
     message = (
-        f"the kinds of {recipe.title} are not installed: install Crossplane's "
-        f"{'package' if len(missing) == 1 else 'packages'} {listing(missing)}"
+        f"the CRDs for {recipe.title} are not installed: install Crossplane's "
+        f"{('package' if len(missing) == 1 else 'packages')} {listing(missing)}"
     )
     return false(Type.CLUSTER_READY, Reason.PROVIDER_NOT_INSTALLED, message)
 
@@ -147,7 +147,7 @@ def _progress(
 def _without_account(recipe: Recipe, cluster: Any, message: str, unknown: Unknown | None) -> Condition:
     account = _account(recipe, cluster)
     where = f' in namespace "{account.namespace}"' if account.namespace else ""
-    cause = f"it cannot be read: {unknown.cause}" if unknown else "it does not exist: create it"
+    cause = f"cannot be read: {unknown.cause}" if unknown else "does not exist: create it"
     message = f'{message}. {account.kind} "{account.name}"{where} of {account.api_version}: {cause}'
     return false(Type.CLUSTER_READY, Reason.WAITING_FOR_ACCOUNT, message)
 

@@ -98,10 +98,10 @@ def find_problems(site: Site[GKECluster]) -> Iterator[str]:
         {"nodeCidr": ranges.node_cidr, "podCidr": ranges.pod_cidr, "serviceCidr": ranges.service_cidr}
     )
     if not site.owner.metadata.name[:1].isalpha():
-        yield "the name of the cluster begins with a digit, and names on Google Cloud begin with a letter"
+        yield "the cluster's name begins with a digit, but names on Google Cloud must begin with a letter"
     existing = find_project_of_cluster(site)
     if spec.project and existing and spec.project != existing:
-        yield f"project is {spec.project}, and the cluster is in {existing}: a cluster cannot be moved"
+        yield f"project is {spec.project}, but the cluster is in {existing}: a cluster can't be moved"
     yield from system_problems(spec.system_pool)
     for pool in with_system(spec.node_pools, GKENodePool, spec.system_pool):
         for zone in pool.zones:
@@ -109,8 +109,8 @@ def find_problems(site: Site[GKECluster]) -> Iterator[str]:
                 yield f'pool "{pool.name}": zone {zone} is not in region {spec.region}'
         if _is_fixed(pool) and pool.max_node_count % _zones(pool):
             yield (
-                f'pool "{pool.name}": {pool.max_node_count} nodes cannot be divided evenly among its zones: '
-                "make nodeCount a multiple of their number, or give each zone a pool"
+                f'pool "{pool.name}": {pool.max_node_count} nodes can\'t be divided evenly among the '
+                "pool's zones: make nodeCount a multiple of the number of zones, or use one pool per zone"
             )
 
 

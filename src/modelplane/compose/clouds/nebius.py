@@ -99,7 +99,7 @@ def find_pool_problems(asked: NodePool) -> Iterator[str]:
     """Yield what Nebius lacks for a pool."""
     joined = asked.build_interconnect()
     if joined.type is FabricType.INFINIBAND and joined.infiniband is None:
-        yield f"{NEBIUS.title} needs the id of the InfiniBand network: set fabric.infiniband.fabric"
+        yield f"{NEBIUS.title} requires the InfiniBand network's ID: set fabric.infiniband.fabric"
     yield from zone_problems(NEBIUS.title, asked)
 
 

@@ -108,4 +108,4 @@ def first_size_problems(pools: Iterable[_Pool]) -> Iterator[str]:
 def zone_problems(title: str, pool: NodePool) -> Iterator[str]:
     """Yield what is wrong with a pool that names zones of a cloud without any."""
     if pool.zones:
-        yield f"{title} has no zones: remove zones"
+        yield f"{title} does not support zones: remove zones"

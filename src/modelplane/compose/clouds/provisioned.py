@@ -61,7 +61,7 @@ def desired(
     except InvalidObject as error:
         return Rejected(
             subject=str(recipe.kind),
-            detail=f"does not take {error.path}: {error.cause}",
+            detail=f"does not accept {error.path}: {error.cause}",
             remedy="correct it in nodePools",
         )
     return Desired(recipe.key, manifest, when_condition(READY))
@@ -71,20 +71,22 @@ def _problems(
     recipe: Recipe, cluster: InferenceCluster, classes: Mapping[str, InferenceClass]
 ) -> Iterator[str]:
     if not cluster.spec.node_pools:
-        yield f"a cluster of source {recipe.source} needs at least one pool: add it to nodePools"
+        yield f"a cluster with source {recipe.source} requires at least one pool: add one to nodePools"
     for pool in cluster.spec.node_pools:
         fabric = pool.build_interconnect().type
         if fabric is not FabricType.NONE and fabric not in recipe.fabrics:
-            yield f'pool "{pool.name}": {recipe.source} has no fabric {fabric}: remove it'
+            yield f'pool "{pool.name}": {recipe.source} does not support fabric {fabric}: remove it'
         if pool.capacity_block and recipe.source not in _CAPACITY_BLOCKS:
-            yield f'pool "{pool.name}": {recipe.source} has no capacity blocks: remove capacityBlock'
+            yield (
+                f'pool "{pool.name}": {recipe.source} does not support capacity blocks: remove capacityBlock'
+            )
         if pool.spot and recipe.source in _WITHOUT_SPOT:
-            yield f'pool "{pool.name}": {recipe.source} has no spot nodes: remove spot'
+            yield f'pool "{pool.name}": {recipe.source} does not support spot nodes: remove spot'
         yield from (f'pool "{pool.name}": {problem}' for problem in recipe.pool_problems(pool))
         if _recipe_fields(recipe, pool, classes[pool.class_name]) is None:
             yield (
                 f'pool "{pool.name}": InferenceClass "{pool.class_name}" has no '
-                f"provisioning.{recipe.settings}: add it, or name another class"
+                f"provisioning.{recipe.settings}: add it, or use another class"
             )
 
 
@@ -130,5 +132,5 @@ def progress(cluster: Object | None, recipe: Recipe, name: str) -> str | None:
     if conditions.get(READY, {}).get("status") == "True":
         return None
     found = (conditions.get(type_, {}) for type_ in (CloudClusterCondition.CLUSTER_READY, READY, SYNCED))
-    said = next((item["message"] for item in found if item.get("message")), "it is not ready yet")
+    said = next((item["message"] for item in found if item.get("message")), "not ready yet")
     return f"{what}: {said}"

@@ -30,7 +30,7 @@ def find_problems(site: Site[VultrCluster]) -> Iterator[str]:
     yield from system_problems(spec.system_pool)
     yield from first_size_problems(spec.node_pools)
     if any(pool.name == SYSTEM and pool.role is PoolRole.GPU for pool in spec.node_pools):
-        yield f'pool "{SYSTEM}" is for everything but models: give a GPU pool another name'
+        yield f'pool name "{SYSTEM}" is reserved for system pods: give the GPU pool another name'
 
 
 def describe_pool(_asked: NodePool, recipe: VultrRecipe) -> Mapping[str, Any]:

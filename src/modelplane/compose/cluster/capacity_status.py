@@ -31,13 +31,13 @@ _PHRASES: Final[Mapping[Loss, str]] = {
     Loss.NODE_ABSENT: "absent",
     Loss.NODE_NOT_READY: "not ready",
     Loss.NODE_UNSCHEDULABLE: "unschedulable",
-    Loss.NODE_EVICTED: "about to be taken back",
+    Loss.NODE_EVICTED: "about to be reclaimed",
     Loss.NODE_TAINTED: "tainted",
     Loss.DEVICE_ABSENT: "not published",
     Loss.DEVICE_TAINTED: "tainted",
     Loss.DEVICE_UNHEALTHY: "unhealthy",
     Loss.HELD_BY_OTHERS: "held by",
-    Loss.RECOVERING: f"back for less than {SETTLES_S} s",
+    Loss.RECOVERING: f"ready for less than {SETTLES_S} s",
 }
 _OTHERS: Final = "others"
 _SHOWN: Final = 6
@@ -150,7 +150,7 @@ def _bounded(terms: Sequence[CapacityTerm]) -> tuple[CapacityTerm, ...]:
 def summary(pool: GPUPool, usable: UsableCapacity) -> str:
     """Return a sentence about a pool with all details, for those who may read the cluster."""
     terms = _phrases(usable.terms, with_details=True)
-    grows = f", {count_noun(usable.growth, 'node')} of it by growing" if usable.growth else ""
+    grows = f", {count_noun(usable.growth, 'node')} through autoscaling" if usable.growth else ""
     return f'pool "{pool.name}": {_amounts(pool, usable)}{grows}{f": {terms}" if terms else ""}'
 
 

@@ -100,4 +100,4 @@ def _listed(source: Source, provisioned: Object | None) -> KubeconfigReference |
 def replacement(secret: str, account: str = ACCOUNT) -> str:
     """Return the remedy for a credential that a cluster does not accept, or soon will not."""
     command = "modelplane install --inference-cluster" + (" --installer" if account == INSTALLER else "")
-    return f"put a new kubeconfig into {secret}, `{command}` prints the commands"
+    return f"store a new kubeconfig in {secret}, with the commands that `{command}` prints"

@@ -57,8 +57,8 @@ def terminating(request: Request[Any, Any], cluster: str) -> Rejected | None:
             return Rejected(
                 Reason.NAMESPACE_TERMINATING,
                 f'Namespace "{name}" on cluster "{cluster}"',
-                "is being deleted, and nothing can be written there until it is gone",
-                f"see `kubectl describe namespace {name}` for what holds it",
+                "is being deleted, so nothing can be written to it until the deletion completes",
+                f"to see what blocks the deletion, run `kubectl describe namespace {name}`",
             )
     return None
 
@@ -73,7 +73,7 @@ def rejected(request: Request[Any, Any], cluster: str) -> Rejected | None:
             return Rejected(
                 Reason.NAMESPACE_NOT_LABELED,
                 f'Namespace "{name}" on cluster "{cluster}"',
-                "is not Modelplane's, and nothing is written there",
-                f"let the cluster's administrator run `kubectl label namespace {name} {label}`",
+                "does not belong to Modelplane, so nothing is written to it",
+                f"ask the cluster's administrator to run `kubectl label namespace {name} {label}`",
             )
     return None

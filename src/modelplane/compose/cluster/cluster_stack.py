@@ -35,16 +35,16 @@ _DRIVER_ROOTS: Mapping[Source, str] = {Source.GKE: "/home/kubernetes/bin/nvidia"
 """Source: Google Cloud, "About dynamic resource allocation in GKE": the driver that GKE installs."""
 
 _REMEDIES: Mapping[str, str] = {
-    "leaderWorkerSet": "gangs need LeaderWorkerSet (https://lws.sigs.k8s.io/docs/installation)",
+    "leaderWorkerSet": "gangs require LeaderWorkerSet (https://lws.sigs.k8s.io/docs/installation)",
     "inferencePool": (
-        "endpoint pickers need the definitions of the Gateway API inference extension "
+        "endpoint pickers require the CRDs of the Gateway API inference extension "
         "(https://gateway-api-inference-extension.sigs.k8s.io/guides)"
     ),
 }
 """Requirement of each capability, with the address of the installation guide."""
 
 _REMEDY_OF_KSERVE = (
-    "the backend KServe needs LLMInferenceService "
+    "backend KServe requires LLMInferenceService "
     "(https://kserve.github.io/website/docs/install/llmisvc-install)"
 )
 
@@ -187,7 +187,7 @@ def report(stack: Object) -> str | None:
     if installed.get("reason") == ServingStackReason.COMPONENTS_READY and not refused:
         return None
     found = (refused, installed, condition_of(stack, READY))
-    said = next((str(item["message"]) for item in found if item.get("message")), "it is being created")
+    said = next((str(item["message"]) for item in found if item.get("message")), "being created")
     return f'ServingStack "{stack["metadata"]["name"]}" in namespace "{SYSTEM_NAMESPACE}": {said}'
 
 

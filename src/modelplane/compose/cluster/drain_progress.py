@@ -97,7 +97,7 @@ def _status(
         if state is DrainState.WAITING and (going or not all(replica.ready for replica in own)):
             state = DrainState.MOVING
         elif state is DrainState.WAITING:
-            message = "it waits for its turn"
+            message = "waiting to move"
         blocked += len(own) - going if state is DrainState.BLOCKED else 0
         moving += going
         told.append(
@@ -117,7 +117,7 @@ def _status(
 def _state(owner: Mapping[str, Any] | None, rest: int) -> tuple[DrainState, str]:
     """Return whether the rest of a deployment's replicas is blocked or waits, and what for."""
     if owner is None:
-        return DrainState.BLOCKED, "there is no such ModelDeployment: delete its replicas"
+        return DrainState.BLOCKED, "the ModelDeployment does not exist: delete its replicas"
     placed = condition_of(owner, ModelDeploymentCondition.REPLICAS_SCHEDULED)
     if rest and placed.get("reason") in _BLOCKING:
         return DrainState.BLOCKED, str(placed.get("message", ""))
@@ -127,7 +127,7 @@ def _state(owner: Mapping[str, Any] | None, rest: int) -> tuple[DrainState, str]
 
 def _condition(status: DrainStatus) -> Condition:
     if not status.left:
-        return true(Type.DRAINED, Reason.DRAINED, "no replica is left")
+        return true(Type.DRAINED, Reason.DRAINED, "no replicas remain")
     noun = "replica is" if status.left == 1 else "replicas are"
     message = f"{status.left} {noun} left: {status.moving} moving, {status.blocked} blocked"
     first = status.deployments[0]

@@ -114,7 +114,7 @@ def _provisioned(request: ClusterRequest) -> Desired | Condition | None:
     classes = {pool.class_name: request.found(f"class-{pool.class_name}") for pool in cluster.spec.node_pools}
     missing = {name for name, found in classes.items() if not found}
     if missing:
-        message = f"there is no InferenceClass {listing(missing)}: publish it, or correct className"
+        message = f"InferenceClass {listing(missing)} does not exist: create it, or correct className"
         return false(Type.CLUSTER_READY, Reason.WAITING_FOR_CLASSES, message)
     recipe = provisioned.recipe_of(cluster.spec.cluster)
     if recipe is None:
@@ -151,7 +151,7 @@ def _conditions(
     if request.facts.kubeconfig_problem:
         # An earlier kubeconfig still connects, until the controllers are started again.
         problem = request.facts.kubeconfig_problem
-        message = f"the API server answers, but the kubeconfig can no longer be used: {problem}"
+        message = f"the API server answers, but the kubeconfig is no longer usable: {problem}"
         running = true(Type.CLUSTER_READY, Reason.CREDENTIAL_EXPIRING, message)
     elif request.facts.credential and request.facts.credential.problem:
         message = (
@@ -188,7 +188,7 @@ def _backend(request: ClusterRequest) -> Condition:
         return false(Type.BACKEND_READY, Reason.INSTALLING, said or "")
     if request.facts.gateway_answer and not could:
         message = (
-            f"the gateway does not answer at {_gateway_address(request)}: {request.facts.gateway_answer}"
+            f"the gateway doesn't respond at {_gateway_address(request)}: {request.facts.gateway_answer}"
         )
         return false(Type.BACKEND_READY, Reason.INSTALLING, f"{message}; {said}" if said else message)
     message = "the gateway has an address"
@@ -201,7 +201,7 @@ def _without_stack(request: ClusterRequest) -> str | None:
         return None
     found = _capabilities(request)
     lacks = cluster_stack.lacks(found) if found else ""
-    install = "nothing is installed with profile None: install a gateway, or set another profile"
+    install = "profile None installs nothing: install a gateway, or set another profile"
     return f"{install}; {lacks}" if lacks else install
 
 

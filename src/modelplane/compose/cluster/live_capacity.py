@@ -41,7 +41,7 @@ _READ: Final = {
     _CLAIMS: ("resource.k8s.io/v1", "ResourceClaim"),
     _RULES: ("resource.k8s.io/v1alpha3", "DeviceTaintRule"),
 }
-_REMEDY: Final = "apply the output of `modelplane install --inference-cluster` to it again"
+_REMEDY: Final = "apply the output of `modelplane install --inference-cluster` to the cluster again"
 UNREADABLE: Final = f" (if a permission is missing, {_REMEDY})"
 """Remedy for objects of a cluster that cannot be read, within a sentence."""
 
@@ -91,8 +91,8 @@ def report(request: ClusterRequest, pools: Sequence[Mapping[str, Any]]) -> Repor
         return Report(declared)
     if request.now is None or not request.facts.observes_capacity:
         message = (
-            "the capacity of nodePools is used: only the controllers observe clusters, so set capacitySource "
-            "to Declared"
+            "using the capacity in nodePools, because only Modelplane's controllers observe clusters: set "
+            "capacitySource to Declared"
         )
         return Report(declared, (false(Type.CAPACITY_OBSERVED, Reason.NOT_OBSERVED, message),))
     now = int(request.now.timestamp())
@@ -169,7 +169,7 @@ def _condition(
         message = in_order(summaries, _SHOWN, "; ")
         if unread := [_READ[key][1] for key in sorted(_OPTIONAL) if request.unknown(key)]:
             kinds = ", ".join(f"{kind}s" for kind in unread)
-            message += f". {kinds} may not be listed, so their taints do not count: {_REMEDY}"
+            message += f". {kinds} can't be listed, so device taints are ignored: {_REMEDY}"
         if drift := _describe_drift(observed):
             return true(Type.CAPACITY_OBSERVED, Reason.DRIFTED, f"{message}. {drift}")
         return true(Type.CAPACITY_OBSERVED, Reason.OBSERVED, message)
@@ -194,7 +194,7 @@ def _overcommitted(request: ClusterRequest, pools: Sequence[GPUPool]) -> Conditi
     )
     found = scheduler.list_overcommitted(scheduler.Fleet((cluster,), replicas))
     if not found:
-        return false(type_, Reason.WITHIN_CAPACITY, "replicas hold no more than is usable")
+        return false(type_, Reason.WITHIN_CAPACITY, "replicas use no more than the usable capacity")
     message = f"{in_order(found, _SHOWN, '; ')}. They keep running, and pods that restart may remain Pending"
     return true(type_, Reason.OVERCOMMITTED, message)
 

@@ -14,9 +14,9 @@ from modelplane.compose.serving_stack import cluster_gateway
 from modelplane.gateway.mutual_tls import Protocol, Rollout, build_server_name, choose_protocol
 
 _NOTHING_ISSUES = (
-    "nothing issues certificates here: only Modelplane's controllers do, and Crossplane "
-    "does not. The current configuration remains in force: remove "
-    "spec.gateway.mutualTLS, or let the controllers reconcile the fleet"
+    "only Modelplane's controllers issue certificates, and Crossplane reconciles this fleet. The current "
+    "configuration remains active: remove spec.gateway.mutualTLS, or let the controllers reconcile the "
+    "fleet"
 )
 
 
@@ -62,13 +62,14 @@ def conditions(request: ClusterRequest) -> tuple[Condition, ...]:
     if wanted and found and not any(map(cluster_gateway.is_ours, found)):
         class_name = found[0].get("spec", {}).get("gatewayClassName", "")
         message = (
-            f'its Gateway of class "{class_name}" was not made by a ServingStack, so Modelplane changes no '
-            "listener of it: remove that Gateway to get one, or remove spec.gateway.mutualTLS"
+            f'a ServingStack did not create the Gateway of class "{class_name}", so Modelplane doesn\'t '
+            "change its listeners: remove the Gateway, and Modelplane creates one, or remove "
+            "spec.gateway.mutualTLS"
         )
         return (false(Type.SECURED, Reason.UNSUPPORTED_GATEWAY, message),)
     if link.problem:
         return (false(Type.SECURED, Reason.INVALID_CERTIFICATE, link.problem),)
     if wanted and phase is MutualTLSPhase.REQUIRED:
-        message = "the gateway accepts only requests of the fleet's gateway"
+        message = "the gateway accepts only requests from the fleet's gateway"
         return (true(Type.SECURED, Reason.TLS_REQUIRED, message),)
     return (false(Type.SECURED, Reason.ROLLING_OUT, link.waiting),)

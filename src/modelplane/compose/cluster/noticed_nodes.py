@@ -69,7 +69,7 @@ def report(request: ClusterRequest, pools: Sequence[Mapping[str, Any]]) -> Repor
     elif notices or blocked:
         said = (false(Type.NODES_KEPT, Reason.NODES_EVICTED, _message(notices, blocked)),)
     elif _has_spot(cluster) or _was_said(request):
-        said = (true(Type.NODES_KEPT, Reason.NO_NOTICES, "no node has a notice of eviction"),)
+        said = (true(Type.NODES_KEPT, Reason.NO_NOTICES, "no node has an eviction notice"),)
     status = {"evictionNotices": msgspec.to_builtins(notices)} if notices else {}
     return Report(published, said, again, status)
 
@@ -85,13 +85,12 @@ def _was_said(request: ClusterRequest) -> bool:
 def _unwatched(request: ClusterRequest, *, watches: bool) -> tuple[Condition, ...]:
     if watches and _has_spot(request.owner):
         message = (
-            "only the controllers watch nodes: replicas remain on a node until the cloud reclaims it, and "
-            "spot "
-            "pools are never blocked"
+            "only Modelplane's controllers watch nodes: replicas remain on a node until the cloud reclaims "
+            "it, and spot pools are never blocked"
         )
         return (false(Type.NODES_KEPT, Reason.NODES_NOT_OBSERVED, message),)
     # Crossplane keeps a condition that is not composed any more.
-    ended = true(Type.NODES_KEPT, Reason.NO_NOTICES, "no pool is spot, so nodes are not watched")
+    ended = true(Type.NODES_KEPT, Reason.NO_NOTICES, "there are no spot pools, so nodes are not watched")
     return (ended,) if _was_said(request) else ()
 
 
@@ -146,9 +145,10 @@ def _message(notices: Sequence[EvictionNotice], blocked: Mapping[str, dt.datetim
     if notices:
         told = [f'"{notice.node}" by {_text(notice.deadline)} ({notice.cause})' for notice in notices]
         verb = "is" if len(notices) == 1 else "are"
-        parts.append(f"{count_noun(len(notices), 'node')} {verb} taken back: {in_order(told, _SHOWN)}")
+        parts.append(f"{count_noun(len(notices), 'node')} {verb} being reclaimed: {in_order(told, _SHOWN)}")
     parts += [
-        f'pool "{name}" gets no new replica until {_text(until)}' for name, until in sorted(blocked.items())
+        f'pool "{name}" receives no new replicas until {_text(until)}'
+        for name, until in sorted(blocked.items())
     ]
     return "; ".join(parts)
 

@@ -178,11 +178,11 @@ def _set_needed(owner: ModelDeployment, settings: CanarySettings, status: Canary
 
 def _unsupported(owner: ModelDeployment, observed: Observed | None) -> str | None:
     name = f"md/{owner.metadata.name} -n {owner.metadata.namespace}"
-    or_without = f"or go on without a canary with `modelplane rollout promote {name}`"
+    or_without = f"or continue without a canary with `modelplane rollout promote {name}`"
     if observed is None:
         return (
-            "nothing counts the responses of both revisions here, so the canary cannot start and "
-            f"no replica is updated: remove spec.rollout.canary, {or_without}"
+            "responses can't be counted here, so the canary cannot start and no replica is updated: remove "
+            f"spec.rollout.canary, {or_without}"
         )
     surge = owner.spec.rollout.max_surge if owner.spec.rollout else 0
     if owner.spec.replicas == 1 and surge in (0, "0%"):

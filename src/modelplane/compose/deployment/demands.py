@@ -77,8 +77,8 @@ def explain_blocked(request: DeploymentRequest, trial: Canary | None, placement:
     name = f"md/{request.owner.metadata.name} -n {request.owner.metadata.namespace}"
     return (
         f"{count_noun(placement.blocked, 'replica')} with the template of the other replicas cannot be "
-        f"placed, because {find_stable(request, trial).problem}, or go on without a canary with `modelplane "
-        f"rollout promote {name}`"
+        f"placed, because {find_stable(request, trial).problem}, or continue without a canary with "
+        f"`modelplane rollout promote {name}`"
     )
 
 
@@ -95,8 +95,10 @@ def find_stable(request: DeploymentRequest, state: Canary) -> Stable:
     template = stable_template(owner, state, request.observed)
     if template is None:
         kept = f'ControllerRevision "{revision_name(owner, revision_hash)}"'
-        why = f"there is no {kept} with the template of revision {revision_hash}, which other replicas have"
-        return Stable(problem=f"{why}: write that template to the deployment again")
+        why = (
+            f"{kept} with the template of revision {revision_hash}, which other replicas use, does not exist"
+        )
+        return Stable(problem=f"{why}: apply that template to the deployment again")
     name = template.model_cache_name
     if name == owner.replica_template().model_cache_name:
         return Stable(template)
@@ -130,7 +132,7 @@ def _cache(request: DeploymentRequest, name: str) -> scheduler.CacheFootprint | 
         cache = scheduler_input.read_footprint(found)
     except InvalidObject as error:
         return f"cannot be read: {error}: correct it"
-    return cache if cache.known else "is not there: create it again"
+    return cache if cache.known else "does not exist: create it again"
 
 
 def _with(owner: ModelDeployment, stored: ReplicaSpec) -> ModelDeployment:

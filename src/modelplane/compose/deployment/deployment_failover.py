@@ -76,7 +76,7 @@ def build_cluster_conditions(request: ClusterRequest) -> tuple[Condition, ...]:
         return (true(InferenceClusterCondition.REACHABLE, reason, "no sign of a failure"),)
     message = standing.cause
     if standing.state is State.ISOLATED:
-        message = f"{message}; its replicas answer, and are kept"
+        message = f"{message}; its replicas still respond, and are kept"
     if standing.state is State.LOST and watched.paused:
         message = f"{message}. Failover is paused: {watched.paused}"
     return (false(InferenceClusterCondition.REACHABLE, reason, message),)
@@ -88,7 +88,7 @@ def build_conditions(request: DeploymentRequest) -> tuple[Condition, ...]:
     if settings is None:
         # Crossplane keeps conditions that are gone.
         was_asked = any(condition.type == Type.FAILOVER for condition in request.owner.status.conditions)
-        off = true(Type.FAILOVER, Reason.FAILOVER_OFF, "failover is not asked for")
+        off = true(Type.FAILOVER, Reason.FAILOVER_OFF, "spec.failover is not set")
         return (off,) if was_asked and watched is None else ()
     if watched is None:
         message = (
@@ -97,11 +97,11 @@ def build_conditions(request: DeploymentRequest) -> tuple[Condition, ...]:
         )
         return (false(Type.FAILOVER, Reason.NOT_SUPPORTED, message),)
     if watched.paused:
-        message = f"clusters are lost, and no replica is replaced: {watched.paused}"
+        message = f"clusters are lost, but replicas are not replaced: {watched.paused}"
         return (false(Type.FAILOVER, Reason.FAILOVER_PAUSED, message),)
     if watched.lost:
         causes = "; ".join(f'"{name}": {cause}' for name, cause in sorted(watched.lost.items()))
-        message = f"lost for {settings.after}, so that replicas are replaced: {causes}"
+        message = f"lost for {settings.after}, so replicas are being replaced: {causes}"
         return (true(Type.FAILOVER, Reason.REPLACING, message),)
     message = f"replicas are replaced if a cluster is lost for {settings.after}"
     return (true(Type.FAILOVER, Reason.WATCHING, message),)

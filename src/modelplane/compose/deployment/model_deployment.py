@@ -232,7 +232,7 @@ def _read_cache(
         return scheduler_input.read_footprint(()), (false(type_, Reason.MODEL_CACHE_UNRESOLVED, message),)
     footprint = scheduler_input.read_footprint(request.found("cache"))
     if not footprint.known:
-        message = f'there is no ModelCache "{name}" in namespace "{request.owner.metadata.namespace}"'
+        message = f'ModelCache "{name}" does not exist in namespace "{request.owner.metadata.namespace}"'
         return footprint, (false(type_, Reason.MODEL_CACHE_NOT_FOUND, message),)
     return footprint, (true(type_, Reason.MODEL_CACHE_RESOLVED, f'ModelCache "{name}" is read'),)
 
@@ -251,7 +251,7 @@ def _reject_selector(request: DeploymentRequest, problem: str) -> Composition:
             false(
                 Type.REPLICAS_READY,
                 Reason.NO_REPLICAS_SCHEDULED,
-                "replicas do not change until the node selector is corrected",
+                "replicas don't change until you correct the node selector",
             ),
             *cache_conditions,
             *deployment_failover.build_conditions(request),

@@ -44,7 +44,7 @@ def scheduled(request: DeploymentRequest, placement: scheduler.Placement, blocke
     wanted = request.owner.spec.replicas
     staying = [placed for placed in placement.assignments if not placed.leaving and not placed.surge]
     if wanted and not placement.diagnosis.clusters:
-        return false(type_, Reason.NO_CLUSTERS, "the fleet has no InferenceCluster: register one")
+        return false(type_, Reason.NO_CLUSTERS, "no InferenceCluster is registered: register one")
     problem = placement.diagnosis.describe()
     if len(staying) < wanted and blocked:
         return false(type_, Reason.STABLE_UNPLACED, f"{len(staying)} of {wanted} replicas placed; {blocked}")
@@ -75,9 +75,9 @@ def template_accepted(request: DeploymentRequest, placement: scheduler.Placement
     if refusing:
         name, parts = min(refusing.items())
         message = (
-            f'InferenceCluster "{name}" does not accept {parts} of the pods: replicas there do '
-            "not change until the template has no such part; the platform team can accept labels "
-            "and annotations in spec.podKeys.accept of the InferenceCluster"
+            f'InferenceCluster "{name}" does not accept {parts} of the pods: replicas there don\'t change '
+            "until you remove these parts from the template; the platform team can accept labels and "
+            "annotations in spec.podKeys.accept of the InferenceCluster"
         )
         return (false(type_, Reason.POD_REFUSED, message),)
     accepted = true(type_, Reason.POD_ACCEPTED, "the clusters of all replicas accept the pods")
@@ -124,10 +124,10 @@ def ready_replicas(
     if ready >= wanted and not behind:
         return ready, true(type_, Reason.ALL_REPLICAS_READY, message)
     if not staying and not serving:
-        return 0, false(type_, Reason.NO_REPLICAS_SCHEDULED, "no replica is placed")
+        return 0, false(type_, Reason.NO_REPLICAS_SCHEDULED, "no replicas are placed")
     if silent:
         name, cause = min(silent.items())
-        message += f'; cannot observe the replicas on cluster "{name}", which may still serve: {cause}'
+        message += f'; cannot observe the replicas on cluster "{name}", which can still be serving: {cause}'
         return ready, false(type_, Reason.CLUSTER_UNREACHABLE, message)
     if waiting := sum(plan.waits for plan in plans.values()):
         message += f"; {waiting} waiting to be updated"

@@ -142,7 +142,7 @@ def order(request: DeploymentRequest, settings: StandbyFor) -> tuple[Preferred, 
             message = f"the order of deployments is a cycle: {path}. Correct spec.standbyFor of one of them"
             return false(type_, Reason.STANDBY_CYCLE, message)
         if len(found) == MOST_PREFERRED:
-            message = f"more than {MOST_PREFERRED} deployments are before this one: shorten the order"
+            message = f"more than {MOST_PREFERRED} deployments come before this one: shorten the chain"
             return false(type_, Reason.TOO_MANY_PREFERRED, message)
         read = _read(known.get(above.name), above.name, owner.namespace)
         if isinstance(read, Condition):
@@ -157,7 +157,9 @@ def order(request: DeploymentRequest, settings: StandbyFor) -> tuple[Preferred, 
 def _read(item: Object | None, name: str, namespace: str) -> Preferred | Condition:
     type_ = Type.STANDBY_ACTIVE
     if item is None:
-        message = f'there is no ModelDeployment "{name}" in namespace "{namespace}": create it, or correct '
+        message = (
+            f'ModelDeployment "{name}" does not exist in namespace "{namespace}": create it, or correct '
+        )
         return false(type_, Reason.PREFERRED_NOT_FOUND, f"{message}spec.standbyFor")
     if item["metadata"].get("deletionTimestamp"):
         message = f'ModelDeployment "{name}" is being deleted: create it again, or correct spec.standbyFor'
@@ -263,17 +265,17 @@ def check_saturation(request: DeploymentRequest, settings: StandbyFor) -> str | 
         return None
     if unknown := request.unknown(_AUTOSCALERS):
         return f"cannot read the InferenceAutoscalers: {unknown.cause}"
-    never = f'ModelDeployment "{settings.name}" never counts as Saturated'
+    never = f'ModelDeployment "{settings.name}" is never considered Saturated'
     remedy = "or remove Saturated from spec.standbyFor.when"
     found = _autoscalers(request, settings.name)
     if not found:
-        return f"{never}, because no InferenceAutoscaler scales it: create one, {remedy}"
+        return f"{never}, because no InferenceAutoscaler scales the deployment: create one, {remedy}"
     type_ = InferenceAutoscalerCondition.SCALING_ACTIVE
     if all(
         condition_of(item, type_).get("reason") == InferenceAutoscalerReason.UNSUPPORTED for _, item in found
     ):
         return (
-            f"{never}, because nothing here reads the gateway's counts: let Modelplane's controllers "
-            f"reconcile, {remedy}"
+            f"{never}, because only Modelplane's controllers read the gateway's counts: let the "
+            f"controllers reconcile, {remedy}"
         )
     return None

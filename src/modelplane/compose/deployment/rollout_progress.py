@@ -103,11 +103,11 @@ def _canary_condition(owner: ModelDeployment, trial: Canary, waits: str) -> Cond
         return false(_TYPE, Reason.CANARY_ABORTED, _aborted(owner, trial))
     if not trial.has_begun or is_paused(owner):
         return None
-    share = f"{trial.status.weight}% of the requests go to revision {trial.status.revision}"
+    share = f"{trial.status.weight}% of requests go to revision {trial.status.revision}"
     said = f"{_canary_step(owner, trial.status)}: {share}"
-    holds = trial.holds if trial.serves else f"it waits for {waits}" if waits else "it waits for a replica"
+    holds = trial.holds if trial.serves else f"waiting for {waits}" if waits else "waiting for a replica"
     if holds:
-        return false(_TYPE, Reason.CANARY_HOLDS, f"{said}. The step is not decided: {holds}")
+        return false(_TYPE, Reason.CANARY_HOLDS, f"{said}. The step is undecided: {holds}")
     found = trial.status.message
     return true(_TYPE, Reason.CANARY_RUNNING, f"{said}: {found}" if found else said)
 
@@ -131,13 +131,13 @@ def _aborted(owner: ModelDeployment, trial: Canary) -> str:
     said = f"the canary of revision {status.revision} was aborted in step {status.step}: {status.message}"
     if not trial.has_older:
         return (
-            f"{said}. No replica has an earlier revision, so those of this one serve. Correct the template, "
-            f"or roll back with `modelplane rollout undo {name}`"
+            f"{said}. No replicas of an earlier revision exist, so the replicas of this revision serve. "
+            f"Correct the template, or roll back with `modelplane rollout undo {name}`"
         )
     return (
-        f"{said}. Replicas of this revision get no requests, and no other replica is updated. Correct the "
-        f"template, return to the one before with `modelplane rollout undo {name}`, or try it again with "
-        f"`modelplane rollout resume {name}`"
+        f"{said}. Replicas of this revision receive no requests, and no more replicas are updated. Correct "
+        f"the template, roll back with `modelplane rollout undo {name}`, or retry with `modelplane rollout "
+        f"resume {name}`"
     )
 
 
@@ -219,17 +219,17 @@ def _condition(
 ) -> Condition:
     name = f"md/{owner.metadata.name} -n {owner.metadata.namespace}"
     if owner.spec.rollout and owner.spec.rollout.paused:
-        message = f"{said}. The rollout is paused: continue with `modelplane rollout resume {name}`"
+        message = f"{said}. The rollout is paused: to continue, run `modelplane rollout resume {name}`"
         return false(_TYPE, Reason.ROLLOUT_PAUSED, message)
     if complete:
         return true(_TYPE, Reason.ROLLOUT_COMPLETE, said)
-    waiting = f"{said}, waits for {waits}" if waits else said
+    waiting = f"{said}, waiting for {waits}" if waits else said
     if is_late and since is not None:
         return false(
             _TYPE,
             Reason.PROGRESS_DEADLINE_EXCEEDED,
-            f"{waiting}. No progress since {timestamp(since)}. Replicas that are not updated "
-            f"do not change. Correct the template, or roll back with `modelplane rollout undo {name}`",
+            f"{waiting}. No progress since {timestamp(since)}. Replicas that are not updated yet don't "
+            f"change. Correct the template, or roll back with `modelplane rollout undo {name}`",
         )
     return true(_TYPE, Reason.REPLICAS_UPDATING, waiting)
 
@@ -246,7 +246,7 @@ def _waits_for(
         if replica is not None and (not serves(replica) or is_updating(replica)):
             kind = "surge replica" if assignment.surge else "replica"
             said = (condition_of(replica, type_).get("message") for type_ in _OF_REPLICA)
-            cause = next(filter(None, said), "it has not reported yet")
+            cause = next(filter(None, said), "no status yet")
             yield f'{kind} "{replica["metadata"]["name"]}" on cluster "{assignment.cluster}": {cause}'
     if placement.surge_problem:
         yield f"capacity for a surge replica, or a larger maxUnavailable: {placement.surge_problem}"

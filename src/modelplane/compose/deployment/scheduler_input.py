@@ -124,7 +124,7 @@ def find_unreachable(
 
 def _not_ready(source: InferenceCluster) -> str:
     if source.metadata.deletion_timestamp:
-        return "it is being deleted"
+        return "being deleted"
     ready = next((condition for condition in source.status.conditions if condition.type == READY), None)
     if ready is not None and ready.status == "True":
         return ""
@@ -138,7 +138,7 @@ def _not_ready(source: InferenceCluster) -> str:
         for stated in source.status.conditions
         if stated.type == type_ and stated.status == "False"
     )
-    return next(filter(None, causes), "it is not ready yet")
+    return next(filter(None, causes), "not ready yet")
 
 
 @lru_cache(maxsize=64)
@@ -165,7 +165,7 @@ def read_pool(source: GPUPool, cordon: Cordon = Cordon.NONE, class_name: str = "
         ),
         class_name,
         source.spot,
-        "" if until is None else f"nodes of it are taken back; blocked until {until:%H:%M:%SZ}",
+        "" if until is None else f"the pool's nodes are being reclaimed; blocked until {until:%H:%M:%SZ}",
     )
 
 
@@ -260,7 +260,7 @@ def _decoded(found: Mapping[str, Any]) -> scheduler.Replica:
         draining=bool(source.spec.draining),
         surge=is_surge(found),
         updating=ready and (is_updating(found) or not holds(found, READY)),
-        evicted=f'node "{evicted.node}" is taken back: {evicted.cause}' if evicted else "",
+        evicted=f'node "{evicted.node}" is being reclaimed: {evicted.cause}' if evicted else "",
         evicted_at=_time(evicted.deadline) if evicted else "",
         created=_time(source.metadata.creation_timestamp),
         deleted=_time(source.metadata.deletion_timestamp),

@@ -41,7 +41,7 @@ def of_fleet(request: DeploymentRequest) -> tuple[scheduler.Quota, ...]:
     """Return the quotas of the fleet, in order of name."""
     found = request.required.get(QUOTAS.key, ())
     if isinstance(found, Unknown):
-        problem = f"DeviceQuotas cannot be read, so no new replica is placed: {found.cause}"
+        problem = f"cannot read DeviceQuotas, so no new replicas are placed: {found.cause}"
         return (scheduler.Quota("", None, problem=problem),)
     return tuple(sorted(map(read_quota, found), key=lambda other: other.name))
 
@@ -52,7 +52,7 @@ def read_quota(found: Mapping[str, Any]) -> scheduler.Quota:
     try:
         return describe_quota(decode_as(DeviceQuota, found))
     except InvalidObject as error:
-        problem = f"{error}: correct it, no new replica is placed until then"
+        problem = f"{error}: correct the DeviceQuota; until then, no new replicas are placed"
         return scheduler.Quota(found["metadata"]["name"], _named(found), problem=problem)
 
 
@@ -134,8 +134,8 @@ def derive_priority(source: ModelDeployment, known: Mapping[str, scheduler.Quota
         return scheduler.Priority(name, quota.priorities[name], may_preempt)
     if quota is None:
         problem = (
-            f'PriorityClass "{name}" needs a DeviceQuota that names namespace {namespace} and allows it: '
-            "create one, or remove priorityClassName"
+            f'PriorityClass "{name}" requires a DeviceQuota that lists namespace {namespace} and allows '
+            "the class: create one, or remove priorityClassName"
         )
     elif name not in quota.priority_classes:
         problem = (

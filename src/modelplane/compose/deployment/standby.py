@@ -80,7 +80,7 @@ def explain_idle(deployment: Object) -> str | None:
     settings, status = deployment["spec"].get("standbyFor"), deployment.get("status") or {}
     if settings is None or (status.get("standby") or {}).get("active"):
         return None
-    return f'the ModelDeployment stands by for "{settings["name"]}" and runs no replicas now'
+    return f'the ModelDeployment is a standby for "{settings["name"]}" and runs no replicas now'
 
 
 def desired(deployment: Object) -> int:
@@ -180,10 +180,13 @@ def _active(
         return _inactive(wire, settings, nearest)
     since = f" since {wire['since']}" if state.since else ""
     if state.trigger is None:
-        reason, why = Reason.HAD_REPLICAS, f'they were there before it stood by for "{nearest.name}"'
+        reason, why = (
+            Reason.HAD_REPLICAS,
+            f'they existed before the deployment became a standby for "{nearest.name}"',
+        )
     elif state.trigger is StandbyTrigger.UNPLACED:
         reason = Reason.UNPLACED
-        why = f'"{nearest.name}" had no place for all its replicas for {settings.after_seconds} s'
+        why = f'"{nearest.name}" could not place all its replicas for {settings.after_seconds} s'
     else:
         reason = Reason.SATURATED
         why = f'"{nearest.name}" was saturated for {settings.saturated_after_seconds} s'
@@ -198,14 +201,14 @@ def _end(
     after = f"for {settings.return_after_seconds} s"
     if state.served_since:
         served = f"since {wire['servedSince']}"
-        return f'They leave when all replicas of "{seen.served_by}" have served {after}: {served}'
+        return f'They are removed when all replicas of "{seen.served_by}" have served {after}: {served}'
     if seen.served_by:
         load = "its load allows it" if seen.saturation is not Saturation.UNKNOWN else "its load is known"
-        return f'They leave when "{nearest.name}" has served {after} and {load}'
+        return f'They are removed when "{nearest.name}" has served {after} and {load}'
     if not nearest.wanted and not nearest.deployment.spec.standby_for:
         return f'They are kept while "{nearest.name}" asks for no replicas: scale it up'
     now = f"{nearest.serving} of {nearest.wanted} serve"
-    return f'They leave when all replicas of "{nearest.name}" have served {after}: now {now}'
+    return f'They are removed when all replicas of "{nearest.name}" have served {after}: now {now}'
 
 
 def _inactive(wire: dict[str, Any], settings: StandbyFor, nearest: Preferred) -> Condition:
@@ -213,15 +216,15 @@ def _inactive(wire: dict[str, Any], settings: StandbyFor, nearest: Preferred) ->
     if since := wire.get("unplacedSince"):
         counts = nearest.deployment.status.replicas
         placed = f"{counts.total if counts else 0} of {nearest.wanted} replicas placed"
-        lack = f'"{nearest.name}" has lacked capacity since {since}, with {placed}'
-        why = f"{lack}: see its condition {Type.REPLICAS_SCHEDULED}"
-        return false(type_, Reason.PENDING, f"{why}. Replicas run after {settings.after_seconds} s of it")
+        lack = f'"{nearest.name}" lacks capacity since {since}, with {placed}'
+        why = f"{lack}: see condition {Type.REPLICAS_SCHEDULED}"
+        return false(type_, Reason.PENDING, f"{why}. Replicas start after {settings.after_seconds} s")
     if since := wire.get("saturatedSince"):
         why = f'"{nearest.name}" has been saturated since {since}: see its InferenceAutoscaler'
         after = settings.saturated_after_seconds
-        return false(type_, Reason.PENDING, f"{why}. Replicas run after {after} s of it")
+        return false(type_, Reason.PENDING, f"{why}. Replicas start after {after} s")
     if nearest.deployment.spec.standby_for and not nearest.wanted:
-        message = f'no replicas run while "{nearest.name}" is a standby that is not needed itself'
+        message = f'no replicas run while "{nearest.name}" is itself a standby that is not needed'
         return false(type_, Reason.NOT_NEEDED, message)
     return false(type_, Reason.NOT_NEEDED, f'no replicas run while "{nearest.name}" has capacity')
 

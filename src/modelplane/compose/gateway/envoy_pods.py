@@ -24,7 +24,7 @@ DEPLOYMENT: Final = f"{PREFIX}deployment"
 PUBLISHER: Final = f"{PREFIX}publisher"
 """Key of the Deployment of the process that publishes the configuration."""
 
-_READY = {DEPLOYMENT: "the pods of Envoy", PUBLISHER: "the pods that publish its configuration"}
+_READY = {DEPLOYMENT: "Envoy's pods", PUBLISHER: "the pods that publish Envoy's configuration"}
 
 
 def children(manifests: Mapping[str, Object]) -> Iterator[Desired]:

@@ -32,8 +32,9 @@ def alias_conditions(request: GatewayRequest) -> tuple[Condition, ...]:
         unused = {f'"{alias.name}"' for alias in spec.aliases if EVERY_NAMESPACE not in alias.namespaces}
         if unused:
             message = (
-                f"aliases {listing(unused)} are ignored, because the gateway asks for no key and their "
-                f'namespaces do not include "{EVERY_NAMESPACE}": add it, or set spec.authentication to APIKey'
+                f"aliases {listing(unused)} are ignored, because the gateway doesn't require a key and the "
+                f"aliases' namespaces don't include \"{EVERY_NAMESPACE}\": add it, or set "
+                "spec.authentication to APIKey"
             )
             return (false(Type.SETTINGS_SUPPORTED, Reason.ALIASES_OPEN, message),)
     return (true(Type.SETTINGS_SUPPORTED, Reason.SUPPORTED, "clients can use spec.aliases"),)
@@ -45,26 +46,26 @@ def authenticated(request: GatewayRequest) -> Condition:
     if asked is not Authentication.API_KEY:
         value = "is None" if asked else "is absent"
         message = (
-            f"the gateway serves every request, because spec.authentication {value}: set it to APIKey, and "
-            "create keys with `modelplane key create`"
+            f"the gateway accepts every request, because spec.authentication {value}: set "
+            "spec.authentication to APIKey, and create keys with `modelplane key create`"
         )
         return false(Type.AUTHENTICATED, Reason.OPEN, message)
     if would_open(request):
-        message = "the backend does not read ModelKeys, so no service is published there"
+        message = "the backend does not read ModelKeys, so no service is published"
         return false(Type.AUTHENTICATED, Reason.NOT_ENFORCED, message)
     if request.facts.proxy is not Backend.ENVOY:
         message = (
             f"spec.authentication APIKey has no effect: backend {request.owner.spec.backend} does not read "
-            "ModelKeys, so the gateway serves every request: use backend Envoy, or restrict access to the "
+            "ModelKeys, so the gateway accepts every request: use backend Envoy, or restrict access to the "
             "Gateway by other means"
         )
         return false(Type.AUTHENTICATED, Reason.NOT_ENFORCED, message)
     if request.facts.without_module:
-        message = f"the gateway serves no request: {request.facts.without_module}"
+        message = f"the gateway rejects every request: {request.facts.without_module}"
         return false(Type.AUTHENTICATED, Reason.MODULE_MISSING, message)
     if not request.facts.asks_for_keys:
-        return false(Type.AUTHENTICATED, Reason.CONFIGURING, "the gateway does not ask for keys yet")
-    return true(Type.AUTHENTICATED, Reason.API_KEY, "a request needs the key of a ModelKey")
+        return false(Type.AUTHENTICATED, Reason.CONFIGURING, "the gateway does not require keys yet")
+    return true(Type.AUTHENTICATED, Reason.API_KEY, "requests require a ModelKey")
 
 
 def would_open(request: GatewayRequest) -> bool:
@@ -84,8 +85,8 @@ def tls_conditions(request: GatewayRequest) -> tuple[Condition, ...]:
         return ()
     if spec.backend is not Backend.ENVOY:
         message = (
-            f"spec.tls is ignored, because with backend {spec.backend} another gateway takes the requests of "
-            "clients: configure TLS there, or use backend Envoy"
+            f"spec.tls is ignored, because with backend {spec.backend} another gateway accepts client "
+            "requests: configure TLS there, or use backend Envoy"
         )
         return (false(Type.SECURED, Reason.TLS_UNSUPPORTED, message),)
     if request.facts.tls_problem:
@@ -94,7 +95,7 @@ def tls_conditions(request: GatewayRequest) -> tuple[Condition, ...]:
         return (false(Type.SECURED, Reason.TLS_INSTALLING, "the gateway accepts no requests yet"),)
     if request.facts.has_tls is False:
         return (false(Type.SECURED, Reason.TLS_INSTALLING, "the gateway does not serve TLS yet"),)
-    return (true(Type.SECURED, Reason.TLS_ONLY, f"clients use TLS {spec.tls.minimum_version} or later"),)
+    return (true(Type.SECURED, Reason.TLS_ONLY, f"clients must use TLS {spec.tls.minimum_version} or later"),)
 
 
 def of_gateway(request: GatewayRequest) -> tuple[Condition, ...]:
@@ -115,9 +116,9 @@ def of_gateway(request: GatewayRequest) -> tuple[Condition, ...]:
         )
         if is_set and backend is not spec.backend
     ]
-    condition = true(Type.SETTINGS_SUPPORTED, Reason.SUPPORTED, "the backend has every setting")
+    condition = true(Type.SETTINGS_SUPPORTED, Reason.SUPPORTED, "the backend supports every setting")
     if ignored:
-        remedy = "remove them, or use the backend that has them"
+        remedy = "remove them, or use a backend that supports them"
         message = f"backend {spec.backend} ignores {listing(ignored)}: {remedy}"
         condition = false(Type.SETTINGS_SUPPORTED, Reason.UNSUPPORTED_BACKEND, message)
     return state_unless_new(condition, request.owner.status)

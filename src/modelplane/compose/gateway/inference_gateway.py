@@ -65,8 +65,8 @@ CLUSTERS = Requirement(
 
 _NAMED = f'Gateway "{GATEWAY}" in namespace "{SYSTEM_NAMESPACE}"'
 _NO_ADDRESS = (
-    f"{_NAMED} has no address: create it, or check that a controller of its gatewayClassName runs on the "
-    "control plane"
+    f"{_NAMED} has no address: create it, or check that a controller for its gatewayClassName is running "
+    "on the control plane"
 )
 _NOT_YET = "the gateway accepts no requests yet"
 
@@ -172,7 +172,7 @@ def _front(request: GatewayRequest) -> _Front:
         pods, address = tuple(envoy_pods.children(request.facts.pods)), request.facts.address
         return _Front("Envoy", pods, address, is_settled=bool(address))
     if _by_controllers(request) and request.facts.is_local:
-        return _Front(_NAMED, ignored="the gateway of a fleet on one machine is the Envoy of that machine")
+        return _Front(_NAMED, ignored="on one machine, the gateway is the machine's Envoy")
     row = IMPLEMENTATIONS.get(request.owner.spec.backend)
     found, unknown = _find_gateway(request)
     if unknown:
@@ -190,9 +190,13 @@ def _by_controllers(request: GatewayRequest) -> bool:
 def _existing(row: Implementation | None, request: GatewayRequest, found: Object | None) -> _Front:
     """Return the Gateway that Modelplane has not made."""
     if found is None and _by_controllers(request):
-        return _Front(_NAMED, ignored=f"there is no {_NAMED}: create it")
+        return _Front(_NAMED, ignored=f"{_NAMED} does not exist: create it")
     address = _address(found)
-    why = f"{_NAMED} exists and is not Modelplane's: delete it to install {row.title}" if row else ""
+    why = (
+        f"{_NAMED} exists and doesn't belong to Modelplane: to install {row.title}, delete {_NAMED}"
+        if row
+        else ""
+    )
     return _Front(_NAMED, address=address, waiting="" if address else _NO_ADDRESS, ignored=why)
 
 
@@ -220,8 +224,9 @@ def _check_installer(request: GatewayRequest) -> Rejected | None:
     if request.found(INSTALLER_KEY):
         return None
     return Rejected(
-        detail=f"there is no {secret} with the kubeconfig of an identity that may install charts on this "
-        "cluster",
+        detail=f"{secret} with the kubeconfig of an identity that can install charts on this "
+        "cluster does not "
+        "exist",
         remedy="create it with the commands that `modelplane install --inference-cluster --installer` prints",
     )
 
@@ -286,7 +291,7 @@ def _of_crossplane(request: GatewayRequest, front: _Front) -> Composition:
         return _waiting(request, front, front.problem or front.waiting or _NO_ADDRESS)
     failed = f"; {front.problem}" if front.problem else ""
     needed = request.facts.envoy_is_needed_by
-    former = f"; the pods of Envoy are kept, because they still serve {needed}" if needed else ""
+    former = f"; Envoy's pods are kept, because they still serve {needed}" if needed else ""
     message = f"{name} accepts requests at {address}{failed}{_ignored(request, front)}{former}"
     return _serving(_children(request, front), address, backend, message)
 
@@ -348,7 +353,7 @@ def _waiting(request: GatewayRequest, front: _Front, message: str) -> Compositio
     gateway, own = request.owner, request.facts.address
     status = {"address": gateway.status.address, "backend": gateway.status.backend}
     if own and _by_controllers(request):
-        message = f"{message}; Envoy accepts requests at {own} meanwhile"
+        message = f"{message}; in the meantime, Envoy accepts requests at {own}"
         if ROUTE not in request.observed or not gateway.status.address:
             status = {"address": own, "backend": Backend.ENVOY}
     reason = Reason.INSTALLATION_FAILED if front.problem else Reason.INSTALLING
@@ -365,8 +370,8 @@ def _unpublished(request: GatewayRequest) -> Composition:
     """Return the composition of a gateway that is to ask for keys and cannot: what serves stays."""
     gateway = request.owner
     message = (
-        f"backend {gateway.spec.backend} does not read ModelKeys, and spec.authentication is APIKey, so no "
-        "service is published there: use backend Envoy, or set spec.authentication to None"
+        f"backend {gateway.spec.backend} does not read ModelKeys, but spec.authentication is APIKey, so no "
+        "service is published: use backend Envoy, or set spec.authentication to None"
     )
     status = {"address": gateway.status.address, "backend": gateway.status.backend}
     return Composition(

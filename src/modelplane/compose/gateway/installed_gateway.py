@@ -78,9 +78,10 @@ class Implementation:
             return None
         return Rejected(
             subject=f"chart {self.chart.name} {version}",
-            detail="sends requests to the wrong endpoints, because it tells backends apart by Service and "
-            "port only",
-            remedy=f"set a version of {oldest} or later",
+            detail="sends requests to the wrong endpoints, because it distinguishes backends "
+            "only by Service and "
+            "port",
+            remedy=f"set version {oldest} or later",
         )
 
 

@@ -122,10 +122,11 @@ def copies(request: "ReplicaRequest", cluster: InferenceCluster) -> Copies | Rej
         elif not mention.optional:
             return Rejected(
                 Reason.REFERENCE_NOT_FOUND,
-                detail=f'there is no {mention.kind} "{mention.name}" in namespace '
-                f'"{replica.metadata.namespace}", which the pods name',
-                remedy="create it, or let the platform team list it in spec.localObjects of "
-                f'InferenceCluster "{cluster.metadata.name}"',
+                detail=f'the pods refer to {mention.kind} "{mention.name}" in namespace '
+                f'"{replica.metadata.namespace}", which does not exist',
+                remedy="create it, or ask the platform team to list it in spec.localObjects of "
+                "InferenceCluster "
+                f'"{cluster.metadata.name}"',
             )
         else:
             continue

@@ -56,8 +56,8 @@ class Undefined(NamedTuple):
         """The literal text that the program receives, and the remedies."""
         reference = f"$({self.name})"
         return (
-            f"nothing sets the variable of {reference}, so the program receives these characters: set it in "
-            f"env, or write ${reference} for the characters"
+            f"the variable in {reference} is not set, so the program receives these characters literally: "
+            f"set the variable in env, or write ${reference} for the characters"
         )
 
 
@@ -127,7 +127,7 @@ def _in_word(
 
 def conditions(deployment: ModelDeployment) -> tuple[Condition, ...]:
     """Return the condition that names undefined variables; none if there is none and never was one."""
-    condition = true(Type.SETTINGS_SUPPORTED, Reason.POD_ACCEPTED, "every variable of a command line is set")
+    condition = true(Type.SETTINGS_SUPPORTED, Reason.POD_ACCEPTED, "every variable in a command line is set")
     found = [
         f'$({missing.name}) of container "{missing.container}"'
         for engine in deployment.replica_template().engines
@@ -136,8 +136,8 @@ def conditions(deployment: ModelDeployment) -> tuple[Condition, ...]:
     ]
     if found:
         message = (
-            f"nothing sets {listing(dict.fromkeys(found))}, so the program receives these characters: set "
-            "the variable in env, or write $$(NAME) for the characters"
+            f"{listing(dict.fromkeys(found))} is not set, so the program receives these characters "
+            "literally: set the variable in env, or write $$(NAME) for the characters"
         )
         condition = false(Type.SETTINGS_SUPPORTED, Reason.UNDEFINED_VARIABLE, message)
     return state_unless_new(condition, deployment.status)

@@ -103,7 +103,7 @@ def compose(request: ReplicaRequest) -> Composition | Blocked:
     if blocked := _find_unreadable(request):
         return blocked
     if not request.found(CLUSTER_KEY):
-        detail = f'there is no InferenceCluster "{replica.spec.cluster_name}"'
+        detail = f'InferenceCluster "{replica.spec.cluster_name}" does not exist'
         # Objects that were observed on it may be gone.
         return _keep_all_and_report(request, Rejected(Reason.WAITING_FOR_CLUSTER, detail=detail), running={})
     cluster = decoded_cluster(request.found(CLUSTER_KEY)[0])
@@ -148,11 +148,15 @@ def _withdraw_endpoint(request: ReplicaRequest) -> Composition:
     """
     said = list_written(request.owner.status, (Type.MODEL_ACCEPTED, Type.MODEL_READY, Type.DEVICES_HEALTHY))
     endpoint: tuple[Desired, ...] = ()
-    withdrawn = false(Type.ROUTING_READY, Reason.DRAINING, "draining: services send it no new requests")
+    withdrawn = false(
+        Type.ROUTING_READY, Reason.DRAINING, "draining: services send no new requests to the replica"
+    )
     if request.facts.routed_by and ENDPOINT_KEY in request.observed:
         draining = replica_endpoint.mark_draining(request.observed[ENDPOINT_KEY])
         endpoint = (Desired(ENDPOINT_KEY, draining, when_condition(READY)),)
-        withdrawn = true(Type.ROUTING_READY, Reason.DRAINING, f"{request.facts.routed_by} still routes to it")
+        withdrawn = true(
+            Type.ROUTING_READY, Reason.DRAINING, f"{request.facts.routed_by} still routes to the replica"
+        )
     return Composition(
         children=(*_all_but_endpoint(request), *endpoint),
         status=_keep_status(request),
@@ -275,7 +279,7 @@ def _reject_unstaged(request: ReplicaRequest) -> Rejected | None:
     state = next((cluster for cluster in clusters if cluster.name == replica.spec.cluster_name), None)
     where = f'cluster "{replica.spec.cluster_name}"'
     if state is None:
-        detail = f"does not cover {where}: its status says which it does, and why"
+        detail = f"does not cover {where}: see its status for the covered clusters, and why"
         return Rejected(Reason.WAITING_FOR_CACHE, named, detail)
     if state.phase is CachePhase.READY:
         return None

@@ -70,6 +70,6 @@ def _rejections(replica: ModelReplica, name: str, cluster: "InferenceClusterSpec
             )
         if variables:
             yield (
-                f'{", ".join(variables)} of engine "{engine.name}" would select devices past its claims: '
-                "remove it, and request devices in nodeSelector"
+                f'{", ".join(variables)} of engine "{engine.name}" would select devices outside the '
+                "claims: remove it, and request devices in nodeSelector"
             )

@@ -103,7 +103,7 @@ def unmade(workload: Object) -> str | None:
     if workload.get("status"):
         return None
     named = f'{workload["kind"]} "{workload["metadata"]["name"]}"'
-    return f"{named} waits for its controller: check that it runs on the cluster"
+    return f"{named} is waiting for its controller: check that the controller is running on the cluster"
 
 
 def _refusal(workload: Object, condition: Mapping[str, Any]) -> str | None:

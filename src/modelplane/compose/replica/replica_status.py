@@ -78,20 +78,24 @@ def status(request: ReplicaRequest, *, serves: bool = False) -> Object:
 def report_routing(replica: ModelReplica, serves: bool, endpoint: tuple[Desired | Keep, ...]) -> Condition:
     """Return the condition that tells whether services can send the replica requests."""
     if endpoint:
-        message = f'ModelEndpoint "{replica.metadata.name}" announces it to services'
+        message = f'ModelEndpoint "{replica.metadata.name}" announces the replica to services'
         return true(Type.ROUTING_READY, Reason.ENDPOINT_CREATED, message)
     if not serves:
-        return false(Type.ROUTING_READY, Reason.NOT_SERVING, "services send it no requests until it serves")
+        return false(
+            Type.ROUTING_READY,
+            Reason.NOT_SERVING,
+            "services send no requests to the replica until it is serving",
+        )
     message = f'the gateway of cluster "{replica.spec.cluster_name}" has no address to announce yet'
     return false(Type.ROUTING_READY, Reason.NO_ADDRESS, message)
 
 
 def eviction_conditions(request: ReplicaRequest, *, serves: bool) -> tuple[Condition, ...]:
     """Return the condition about the nodes under a replica; none if no notice was ever seen."""
-    condition = true(Type.NODES_KEPT, Reason.NODES_KEPT, "no node under it has a notice of eviction")
+    condition = true(Type.NODES_KEPT, Reason.NODES_KEPT, "none of the replica's nodes has an eviction notice")
     if eviction := _eviction(request, serves=serves):
         message = (
-            f'node "{eviction.node}" is taken back by {eviction.deadline:%Y-%m-%dT%H:%M:%SZ} '
+            f'node "{eviction.node}" will be reclaimed by {eviction.deadline:%Y-%m-%dT%H:%M:%SZ} '
             f"({eviction.cause}): the replica is being replaced"
         )
         condition = false(Type.NODES_KEPT, Reason.NODE_EVICTED, message)
@@ -152,7 +156,7 @@ def readiness(request: ReplicaRequest, workloads: Mapping[str, Object | None]) -
         child = request.observed.get(key)
         if child is not None and (why := refusal(child)):
             return _starting(
-                f'the gateway of {where} refuses {child["kind"]} "{child["metadata"]["name"]}": {why}'
+                f'the gateway of {where} rejects {child["kind"]} "{child["metadata"]["name"]}": {why}'
             )
     picker = request.observed.get(PICKER_KEY)
     if not picks(replica) or (picker is not None and is_ready(picker)):

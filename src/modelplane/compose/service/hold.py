@@ -26,7 +26,7 @@ from modelplane.compose.service import region_rules
 from modelplane.gateway.module_files.route_files import HoldEntry, ServiceEntry
 from modelplane.gateway.region_routing import Admitted
 
-SPENT = "a budget of spec.endpoints is spent: see the condition WithinBudget of the ModelService"
+SPENT = "a budget in spec.endpoints is spent: see condition WithinBudget of the ModelService"
 _BY_PLACEMENT = frozenset({labels.CLUSTER, labels.REPLICA_INDEX})
 """Labels of an endpoint that no deployment knows before its replicas are placed."""
 
@@ -78,7 +78,10 @@ def explained(
             return true(Type.ROUTING_READY, Reason.ROUTE_CONFIGURED, message)
         return msgspec.structs.replace(routing, message=message)
     if routing.holds and (why := _problem(request)):
-        message = f"routes to its endpoints; without any, requests would get 503 at once: {why}"
+        message = (
+            "routes to the service's endpoints; without endpoints, requests would receive 503 immediately: "
+            f"{why}"
+        )
         return false(Type.ROUTING_READY, Reason.UNSUPPORTED, message)
     return routing
 
@@ -97,17 +100,18 @@ def _problem(request: ServiceRequest) -> str:
 def _without_endpoint(request: ServiceRequest, left_out: LeftOut) -> str:
     """Return what happens to requests while a service has no endpoint."""
     if why := _problem(request):
-        return f"requests get 503 at once: {why}"
+        return f"requests receive 503 immediately: {why}"
     limits = settings(request, has_endpoints=False, left_out=left_out).hold
     if limits is None and (rejected := left_out.rejected):
-        return f"requests get 503 at once: {rejected.message}"
+        return f"requests receive 503 immediately: {rejected.message}"
     if limits is None:
         return (
-            "requests get 503 at once, because no ModelDeployment of the namespace has the labels that it "
-            "selects: create one, or correct spec.endpoints"
+            "requests receive 503 immediately, because no ModelDeployment in the namespace has the "
+            "selected labels: create one, or correct spec.endpoints"
         )
     return (
-        f"requests wait up to {limits.timeout_seconds} s for a replica, at most {limits.max_requests} at once"
+        f"requests wait up to {limits.timeout_seconds} s for a replica, at most {limits.max_requests} "
+        "at the same time"
     )
 
 

@@ -142,7 +142,7 @@ def _balanced(request: ServiceRequest, proxy: str, routing: Condition) -> Condit
         )
     if not why:
         return routing
-    message = f"requests go to its endpoints by tier and weight only: {why}"
+    message = f"requests are distributed only by tier and weight: {why}"
     return false(Type.ROUTING_READY, Reason.UNSUPPORTED, message)
 
 
@@ -218,8 +218,9 @@ def _routes(
 def _path_taken(service: ModelService) -> str:
     name = f"{service.metadata.namespace}/{service.metadata.name}"
     return (
-        f'paths below /{ONE_URL}/ are routed by the model of the request, so namespace "{ONE_URL}" has none: '
-        f'use another namespace, or name the model "{name}" in requests to /{ONE_URL}/'
+        f"paths below /{ONE_URL}/ are routed by the request's model, so services in namespace "
+        f'"{ONE_URL}" have no paths: use another namespace, or name the model "{name}" in requests to '
+        f"/{ONE_URL}/"
     )
 
 
@@ -256,7 +257,7 @@ def _resolved(
         text
         for names, text in (
             (admitted.outside, admitted.rejected.message if admitted.rejected else ""),
-            (unusable, f"the url of {_named(unusable)} cannot be used"),
+            (unusable, f"the url of {_named(unusable)} is not usable"),
             (refused, f"{_named(refused)} receives no requests: see the conditions of that endpoint"),
         )
         if names
@@ -267,7 +268,7 @@ def _resolved(
             "A ModelDeployment adds one for each replica that serves"
         )
         if is_closed:
-            none = f"no endpoint is left: {hold.SPENT}"
+            none = f"no endpoints remain: {hold.SPENT}"
         reason = Reason.OUTSIDE_REGIONS if admitted.outside else Reason.NO_ENDPOINTS
         return false(Type.ENDPOINTS_RESOLVED, reason, cannot or none)
     count = len(matched)
@@ -285,7 +286,7 @@ def _unless_refused(routing: Condition, matched: tuple[Selected, ...], refused: 
 
 def _awaited(admitted: Admitted) -> Condition:
     """Return the condition of a service whose requests wait for replicas that are scaled to zero."""
-    message = "every ModelDeployment that it selects is scaled to zero, so it has no endpoint now"
+    message = "every selected ModelDeployment is scaled to zero, so there are no endpoints now"
     message = f"{message}; {admitted.rejected.message}" if admitted.rejected else message
     return true(Type.ENDPOINTS_RESOLVED, Reason.RESOLVED, message)
 
@@ -302,8 +303,8 @@ def _by_priority(service: ModelService, matched: tuple[Selected, ...]) -> str:
 
 
 _FULL = (
-    f"the ModelServices of a namespace route to {MOST_IN_NAMESPACE:,} endpoints together, and the others "
-    "have them"
+    f"all ModelServices of a namespace together can route to {MOST_IN_NAMESPACE:,} endpoints, and other "
+    "ModelServices use them"
 )
 
 
@@ -315,7 +316,7 @@ def _routing(
     if not host:
         return false(type_, Reason.WAITING_FOR_GATEWAY, f'InferenceGateway "{GATEWAY}" has no address yet')
     if not matched:
-        return false(type_, Reason.CONFIGURING, "no endpoint to route to")
+        return false(type_, Reason.CONFIGURING, "no endpoints to route to")
     if not all(item is not None and accepted(item) for item in observed):
         why = next((said for item in observed if item is not None and (said := refusal(item))), None)
         waiting = "the gateway has not accepted the HTTPRoute yet"
@@ -326,8 +327,8 @@ def _routing(
     ):
         names = listing(f'"{endpoint.endpoint.metadata.name}"' for endpoint in ignored)
         message = (
-            f"no requests go to {names} while there is an endpoint of priority {matched[0].priority}, even "
-            f'if that fails, because InferenceGateway "{GATEWAY}" has a backend without priorities: use the '
+            f"no requests go to {names} while an endpoint of priority {matched[0].priority} exists, even "
+            f'if it fails, because InferenceGateway "{GATEWAY}" has a backend without priorities: use the '
             "backend Envoy"
         )
         return false(type_, Reason.UNSUPPORTED, message)
@@ -342,7 +343,7 @@ def _within_maximum(request: ServiceRequest, routable: Sequence[Selected]) -> Co
         limit = _FULL if most < MOST_ENDPOINTS else f"a ModelService routes to {MOST_ENDPOINTS:,}"
         among = "namespaces" if most < MOST_ENDPOINTS else "ModelServices"
         message = (
-            f"{len(rest)} of {len(routable)} endpoints get no traffic, because {limit}: {names}; "
+            f"{len(rest)} of {len(routable)} endpoints receive no requests, because {limit}: {names}; "
             f"select fewer endpoints, or divide them among {among}"
         )
         return false(type_, Reason.TOO_MANY_ENDPOINTS, message)

@@ -63,8 +63,8 @@ class TooMany:
 
     def __str__(self) -> str:
         return (
-            f"more than {MOST_COMPARED} selectors of ModelServices have labels of the deployment: select "
-            "modelplane.ai/deployment in them, or delete some"
+            f"more than {MOST_COMPARED} ModelService selectors use the deployment's labels: select by "
+            "modelplane.ai/deployment, or delete some selectors"
         )
 
 

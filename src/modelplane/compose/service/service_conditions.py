@@ -31,7 +31,9 @@ def variant_conditions(request: ServiceRequest, matched: Iterable[Selected]) -> 
             condition.type == Type.STANDBY_ACTIVE for condition in request.owner.status.conditions
         )
         gone = false(
-            Type.STANDBY_ACTIVE, Reason.NO_VARIANTS, "no selected deployment is a standby for another"
+            Type.STANDBY_ACTIVE,
+            Reason.NO_VARIANTS,
+            "none of the selected deployments is a standby for another",
         )
         return (gone,) if was_stated else ()
     serving = Counter(endpoint.endpoint.metadata.labels.get(labels.DEPLOYMENT, "") for endpoint in matched)
@@ -73,12 +75,12 @@ def _condition(order: list[str], serving: Mapping[str, int]) -> Condition:
     told = f"in order of preference: {in_order(counts, MOST_PREFERRED)}"
     standby = next((name for name in others if serving[name]), "")
     if serving[first]:
-        message = f'"{first}" serves, and so does "{standby}"; {told}' if standby else told
+        message = f'"{first}" and "{standby}" are serving; {told}' if standby else told
         return false(Type.STANDBY_ACTIVE, Reason.PREFERRED_SERVES, message)
     if standby:
-        message = f'"{standby}" serves in place of "{first}"; {told}'
+        message = f'"{standby}" is serving in place of "{first}"; {told}'
         return true(Type.STANDBY_ACTIVE, Reason.STANDBY_SERVES, message)
-    return false(Type.STANDBY_ACTIVE, Reason.NO_VARIANT_SERVES, f"none serves; {told}")
+    return false(Type.STANDBY_ACTIVE, Reason.NO_VARIANT_SERVES, f"none is serving; {told}")
 
 
 def list_closed_entries(service: ModelService, found: TierBudgets | None) -> frozenset[int]:
@@ -107,7 +109,7 @@ def within_budget(service: ModelService, found: TierBudgets | None, *, are_count
         return None
     if found is None:
         unknown = "the gateway applies budgets, but does not report usage"
-        without = "budgets have no effect: nothing counts the requests"
+        without = "budgets have no effect, because requests are not counted"
         return false(Type.WITHIN_BUDGET, Reason.NOT_MEASURED, unknown if are_counted else without)
     if found.problem:
         kept = Reason.SPENT if list_closed_entries(service, found) else Reason.NOT_MEASURED
@@ -118,19 +120,21 @@ def within_budget(service: ModelService, found: TierBudgets | None, *, are_count
             for index, state in sorted(spent.items())
         )
         return false(
-            Type.WITHIN_BUDGET, Reason.SPENT, f"endpoints get no requests, because a budget is spent: {named}"
+            Type.WITHIN_BUDGET,
+            Reason.SPENT,
+            f"endpoints receive no requests, because a budget is spent: {named}",
         )
     in_money = any(state.limit in IN_MONEY for states in found.states.values() for state in states)
     if in_money and not found.currency:
         message = f'cost budgets have no effect: InferenceGateway "{DEFAULT_NAME}" has no spec.pricing'
         return false(Type.WITHIN_BUDGET, Reason.NO_PRICES, message)
-    return true(Type.WITHIN_BUDGET, Reason.AVAILABLE, "no budget of a tier is spent")
+    return true(Type.WITHIN_BUDGET, Reason.AVAILABLE, "budgets are available for all tiers")
 
 
 def unsupported_settings(request: ServiceRequest) -> tuple[Condition, ...]:
     """Return the condition of a ModelService with settings that the fleet's gateway ignores."""
     backend = fleet_gateway.proxy(request.found(fleet_gateway.KEY))
-    condition = true(Type.SETTINGS_SUPPORTED, Reason.SUPPORTED, "the gateway has every setting")
+    condition = true(Type.SETTINGS_SUPPORTED, Reason.SUPPORTED, "the gateway supports every setting")
     if request.owner.spec.aliases and fleet_gateway.reads_gateway_api(backend):
         message = (
             f"the gateway's backend {backend} ignores spec.aliases: remove them, or ask your platform team "

@@ -99,7 +99,7 @@ def check_storage(plan: Plan) -> Rejected | None:
     if storage is None:
         return Rejected(
             subject="storageClass of the stack",
-            detail="is empty: only clusters of clouds have one, once it is known",
+            detail="is empty: only provisioned clusters have a StorageClass, once it is known",
         )
     observed = plan.request.observed.get(STORAGE_CLASS_KEY)
     wanted = _write_storage_class(storage)
@@ -109,8 +109,8 @@ def check_storage(plan: Plan) -> Rejected | None:
         return None
     return Rejected(
         subject=f'StorageClass "{storage.name}"',
-        detail="has other parameters, which Kubernetes does not change",
-        remedy="delete it on the cluster, and it is created again. Volumes do not change",
+        detail="has different parameters, which Kubernetes can't change",
+        remedy="delete it on the cluster, and Modelplane creates it again. Volumes don't change",
     )
 
 

@@ -94,11 +94,11 @@ def uninstalling(row: Component, plan: Plan) -> Outcome:
         if row.name in component.after and component.name in plan.chosen and is_installed(component, plan)
     ]
     if not needing_it and (rejected := row.check_removal(plan)):
-        return _keep(row, f"it stays: {rejected.message}")
+        return _keep(row, f"kept: {rejected.message}")
     if not needing_it:
         return Outcome(row, ComponentState.UNINSTALLING, False, "enabled is false")
     needing = format_subject("component", needing_it, "needs", "need")
-    return _keep(row, f"it is kept, because {needing} it: disable those first")
+    return _keep(row, f"kept, because {needing} it: disable those first")
 
 
 def _keep(row: Component, message: str) -> Outcome:
@@ -136,7 +136,7 @@ def _find_existing(row: Component, plan: Plan) -> Outcome | None:
     if not row.found_by:
         return None
     if unknown := plan.request.unknown(row.found_by):
-        message = f"cannot see whether the cluster has it already: {unknown.cause}"
+        message = f"cannot determine whether the cluster already has the component: {unknown.cause}"
         return Outcome(row, ComponentState.WAITING, False, message)
     found = [
         item
@@ -146,7 +146,10 @@ def _find_existing(row: Component, plan: Plan) -> Outcome | None:
     if not found:
         return None
     named = f'{found[0]["kind"]} "{found[0]["metadata"]["name"]}"'
-    message = f"the cluster has {named} already, so nothing is installed: enabled: true installs it"
+    message = (
+        f"the cluster already has {named}, so nothing is installed: to install the component anyway, set "
+        "enabled: true"
+    )
     is_ready = row.found_by != cluster_gateway.KEY or bool(cluster_gateway.address(found[0]))
     return Outcome(row, ComponentState.PRESENT, is_ready, message)
 
@@ -186,10 +189,12 @@ def _unconfirmed(row: Component, plan: Plan) -> str | None:
     if child is not None and holds(child, cluster_gateway.ACCEPTED):
         return None
     if child is None:
-        return f"its pods run; waiting for {row.confirmed_by}, by which its controller confirms that"
+        return (
+            f"the pods are running; waiting for {row.confirmed_by}, with which the controller confirms that"
+        )
     named = f'{child["kind"]} "{child["metadata"]["name"]}"'
     said = condition_of(child, cluster_gateway.ACCEPTED).get("message", "")
-    waiting = f"its pods run; waiting for its controller to accept {named}"
+    waiting = f"the pods are running; waiting for the controller to accept {named}"
     return f"{waiting}: {said}" if said else waiting
 
 

@@ -80,12 +80,15 @@ def _refused(stack: ServingStack) -> Condition | None:
     """Return why nothing is composed; None if the stack can be."""
     if stack.metadata.namespace != SYSTEM_NAMESPACE:
         message = (
-            f'a stack in namespace "{stack.metadata.namespace}" is not installed: stacks are made for '
-            f'InferenceClusters, in namespace "{SYSTEM_NAMESPACE}"'
+            f'a stack in namespace "{stack.metadata.namespace}" is not installed: InferenceClusters create '
+            f'their stacks in namespace "{SYSTEM_NAMESPACE}"'
         )
         return false(Type.BACKEND_READY, Reason.NO_CLUSTER, message)
     if not stack.spec.cluster_name:
-        message = "spec.clusterName is empty: name the InferenceCluster, or let that make the stack"
+        message = (
+            "spec.clusterName is empty: set it to the InferenceCluster, or let the InferenceCluster create "
+            "the stack"
+        )
         return false(Type.BACKEND_READY, Reason.NO_CLUSTER, message)
     return None
 

@@ -31,8 +31,8 @@ _CLUSTER = re.compile(
     r":cluster/(?P<name>[0-9A-Za-z][0-9A-Za-z_-]{0,99})"
 )
 _NO_PROFILE = (
-    "it is not a profile of AWS's credentials file: [default] with aws_access_key_id and "
-    "aws_secret_access_key, or with role_arn"
+    "not a profile of an AWS credentials file: [default] with aws_access_key_id and aws_secret_access_key, "
+    "or with role_arn"
 )
 
 
@@ -53,13 +53,13 @@ def exchange(credential: Credential, sts: str = "") -> Token:
     try:
         from botocore import auth, awsrequest, credentials  # noqa: PLC0415 - an extra
     except ImportError:
-        raise ValueError("botocore is not installed: install modelplane[aws]") from None
+        raise ValueError("botocore is not installed: install Modelplane with the extra [aws]") from None
     profile = _profile(credential.content)
     cluster = _CLUSTER.fullmatch(credential.cluster)
     if cluster is None:
         raise ValueError(
-            "its kubeconfig does not name the cluster by its ARN, as `aws eks update-kubeconfig` does: "
-            "rename the cluster in the kubeconfig"
+            "the kubeconfig's cluster name is not the cluster's ARN, which `aws eks update-kubeconfig` "
+            "sets: rename the cluster in the kubeconfig"
         )
     region = cluster["region"]
     domain = "amazonaws.com.cn" if cluster["partition"] == "aws-cn" else "amazonaws.com"
@@ -106,7 +106,7 @@ def _keys(profile: Mapping[str, str], region: str, sts: str) -> tuple[_Keys, flo
     except exceptions.ClientError as error:
         raise ValueError(f"AWS refuses the role: {make_line(str(error))}") from None
     except exceptions.BotoCoreError as error:
-        raise ValueError(f"AWS STS does not answer: {make_line(str(error))}") from None
+        raise ValueError(f"AWS STS doesn't respond: {make_line(str(error))}") from None
     found = answer["Credentials"]
     keys = _Keys(found["AccessKeyId"], found["SecretAccessKey"], found["SessionToken"])
     return keys, found["Expiration"].timestamp()
@@ -141,7 +141,7 @@ def _assumed(role: str, own: _Keys | None, region: str, sts: str) -> Any:
         token = Path(os.environ[WEB_IDENTITY]).read_text()
     except (KeyError, OSError, UnicodeDecodeError):
         raise ValueError(
-            f"it has no access key, and the controllers no web identity ({WEB_IDENTITY}): add a key, or give "
-            "their ServiceAccount a role"
+            f"there is no access key, and the controllers have no web identity ({WEB_IDENTITY}): add a "
+            "key, or give the controllers' ServiceAccount a role"
         ) from None
     return client.assume_role_with_web_identity(**wanted, WebIdentityToken=token)

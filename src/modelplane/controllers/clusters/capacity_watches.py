@@ -55,7 +55,7 @@ class CapacityWatches:
         if resource in self._absent:
             return self._absent[resource]
         if silence_of(informer) or not informer.synced:
-            return Unknown(informer.problem or "they are still being read", loading=not informer.problem)
+            return Unknown(informer.problem or "still being read", loading=not informer.problem)
         return tuple(informer)
 
     async def close(self) -> None:

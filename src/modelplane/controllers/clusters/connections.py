@@ -139,7 +139,7 @@ class Clusters:
         return connection.problem
 
     def _explain_absence(self, name: str) -> str:
-        return self._problems.get(name, f'there is no InferenceCluster "{name}"')
+        return self._problems.get(name, f'InferenceCluster "{name}" does not exist')
 
     def kubeconfig_problem(self, name: str) -> str | None:
         """Return why a cluster's kubeconfig cannot be used; None if it can.

@@ -96,13 +96,13 @@ class CopyAccess:
                 while not await self.has(resource, namespace):
                     await asyncio.sleep(_REVIEW_S)
                 return
-        raise _forbidden(f"does not permit the identity to list {resource.plural}", namespace)
+        raise _forbidden(f"does not allow the identity to list {resource.plural}", namespace)
 
 
 def _forbidden(problem: str, namespace: str) -> errors.Forbidden:
     return errors.Forbidden(
         403,
         "Forbidden",
-        f'RoleBinding "{copy_access.ROLE}" in namespace "{namespace}" {problem}: delete it if it is there, '
-        "and apply on the cluster what `modelplane install --inference-cluster` prints",
+        f'RoleBinding "{copy_access.ROLE}" in namespace "{namespace}" {problem}: delete it if it exists, '
+        "and apply the output of `modelplane install --inference-cluster` to the cluster",
     )

@@ -36,7 +36,7 @@ _HTTPS_PORT: Final = 443
 _MOST_ADDRESSES: Final = 8
 """Addresses of one cluster that are tried."""
 
-_BAD: Final = Witness(Evidence.BAD, "no address of its replicas accepts connections")
+_BAD: Final = Witness(Evidence.BAD, "none of the replicas' addresses accepts connections")
 
 _LOOK_INTERVAL_S: Final = 1.0
 _TIMEOUT_S: Final = 3.0
@@ -131,7 +131,9 @@ class GatewayAnswers(Runnable):
     def of(self, cluster: str) -> str | None:
         """Return why a cluster's gateway does not answer; None if it does, or if it is not asked."""
         return (
-            self._said.get(cluster, "no request was sent through it yet") if self._address(cluster) else None
+            self._said.get(cluster, "no request was sent through the gateway yet")
+            if self._address(cluster)
+            else None
         )
 
     async def run(self) -> None:
@@ -180,10 +182,10 @@ async def _explain_no_answer(address: str) -> str | None:
         return f"{error}" or type(error).__name__
     if status == str(cluster_gateway.ANSWER_STATUS):
         return None
-    answer = status or "nothing of HTTP"
+    answer = status or "no HTTP response"
     return (
-        f"it answers {answer} to {cluster_gateway.ANSWER_PATH}, not {cluster_gateway.ANSWER_STATUS} "
-        "as its route does"
+        f"the response to {cluster_gateway.ANSWER_PATH} is {answer}, not {cluster_gateway.ANSWER_STATUS} "
+        "as configured in the route"
     )
 
 

@@ -40,7 +40,7 @@ def exchange(credential: Credential, token_server: str = TOKEN_SERVER) -> Token:
         from google.auth import exceptions  # noqa: PLC0415 - an extra
         from google.oauth2 import service_account  # noqa: PLC0415 - an extra
     except ImportError:
-        raise ValueError("google-auth is not installed: install modelplane[google]") from None
+        raise ValueError("google-auth is not installed: install Modelplane with the extra [google]") from None
     try:
         read = service_account.Credentials.from_service_account_info
         key = {
@@ -49,16 +49,14 @@ def exchange(credential: Credential, token_server: str = TOKEN_SERVER) -> Token:
         }
         credentials = read(key, scopes=_SCOPES)  # type: ignore[no-untyped-call] # the library has no types
     except (ValueError, exceptions.GoogleAuthError):
-        raise ValueError(
-            'it is not a key of a service account, which is JSON of type "service_account"'
-        ) from None
+        raise ValueError('not a service account key, which is JSON of type "service_account"') from None
     try:
         credentials.refresh(_send)
     except httpx2.HTTPError as error:
-        raise ValueError(f"Google's token server does not answer: {make_line(str(error))}") from None
+        raise ValueError(f"Google's token server doesn't respond: {make_line(str(error))}") from None
     except exceptions.GoogleAuthError as error:
         said = make_line(str(error.args[0] if error.args else error))
-        raise ValueError(f"Google did not answer it with a token: {said}") from None
+        raise ValueError(f"Google did not return a token: {said}") from None
     return Token(credentials.token, float(calendar.timegm(credentials.expiry.utctimetuple())))
 
 

@@ -73,7 +73,7 @@ class Heartbeats:
             return Witness()
         changed = self._changed.get(name, 0.0)
         if asyncio.get_running_loop().time() - max(changed, self._since) > PATIENCE_S:
-            return Witness(Evidence.BAD, f"its heartbeat has stopped for more than {PATIENCE_S:g} s")
+            return Witness(Evidence.BAD, f"no heartbeat for more than {PATIENCE_S:g} s")
         return Witness(Evidence.GOOD) if changed else Witness()
 
     def _renewed(self, lease: Object) -> None:
@@ -121,9 +121,9 @@ async def _renewed(client: Client, cluster: str, holder: str) -> str:
         async with asyncio.timeout(PERIOD_S):
             await client.patch(resources.LEASES, name, {"spec": spec}, SYSTEM_NAMESPACE)
     except errors.NotFound:
-        return f'there is no Lease "{name}" in {SYSTEM_NAMESPACE}: create it on the control plane'
+        return f'Lease "{name}" does not exist in {SYSTEM_NAMESPACE}: create it on the control plane'
     except errors.KubernetesError as error:
         return f'cannot renew Lease "{name}": {error}'
     except TimeoutError:
-        return f'cannot renew Lease "{name}": no answer within {PERIOD_S:g} s'
+        return f'cannot renew Lease "{name}": no response within {PERIOD_S:g} s'
     return f'renews Lease "{name}" every {PERIOD_S:g} s'

@@ -187,9 +187,10 @@ class Kubeconfigs(Runnable):
         what = f"{_CLOUDS[identity.type]} credential"
         if identity.namespace != SYSTEM_NAMESPACE:
             return Supplied(
-                problem=f"{reference} has a kubeconfig for use with {what} in {identity}, and the "
-                f'controllers read Secrets in namespace "{SYSTEM_NAMESPACE}" only: let the provider '
-                "configuration name a Secret there"
+                problem=f"{reference} contains a kubeconfig for use with {what} in {identity}, "
+                "but the controllers "
+                f'read Secrets only in namespace "{SYSTEM_NAMESPACE}": use a Secret in that namespace in '
+                "the provider configuration"
             )
         secret = self._secrets.get(identity.name, identity.namespace)
         try:

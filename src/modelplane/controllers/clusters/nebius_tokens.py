@@ -44,7 +44,7 @@ def exchange(credential: Credential, token_server: str = TOKEN_SERVER) -> Token:
     try:
         import jwt  # noqa: PLC0415 - an extra
     except ImportError:
-        raise ValueError("pyjwt is not installed: install modelplane[nebius]") from None
+        raise ValueError("pyjwt is not installed: install Modelplane with the extra [nebius]") from None
     now = time.time()
     try:
         key = msgspec.json.decode(credential.content, type=_Key)
@@ -57,7 +57,7 @@ def exchange(credential: Credential, token_server: str = TOKEN_SERVER) -> Token:
         )
     except (ValueError, TypeError, jwt.PyJWTError):
         raise ValueError(
-            "it is not an authorized key of a service account: JSON with account_id, public_key_id and "
+            "not an authorized key of a service account, which is JSON with account_id, public_key_id and "
             "private_key"
         ) from None
     form = {
@@ -70,12 +70,12 @@ def exchange(credential: Credential, token_server: str = TOKEN_SERVER) -> Token:
         with httpx2.Client(timeout=_TIMEOUT_S, trust_env=False) as client:
             response = client.post(token_server, data=form)
     except httpx2.HTTPError as error:
-        raise ValueError(f"Nebius' token server does not answer: {make_line(str(error))}") from None
+        raise ValueError(f"Nebius's token server doesn't respond: {make_line(str(error))}") from None
     if not response.is_success:
         said = make_line(response.text)
-        raise ValueError(f"Nebius did not answer it with a token: status {response.status_code}: {said}")
+        raise ValueError(f"Nebius did not return a token: status {response.status_code}: {said}")
     try:
         answer = msgspec.json.decode(response.content, type=_Answer)
     except msgspec.DecodeError:
-        raise ValueError("Nebius did not answer it with a token: the answer has none") from None
+        raise ValueError("Nebius did not return a token: the response doesn't contain one") from None
     return Token(answer.access_token, now + answer.expires_in)

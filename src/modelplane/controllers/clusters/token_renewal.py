@@ -172,7 +172,7 @@ class Credentials(Runnable):
         if claims is None or lifetime is None or self._clock() < lifetime.last_quarter:
             return None
         if claims.subject != subject_of(held.account):
-            why = f'is not renewed, because it is not a token of ServiceAccount "{held.account}"'
+            why = f'is not renewed, because it is not a token for ServiceAccount "{held.account}"'
         elif cause := self._attempts[held.key].problem:
             why = f"cannot be renewed: {cause}"
         else:
@@ -230,7 +230,7 @@ class Credentials(Runnable):
             secret is None
             or kubeconfig_secret.read_content(secret, access.key, access.where) != access.content
         ):
-            raise ValueError(f"{access.where} has another kubeconfig, which is not in use")
+            raise ValueError(f"{access.where} contains a different kubeconfig, which is not in use")
         # An account may request tokens of itself only, so each uses its own.
         async with (
             nullcontext(held.connection.client)
@@ -243,7 +243,7 @@ class Credentials(Runnable):
         claims = decode_claims(token)
         granted = claims.lifetime if claims and claims.subject == subject_of(account) else None
         if granted is None or granted.expires - granted.issued < SHORTEST_S:
-            raise ValueError(f'the cluster answers no token of ServiceAccount "{account}" for ten minutes')
+            raise ValueError(f'the cluster did not issue a ten-minute token for ServiceAccount "{account}"')
         metadata = secret["metadata"]
         body = {
             "metadata": {"resourceVersion": metadata["resourceVersion"]},

@@ -22,8 +22,8 @@ _SEEN_WITHIN_S = 10.0
 _TELL_EVERY_S = 30.0
 """Least time between two statuses that differ in counts only."""
 CONTEST = (
-    f"spec.replicas was changed by others {CONTESTED} times in {CONTEST_S / 60:.0f} minutes: remove the "
-    "other autoscaler, or leave spec.replicas out of the manifests that are applied repeatedly"
+    f"another manager changed spec.replicas {CONTESTED} times in {CONTEST_S / 60:.0f} minutes: remove the "
+    "other autoscaler, or omit spec.replicas from the manifests that are applied repeatedly"
 )
 _PATIENCE_S = 30.0
 """Time for which a new autoscaler waits for the first counts of a gateway that may be starting."""
@@ -64,7 +64,7 @@ def _schedules(spec: InferenceAutoscalerSpec) -> Iterator[Schedule | Invalid]:
             zone = ZoneInfo(schedule.time_zone)
         # A folder of the database has an error of its own.
         except (ZoneInfoNotFoundError, OSError, ValueError):
-            cause = f'has the time zone "{schedule.time_zone}", which the IANA database does not have'
+            cause = f'uses time zone "{schedule.time_zone}", which is not in the IANA database'
             yield Invalid(schedule.name, cause)
             continue
         limits = schedule.min_replicas, schedule.max_replicas

@@ -165,7 +165,9 @@ class Autoscaling(Runnable):
         scaled.started(ready, now)
         sample = counted.sample(deployment, now)
         if isinstance(sample, TooMany):
-            scaled.inert(Inert.TOO_MANY_SERVICES, f"nothing changes: {sample}", replicas, ready)
+            scaled.inert(
+                Inert.TOO_MANY_SERVICES, f"the number of replicas is unchanged: {sample}", replicas, ready
+            )
             return
         bounds = scaled.bounds.at(autoscaler, self._today())
         if isinstance(bounds, Invalid):

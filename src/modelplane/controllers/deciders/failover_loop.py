@@ -162,13 +162,13 @@ class Failover(Runnable):
             return Witness(Evidence.GOOD)
         if not await _silence(connection.client):
             return Witness()
-        return Witness(Evidence.BAD, f"the API server does not answer: {connection.problem}")
+        return Witness(Evidence.BAD, f"the API server doesn't respond: {connection.problem}")
 
     async def _own(self) -> str | None:
         """Return why the control plane cannot judge clusters; None if it can."""
         stale = next((informer.problem for informer in self._informers.values() if informer.problem), None)
         silence = stale or await _silence(self._client)
-        return f"its own API server does not answer in time: {silence}" if silence else None
+        return f"its own API server doesn't respond in time: {silence}" if silence else None
 
     def _tell(self, before: Memory | None, deployments: Mapping[str, ModelDeployment]) -> None:
         old, new = before or Memory(), self._memory or Memory()

@@ -158,13 +158,13 @@ class Budgets(Runnable):
 
     def tiers(self, service: ModelService) -> TierBudgets | None:
         """Return the state of the budgets of a ModelService."""
-        problem = self._problem or "what tiers have used is still being read"
+        problem = self._problem or "still reading the usage of tiers"
         return self._tiers.state(service, problem) if self._tiers else None
 
     def state(self, key: ModelKey) -> KeyBudgets:
         """Return the state of the budgets of a ModelKey."""
         if self._table is None:
-            return KeyBudgets(problem=self._problem or "what API keys have used is still being read")
+            return KeyBudgets(problem=self._problem or "still reading the usage of API keys")
         name = f"{key.metadata.namespace}/{key.metadata.name}"
         return KeyBudgets(self._table.list_states(name), self._table.currency)
 

@@ -37,7 +37,7 @@ def issued(by: Pair, name: str, *, serves: bool, now: datetime) -> Pair:
     issuer = x509.load_pem_x509_certificate(by.chain.encode())
     signer = serialization.load_pem_private_key(by.key.encode(), None)
     if not isinstance(signer, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey):
-        why = "its private key is neither of an elliptic curve nor RSA"
+        why = "the private key is neither an elliptic-curve key nor an RSA key"
         raise ValueError(why)  # noqa: TRY004 - the content is wrong, not the type of an argument
     key = ec.generate_private_key(ec.SECP256R1())
     ends = min(now + LIFETIME, issuer.not_valid_after_utc)
@@ -63,7 +63,7 @@ def check_authority(pair: Pair, now: datetime) -> Rejected | None:
     except x509.ExtensionNotFound:
         is_authority = False
     if not is_authority:
-        return Rejected(detail="its certificate is not that of an authority (basicConstraints CA)")
+        return Rejected(detail="the certificate is not a CA certificate (basicConstraints CA)")
     if now >= certificate.not_valid_after_utc:
         expired = f"{certificate.not_valid_after_utc:%Y-%m-%dT%H:%M:%SZ}"
         return Rejected(detail=f"the certificate expired at {expired}")

@@ -118,8 +118,8 @@ class Certificates:
         if issuing is None:
             self.last = self._stored(
                 places,
-                "cannot issue certificates: package cryptography is not installed with the controllers: "
-                "install modelplane[mutual-tls]",
+                "cannot issue certificates: package cryptography is not installed: install the controllers "
+                "with the extra [mutual-tls]",
             )
         else:
             self.last = await self._update(issuing, places, now)

@@ -154,7 +154,7 @@ class Certificates:
             found = await self._valid(name)
             served = former if isinstance(found, Rejected) else found
             if isinstance(found, Rejected):
-                meanwhile = "; its previous certificate is used" if former else ""
+                meanwhile = "; the previous certificate is still used" if former else ""
                 problems.append(f"{_title(name)}: {found.message}{meanwhile}")
             if served:
                 known[name] = served
@@ -197,7 +197,7 @@ class Certificates:
     def announced(self, address: GatewayAddress) -> GatewayAddress:
         """Return the address of the gateway with the problem of its TLS; none while it serves no request."""
         if self.tls is not None and not self.tls.certificates:
-            problem = f"the gateway has no certificate, and so refuses every connection: {self._problem}"
+            problem = f"the gateway has no certificate, so it refuses every connection: {self._problem}"
             return replace(address, address="", problem=problem, tls_problem=problem)
         return replace(address, tls_problem=self._problem)
 
@@ -210,12 +210,12 @@ def _read_certificate(name: str, secret: Object | None) -> Certificate | Rejecte
     """Return the certificate in a Secret, not checked yet."""
     if secret is None:
         return Rejected(
-            detail="it does not exist",
-            remedy="create it, or check the Certificate of cert-manager that writes it",
+            detail="does not exist",
+            remedy="create it, or check cert-manager's Certificate for this Secret",
         )
     if secret.get("type") != _TYPE:
         return Rejected(
-            detail=f"its type is {secret.get('type', 'Opaque')}", remedy=f"name one of type {_TYPE}"
+            detail=f"its type is {secret.get('type', 'Opaque')}", remedy=f"use a Secret of type {_TYPE}"
         )
     data = secret.get("data") or {}
     try:

@@ -210,7 +210,7 @@ class ClusterReleases:
         if history is not None and not _is_for(history, wanted):
             foreign = Unsynced(release_status.NOT_OURS, _foreign(history))
             return release_status.report(wanted.manifest, None, Details(), foreign)
-        waiting = Unsynced(release_status.WAITING, "Helm's records on the cluster are being read")
+        waiting = Unsynced(release_status.WAITING, "reading Helm's records on the cluster")
         why = self._unreadable or self._why.get(wanted.instruction.id)
         unread = waiting if self._stored is None else None
         details = self._details_of(history) if history else Details()
@@ -378,7 +378,7 @@ def _is_for(history: History, wanted: Wanted) -> bool:
 
 def _foreign(history: History) -> str:
     other = "belongs to another owner" if history.owner_uid else "is not Modelplane's"
-    return f"{history.id} exists and {other}: uninstall it with helm, or give it another name"
+    return f"{history.id} exists and {other}: uninstall it with helm, or use another name"
 
 
 def _marks(wanted: Wanted, digest: str) -> dict[str, str]:

@@ -265,8 +265,8 @@ class Host:
         """Run Helm in its turn; raise ``HelmFailed``."""
         if not self._helm.line:
             raise HelmFailed(
-                "there is no helm program: set MODELPLANE_KUBERNETES_BINARY to a binary of the local control "
-                "plane, which has one, or install Helm 4 on PATH"
+                "the helm program was not found: set MODELPLANE_KUBERNETES_BINARY to the local control "
+                "plane's binary, which includes Helm, or install Helm 4 on PATH"
             )
         async with self._turn:
             if self._fence and (why := self._fence()):

@@ -166,7 +166,7 @@ def _read_chart(chart: Mapping[str, Any], *, plain: bool) -> tuple[str, str]:
     scheme, is_local = _parse_repository(repository)
     if (plain or scheme == "http") and not is_local:
         raise ValueError(
-            f"{repository[:128]!a} would be read without TLS, which is accepted on a loopback address only"
+            f"{repository[:128]!a} would be read without TLS, which is only allowed for a loopback address"
         )
     return (f"{repository.rstrip('/')}/{name}", "") if scheme == "oci" else (name, repository)
 
@@ -198,7 +198,9 @@ def _list_sources(wanted: Mapping[str, Any]) -> Iterator[ValuesSource]:
             raise ValueError("spec.forProvider.valuesFrom must name Secrets: use secretKeyRef")
         key = reference.get("key", "values.yaml")
         if not re.fullmatch(SECRET_KEY, key):
-            raise ValueError(f"spec.forProvider.valuesFrom names key {key[:64]!a}, which is none of a Secret")
+            raise ValueError(
+                f"spec.forProvider.valuesFrom uses key {key[:64]!a}, which is not a valid Secret key"
+            )
         yield ValuesSource(reference["name"], key, bool(reference.get("optional")))
 
 

@@ -120,7 +120,7 @@ def decide(
     ``ready`` of them serve; None if this is unknown, which is as if some were starting.
     """
     if sample is None:
-        message = "the gateway's counts cannot be read, so nothing changes"
+        message = "cannot read the gateway's counts, so the number of replicas is unchanged"
         return evidence, Decision(replicas, Outcome.NO_METRICS, message)
     evidence = evidence.add_sample(sample, replicas, ready)
     evidence, needed = derive_demand(settings, evidence, replicas)
@@ -191,12 +191,12 @@ def _fewest_on_time(evidence: Evidence) -> int:
 
 def _step(settings: ScalingSettings, evidence: Evidence, replicas: int, needed: Demand) -> Decision:
     if replicas > settings.most:
-        message = f"from {replicas} to {settings.most}: maxReplicas allows no more"
+        message = f"from {replicas} to {settings.most}: limited by maxReplicas"
         return Decision(settings.most, Outcome.BOUNDS, message)
     if needed.replicas > replicas:
         return _up(settings, evidence, replicas, needed)
     if needed.replicas == replicas:
-        return Decision(replicas, Outcome.STEADY, f"{replicas} replicas are what the load needs")
+        return Decision(replicas, Outcome.STEADY, f"the load requires {replicas} replicas")
     return _down(settings, evidence, replicas)
 
 
@@ -206,7 +206,7 @@ def _up(settings: ScalingSettings, evidence: Evidence, replicas: int, needed: De
     count = min(needed.replicas, allowed)
     why = needed.explain(settings, evidence)
     if count == replicas:
-        message = f"{why}; the number grows to twice, or by {_MOST_STEP}, in a minute"
+        message = f"{why}; the number can at most double, or grow by {_MOST_STEP}, per minute"
         return Decision(replicas, Outcome.STEADY, message)
     return Decision(count, Outcome.UP, f"from {replicas} to {count}: {why}")
 
@@ -215,15 +215,15 @@ def _down(settings: ScalingSettings, evidence: Evidence, replicas: int) -> Decis
     if replicas == 1:
         return _to_zero(settings, evidence)
     needed = evidence.find_peak(settings.down_s)
-    wait = f"fewer than {replicas} replicas would do"
+    wait = f"fewer than {replicas} replicas would be enough"
     if evidence.samples[-1].held:
         return Decision(replicas, Outcome.WAITING, f"{wait}, and requests are held")
     if evidence.now - evidence.since < settings.down_s or needed >= replicas:
-        message = f"{wait}, and not yet for {format_number(settings.down_s)} s"
+        message = f"{wait}, but not for {format_number(settings.down_s)} s yet"
         return Decision(replicas, Outcome.WAITING, message)
     if evidence.lowered is not None and evidence.now - evidence.lowered < LOWER_EVERY_S:
         return Decision(
-            replicas, Outcome.WAITING, f"{wait}; one step down each {format_number(LOWER_EVERY_S)} s"
+            replicas, Outcome.WAITING, f"{wait}; one step down every {format_number(LOWER_EVERY_S)} s"
         )
     count = max(needed, replicas - max(1, replicas // 10), 1)
     enough = count_noun(needed, "replica")
@@ -235,9 +235,9 @@ def _down(settings: ScalingSettings, evidence: Evidence, replicas: int) -> Decis
 
 def _to_zero(settings: ScalingSettings, evidence: Evidence) -> Decision:
     if evidence.now - evidence.idle_since < settings.idle_s:
-        message = f"no request now, and not yet for {format_number(settings.idle_s)} s"
+        message = f"no requests now, but not for {format_number(settings.idle_s)} s yet"
         return Decision(1, Outcome.WAITING, message)
-    return Decision(0, Outcome.DOWN, f"from 1 to 0: no request for {format_number(settings.idle_s)} s")
+    return Decision(0, Outcome.DOWN, f"from 1 to 0: no requests for {format_number(settings.idle_s)} s")
 
 
 def _name_load(by: _By, evidence: Evidence) -> str:

@@ -63,7 +63,7 @@ def find_bounds(schedules: Iterable[Schedule], least: int, most: int, now: datet
         try:
             begin = _begin(schedule, now)
         except CronSimError as error:
-            cause = f'has the cron expression "{schedule.cron}", which has no time: {error}'
+            cause = f'has the cron expression "{schedule.cron}", which never matches: {error}'
             return Invalid(schedule.name, cause)
         if begin <= now:
             opened.append(schedule)

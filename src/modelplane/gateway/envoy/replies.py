@@ -14,8 +14,8 @@ from modelplane.gateway.envoy.upstream_addresses import DENIED, DENIED_TO_OTHERS
 from modelplane.gateway.route_table import Listener
 
 NOT_FOUND = (
-    "no route leads to this path: paths begin with /NAMESPACE/SERVICE/: "
-    "see kubectl get modelservices --all-namespaces"
+    "no route matches this path: paths begin with /NAMESPACE/SERVICE/: run kubectl get modelservices "
+    "--all-namespaces"
 )
 
 _RETRY_AFTER = {"retry-after": "5"}
@@ -38,8 +38,8 @@ def build_unavailable(message: str) -> dict[str, Any]:
 def build_ambiguous_path() -> dict[str, Any]:
     """Return the part of an Envoy route that answers 400: the path has more than one reading."""
     message = (
-        'the path has a segment "." or "..", a backslash, or an encoded slash, backslash or dot '
-        "(%2F, %5C, %2E), which servers read differently: write the path without"
+        'the path has a segment "." or "..", a backslash, or an encoded slash, backslash or dot (%2F, %5C, '
+        "%2E), which servers interpret differently: remove it from the path"
     )
     return _direct(400, message, "invalid_request_error", "ambiguous_path", {})
 
@@ -47,8 +47,8 @@ def build_ambiguous_path() -> dict[str, Any]:
 def build_loop(hops: int) -> dict[str, Any]:
     """Return the part of an Envoy route that answers 508: the request runs in a circle."""
     message = (
-        f"the request has passed {hops} gateways: a ModelEndpoint leads back to a gateway: correct its url: "
-        "see kubectl get modelendpoints"
+        f"the request has passed {hops} gateways, because a ModelEndpoint leads back to a gateway: correct "
+        "the url: run kubectl get modelendpoints"
     )
     return _direct(508, message, "invalid_request_error", "loop_detected", {})
 
@@ -83,15 +83,16 @@ def build_own_errors(listener: Listener) -> dict[str, Any]:
 
 
 def _overloaded() -> dict[str, Any]:
-    message = "the gateway is short of memory and takes no requests: try again later"
+    message = "the gateway is short of memory and accepts no requests: try again later"
     later = {"status_code": 503, "headers_to_add": _LATER}
     return _reply(_details("== 'overload'"), message, "server_error", "overloaded", **later)
 
 
 def _destination_refused() -> dict[str, Any]:
     message = (
-        "the host of this ModelEndpoint's url resolves to an address that the gateway must not send requests "
-        "to: use another host, or ask the platform team to allow the address in the InferenceGateway"
+        "the host of this ModelEndpoint's url resolves to an address that the gateway is not allowed to "
+        "send requests to: use another host, or ask the platform team to allow the address in the "
+        "InferenceGateway"
     )
     names = (DENIED, DENIED_TO_OTHERS)
     denied = ", ".join(f"'rbac_access_denied_matched_policy[{name}]'" for name in names)
@@ -101,8 +102,8 @@ def _destination_refused() -> dict[str, Any]:
 def _broken_again() -> dict[str, Any]:
     """Return the reply of a cluster's gateway that has no other replica asked."""
     message = (
-        "a model server broke the connection after it had read this request, which was sent before: it is "
-        "not sent to another server, because it may crash that one too: see kubectl get modelreplicas"
+        "a model server closed the connection while processing this request. The gateway does not retry "
+        "the request, because it could crash another server: run kubectl get modelreplicas"
     )
     # The connection ended, or the server ended the stream: it was there, and had the request.
     was_read = {"response_flag_filter": {"flags": ["UC", "UR"]}}

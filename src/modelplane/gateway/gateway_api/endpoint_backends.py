@@ -39,7 +39,7 @@ def build_backend(endpoint: ModelEndpoint, target: Target) -> dict[str, Manifest
     if _unverifiable(target):
         return Rejected(
             Reason.INVALID_URL,
-            detail="with https its host must be a name, for which the certificate is checked",
+            detail="with https, the host must be a name, so that the certificate can be verified",
         )
     name = name_backend(endpoint.metadata.name)
     service, slice_ = _address(name, endpoint.metadata.namespace, target)

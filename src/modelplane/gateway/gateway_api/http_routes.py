@@ -131,7 +131,7 @@ def check_supported(http_route: Object) -> Rejected | None:
     if spec.get("hostnames"):
         return Rejected(
             subject="spec.hostnames",
-            detail="is not supported, because requests are told apart by their path only",
+            detail="is not supported, because requests are distinguished only by path",
         )
     for number, rule in enumerate(get_list(spec, "rules")):
         for field, fault in _find_faults(rule, http_route["metadata"]["namespace"]):

@@ -204,7 +204,9 @@ def _part(found: KeyPart, namespace: str, former: KeyTable) -> KeyPart:
             read = [entry for entry in (part.entries if part else former.file.keys) if entry.id == id_]
             budget = part.budgets.get(id_) if part else None
             claims |= {Claim(entry.sha256, id_) for entry in read}
-            problems[id_] = f"{error}: {'its former state stays in force' if read else 'it is not in force'}"
+            problems[id_] = (
+                f"{error}: {('the previous state remains active' if read else 'it is not active')}"
+            )
         entries += (_within(grant, entry) for entry in read)
         if budget is not None:
             budgets[id_] = budget

@@ -60,7 +60,7 @@ class Address:
                 fields.setdefault("certificate-authority-data", base64.b64encode(authority).decode())
         except (OSError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
             raise UserError(
-                f'cannot read the cluster of the kubeconfig "{path}": name another with --kubeconfig or '
+                f'cannot read the cluster in kubeconfig "{path}": select another one with --kubeconfig or '
                 "--context"
             ) from error
         return cls(fields, f'kubeconfig "{path}"')
@@ -121,5 +121,5 @@ async def create_token(client: Client, account: str, lifetime_s: int) -> str:
     token = await client.create_token(account, SYSTEM_NAMESPACE, lifetime_s)
     claims = decode_claims(token)
     if claims is None or claims.subject != subject_of(account) or claims.lifetime is None:
-        raise UserError(f'the cluster answers no token of ServiceAccount "{account}" that expires')
+        raise UserError(f'the cluster did not issue an expiring token for ServiceAccount "{account}"')
     return token

@@ -108,8 +108,8 @@ def describe_hardware(cluster: str, observed: Observed, catalogue: Catalogue) ->
         count = sum(len(group.members) for group in left_out)
         left = listing(member.node.name for group in left_out for member in group.members)
         notes.append(
-            f"the nodes are of {len(groups)} kinds, and a cluster has at most {MOST_POOLS} pools: {count} "
-            f"nodes are left out, {left}"
+            f"the nodes are of {len(groups)} kinds, and a cluster can have at most {MOST_POOLS} pools: "
+            f"{count} nodes are left out, {left}"
         )
     classes: dict[str, InferenceClass] = {}
     names: dict[object, str] = {}
@@ -149,9 +149,9 @@ def _members(observed: Observed, of_catalogue: CatalogueClasses) -> tuple[list[_
     if not unknown:
         return members, []
     note = (
-        f"no driver publishes the GPUs of {count_noun(len(unknown), 'node')}, and no label describes them, "
-        f"so they are left out: {listing(unknown)}: install the DRA driver of their GPUs, and register the "
-        "cluster again"
+        f"no driver publishes the GPUs of {count_noun(len(unknown), 'node')}, and no label describes the "
+        f"GPUs, so these nodes are left out: {listing(unknown)}: install the GPUs' DRA driver, and "
+        "register the cluster again"
     )
     return members, [note]
 
@@ -177,8 +177,8 @@ def _groups(members: Iterable[_Member]) -> tuple[list[_Group], list[str]]:
             )
         if len(group.label) > _LONGEST_POOL:
             problems.append(
-                f'node "{first.node.name}" has label {labels.POOL}={group.label}, and a pool\'s name has '
-                f"at most {_LONGEST_POOL} characters: choose a shorter one"
+                f'node "{first.node.name}" has label {labels.POOL}={group.label}, and a pool name can have '
+                f"at most {_LONGEST_POOL} characters: choose a shorter name"
             )
     ordered = sorted(by_key.values(), key=lambda group: (-len(group.members), group.members[0].node.name))
     return ordered, problems
@@ -220,23 +220,24 @@ def _doubts(made: InferenceClass, alike: Sequence[_Member]) -> list[str]:
     notes = []
     if first.labeled is not None:
         notes.append(
-            f'InferenceClass "{name}" is from labels, because no driver publishes the devices yet: compare '
-            "it with `kubectl get resourceslices -o yaml` once the DRA driver runs"
+            f'InferenceClass "{name}" was created from labels, because no driver publishes the devices '
+            "yet: once the DRA driver is running, compare the class with `kubectl get resourceslices -o "
+            "yaml`"
         )
     if missing := sorted({kind.driver for kind, _ in first.counted if not kind.device_class}):
         notes.append(
-            f"no DeviceClass of the cluster selects the devices of driver {listing(missing)}, so no pod "
-            f'can claim them: create the DeviceClass that InferenceClass "{name}" names'
+            f"no DeviceClass on the cluster selects the devices of driver {listing(missing)}, so pods "
+            f'can\'t claim them: create the DeviceClass that InferenceClass "{name}" names'
         )
     if any(count > device_kinds.MOST_OF_A_KIND for _, count in first.counted):
         notes.append(
-            f'InferenceClass "{name}" declares {device_kinds.MOST_OF_A_KIND} devices of a kind, the most '
-            "that one may, and its nodes have more"
+            f'InferenceClass "{name}" declares {device_kinds.MOST_OF_A_KIND} devices of a kind, the '
+            "maximum, and the nodes have more"
         )
     if first.counted and any(member.node.extended for member in alike):
         notes.append(
-            "nodes offer their GPUs by a device plugin too, so two pods may get one GPU: remove the "
-            "device plugin from these nodes, or run no pods there that request nvidia.com/gpu or "
+            "a device plugin also offers the nodes' GPUs, so two pods can receive the same GPU: remove the "
+            "device plugin from these nodes, or don't run pods there that request nvidia.com/gpu or "
             "amd.com/gpu"
         )
     return notes
@@ -244,9 +245,9 @@ def _doubts(made: InferenceClass, alike: Sequence[_Member]) -> list[str]:
 
 def _no_gpus(observed: Observed) -> str:
     return (
-        f"of {count_noun(len(observed.nodes), 'node')}, none publishes devices that models can claim, and "
-        "none has nvidia.com/gpu or amd.com/gpu with labels that describe it: install the driver of your "
-        "GPUs and its DRA driver, and register the cluster again"
+        f"none of {count_noun(len(observed.nodes), 'node')} publishes devices that models can claim, or has "
+        "nvidia.com/gpu or amd.com/gpu with labels that describe the GPU: install your GPUs' driver and "
+        "DRA driver, and register the cluster again"
     )
 
 

@@ -122,5 +122,5 @@ def _object(body: bytes, path: str) -> Object:
     except ValueError:
         item = None
     if not isinstance(item, Mapping):
-        raise errors.ApiError(200, "", f"{path} answers no object of Kubernetes")
+        raise errors.ApiError(200, "", f"{path} did not return a Kubernetes object")
     return dict(item)

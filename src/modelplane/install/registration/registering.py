@@ -109,13 +109,16 @@ class Registration:
         """Return the InferenceCluster of the name. Raises ``UserError`` if it is of another cluster."""
         name, uid = self.proposal.name, self.proposal.observed.uid
         if not uid:
-            raise UserError(f"{self._cluster} answers no uid of namespace kube-system, which identifies it")
+            raise UserError(
+                f"{self._cluster} did not return the uid of namespace kube-system, which identifies the "
+                "cluster"
+            )
         by_name = {item["metadata"]["name"]: item for item in await self._registered()}
         for other, item in by_name.items():
             if other != name and _uid(item) == uid:
                 raise UserError(
-                    f'the cluster is registered as InferenceCluster "{other}" already: register it under '
-                    "that name, or delete that InferenceCluster first"
+                    f'the cluster is already registered as InferenceCluster "{other}": use that name, or '
+                    "delete that InferenceCluster first"
                 )
         cluster = by_name.get(name)
         if cluster is None:
@@ -124,13 +127,14 @@ class Registration:
             raise UserError(f'InferenceCluster "{name}" is provisioned by Modelplane: choose another name')
         if _uid(cluster) not in ("", uid):
             raise UserError(
-                f'InferenceCluster "{name}" is another cluster, whose namespace kube-system has uid '
-                f"{_uid(cluster)} and not {uid}: choose another name, or another --kubeconfig or --context"
+                f'InferenceCluster "{name}" is a different cluster (uid {_uid(cluster)} of namespace '
+                f"kube-system, not {uid}): choose another name, --kubeconfig, or --context"
             )
         if cluster["spec"]["cluster"]["existing"]["secretRef"]["name"] != self.proposal.kubeconfig_secret:
             raise UserError(
-                f'InferenceCluster "{name}" was registered by hand, with another Secret than '
-                f'"{self.proposal.kubeconfig_secret}": change it by hand too, or choose another name'
+                f'InferenceCluster "{name}" was registered by hand, with a Secret other than '
+                f'"{self.proposal.kubeconfig_secret}": change the InferenceCluster by hand, or choose '
+                "another name"
             )
         return cluster
 
@@ -142,15 +146,15 @@ class Registration:
             definition = await plane.get(resources.CUSTOM_RESOURCE_DEFINITIONS, name)
         if definition and crossplane_owns(definition):
             raise UserError(
-                "Crossplane reconciles this fleet, and needs another identity on the cluster: follow "
-                '"By hand" in docs/how-to/register.md'
+                "Crossplane reconciles this fleet, and requires a different identity on the cluster: "
+                'follow "By hand" in docs/how-to/register.md'
             )
         try:
             return (await plane.list(_CLUSTERS)).items
         except errors.NotFound as error:
             raise UserError(
-                "Modelplane is not installed on the control plane: run `modelplane install --apply`, or name "
-                "another with --control-plane"
+                "Modelplane is not installed on the control plane: run `modelplane install --apply`, or "
+                "select another control plane with --kubeconfig"
             ) from error
 
     async def _check_secrets(self) -> None:
@@ -160,9 +164,9 @@ class Registration:
             content = read_stored(secret, KEY, name) if secret else None
             if secret is not None and not (content and self.sides.address.has_same_server(content)):
                 raise UserError(
-                    f'Secret "{name}" in namespace "{SYSTEM_NAMESPACE}" has a kubeconfig of another API '
-                    "server, or none, and is not changed: choose another name for the cluster, or delete the "
-                    "Secret if the address of the cluster has changed"
+                    f'Secret "{name}" in namespace "{SYSTEM_NAMESPACE}" contains no kubeconfig or one for '
+                    "another API server, and was not changed: choose another name for the cluster, or "
+                    "delete the Secret if the cluster's address has changed"
                 )
 
     def _has_installer(self, cluster: Object | None) -> bool:
@@ -233,7 +237,7 @@ class Registration:
             existing = await self.sides.control_plane.get(_CLASSES, name)
             done.append("unchanged" if existing else await apply(self.sides.control_plane, manifest))
             if existing and existing["spec"]["devices"] != manifest["spec"]["devices"]:
-                self.report(f'InferenceClass "{name}" exists with other devices, and is not changed')
+                self.report(f'InferenceClass "{name}" exists with other devices, and was not changed')
         self._count("InferenceClasses", done)
 
     async def _enter(self, cluster: Object | None) -> None:
@@ -289,7 +293,8 @@ class Registration:
                     f"({condition['reason']}): {condition.get('message', '')}"
                 )
         return (
-            f'InferenceCluster "{self.proposal.name}" has no conditions yet: check that the controllers run'
+            f'InferenceCluster "{self.proposal.name}" has no conditions yet: check that the '
+            "controllers are running"
         )
 
 

@@ -88,7 +88,7 @@ class Proposal:
         return (
             *self.hardware.notes,
             *self.stack.notes,
-            *([f"{skipped} malformed answers of the cluster are left out"] if skipped else []),
+            *([f"ignored {skipped} malformed responses from the cluster"] if skipped else []),
         )
 
     def build_identity(self, *, installer: bool) -> list[Object]:
@@ -155,13 +155,13 @@ def find_kept(existing: Mapping[str, Any], proposed: Object, choices: Choices) -
         class_name = found.get(pool["name"], pool["className"])
         if class_name != pool["className"]:
             yield (
-                f'pool "{pool["name"]}" keeps InferenceClass "{pool["className"]}", and its nodes are like '
-                f'"{class_name}"'
+                f'pool "{pool["name"]}" keeps InferenceClass "{pool["className"]}", although the nodes '
+                f'match "{class_name}"'
             )
     profile = existing["spec"].get("servingStack", {}).get("profile", ServingProfile.STANDARD)
     own = existing["metadata"].get("labels") or {}
     if choices.profile not in (None, profile) or not choices.labels.items() <= own.items():
-        yield "profile and labels are not changed: edit the InferenceCluster to change them"
+        yield "profile and labels were not changed: to change them, edit the InferenceCluster"
 
 
 def propose(choices: Choices, observed: Observed, catalogue: Catalogue) -> Proposal:
@@ -205,7 +205,7 @@ def _of_version(observed: Observed) -> tuple[str, ...]:
     served = join_alternatives(observed.dra_versions, "and") if observed.dra_versions else "no version"
     problem = (
         f"Kubernetes {observed.version or 'of an unknown version'} serves {served} of resource.k8s.io, and "
-        f"models claim devices by resource.k8s.io/{_DRA}: upgrade the cluster to Kubernetes 1.34 or later"
+        f"models require resource.k8s.io/{_DRA}: upgrade the cluster to Kubernetes 1.34 or later"
     )
     return (problem,)
 
@@ -243,7 +243,7 @@ def _found(proposal: Proposal, server: str) -> Iterator[str]:
         doubt = f"; not ready: {listing(absent)}" if absent else ""
         yield f"Found {pool}{doubt}"
     for component in proposal.stack.found:
-        yield f"There already: {component}"
+        yield f"Already installed: {component}"
     yield f"Profile of the serving stack: {proposal.stack.settings.profile}"
     for component in proposal.stack.installs:
         yield f"Would be installed: {component}"
@@ -278,5 +278,5 @@ def _secrets(proposal: Proposal, lifetime: str) -> Iterator[Object]:
         accounts[proposal.installer_secret] = INSTALLER
     for name, account in accounts.items():
         yield build_secret(
-            name, f"a kubeconfig with a new token of ServiceAccount {account}, valid for {lifetime}"
+            name, f"a kubeconfig with a new token for ServiceAccount {account}, valid for {lifetime}"
         )

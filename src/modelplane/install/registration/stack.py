@@ -75,19 +75,19 @@ def choose_stack(observed: Observed, profile: ServingProfile | None = None) -> S
     notes = []
     if gateway and gateway.has_address and chosen is not ServingProfile.NONE:
         installed = ()
-        notes.append(f"nothing is installed with profile {chosen}: the cluster has {_GATEWAY} already")
+        notes.append(f"profile {chosen} installs nothing, because the cluster already has {_GATEWAY}")
     if missing := cluster_stack.lacks(present) if gateway or chosen is not ServingProfile.STANDARD else "":
         notes.append(f"some models cannot run: {missing}")
     if not has_devices and not (needs_driver and installed):
         notes.append("no driver publishes devices: install the DRA driver of your GPUs")
     if gateway is None and observed.other_gateways:
         notes.append(
-            f"the cluster has {count_noun(len(observed.other_gateways), 'other Gateway')}, and routes attach "
-            f"to {_GATEWAY}: to use an implementation that is there, create that Gateway before you "
+            f"the cluster has {count_noun(len(observed.other_gateways), 'other Gateway')}, but routes "
+            f"attach to {_GATEWAY}: to use an existing implementation, create that Gateway before you "
             "register the cluster"
         )
     if gateway is None and chosen is ServingProfile.NONE:
-        notes.append(f"there is no {_GATEWAY}, and profile None installs none: create it")
+        notes.append(f"{_GATEWAY} does not exist, and profile None doesn't install it: create it")
     return Stack(
         settings,
         installed,
@@ -169,18 +169,23 @@ def find_gateway_problems(gateway: Gateway) -> Iterator[str]:
     Its first listener is the one whose port the address has.
     """
     if not gateway.listeners:
-        yield f"{_GATEWAY} has no listener: add one of protocol HTTP that admits routes from all namespaces"
+        yield (
+            f"{_GATEWAY} has no listener: add a listener with protocol HTTP that allows routes from all "
+            "namespaces"
+        )
         return
     listener = gateway.listeners[0]
     if listener.protocol not in ("HTTP", "HTTPS"):
-        yield f"the first listener of {_GATEWAY} is not of protocol HTTP: put one of protocol HTTP first"
+        yield f"the first listener of {_GATEWAY} doesn't use protocol HTTP: put an HTTP listener first"
     if not _admits(listener):
         yield (
-            f"the first listener of {_GATEWAY} does not admit routes from all namespaces, so no request "
-            "would reach a model: set allowedRoutes.namespaces.from of that listener to All"
+            f"the first listener of {_GATEWAY} doesn't allow routes from all namespaces, so requests can't "
+            "reach models: set allowedRoutes.namespaces.from of that listener to All"
         )
     if listener.kinds and "HTTPRoute" not in listener.kinds:
-        yield f"the first listener of {_GATEWAY} admits no HTTPRoute: add it to allowedRoutes.kinds"
+        yield (
+            f"the first listener of {_GATEWAY} doesn't allow HTTPRoutes: add HTTPRoute to allowedRoutes.kinds"
+        )
 
 
 def _admits(listener: Listener) -> bool:

@@ -193,7 +193,7 @@ class AllowList:
 
 
 def _refuse_unlisted(kind: str, written: str) -> Rejected:
-    return Rejected(detail=f'it does not get the {kind} "{written}" of a pod', remedy="remove it")
+    return Rejected(detail=f'it does not accept the {kind} "{written}" from a pod', remedy="remove it")
 
 
 def refuse_value(kind: str, written: str, allowed_form: str) -> Rejected:

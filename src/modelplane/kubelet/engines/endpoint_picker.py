@@ -246,7 +246,7 @@ class Picker:
         pool = next(iter(self._pools), None)
         choice = self._turns.choose(pool, self._pods) if pool else None
         if choice is None:
-            _say("no ready pod for a request")
+            _say("no ready pod for the request")
         else:
             _say(f"destination {choice.destination}, prefill {choice.prefill or 'by itself'}")
         return choice

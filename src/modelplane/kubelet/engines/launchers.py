@@ -50,7 +50,7 @@ class Launcher:
     """Returns the image's own entry point for some arguments; empty if the image only executes them."""
     allowed: AllowList
     """The variables and arguments that its process gets from a pod."""
-    remedy: str = "install it with: pip install 'modelplane[local]'"
+    remedy: str = "run `pip install '.[local]'` in a checkout, or `pip install 'WHEEL[local]'`"
     own_arguments: Callable[[Sequence[str], str], tuple[str, ...]] = lambda _arguments, _address: ()
     """Returns the arguments to append, given the user's arguments and the pod's address."""
     reads_api: bool = False
@@ -191,8 +191,9 @@ async def check_author(
         return None
     return Rejected(
         WaitingReason.NO_LAUNCHER,
-        detail=f'cannot run image "{container["image"]}" without a container runtime: {launcher.engine} runs '
-        "only in pods that Modelplane itself makes",
+        detail=f'cannot run image "{container["image"]}" without a container runtime: '
+        f"{launcher.engine} runs only "
+        "in pods that Modelplane creates",
         remedy=f"use another image, {_START_RUNTIME}, or {_ALLOWED}",
     )
 
@@ -217,8 +218,8 @@ def check_image(container: Mapping[str, Any], *, host_commands: bool) -> Rejecte
     last = f", {_START_RUNTIME}, or {_ALLOWED}" if command else f", or {_START_RUNTIME}"
     return Rejected(
         WaitingReason.NO_LAUNCHER,
-        detail=f'cannot run image "{image}" without a container runtime: no launcher knows it',
-        remedy=f"use an image that has one ({images}){last}",
+        detail=f'cannot run image "{image}" without a container runtime: no launcher supports it',
+        remedy=f"use a supported image ({images}){last}",
     )
 
 
@@ -303,5 +304,8 @@ def _refuse_command(launcher: Launcher, image: str, words: Sequence[str]) -> Rej
     fault = f'cannot run {what} "{image}" without a container runtime'
     remedy = f"{_START_RUNTIME}, or {_ALLOWED}"
     if programs:
-        fault, remedy = f"{fault}: it does not start {launcher.engine}", f"begin it with {programs}, {remedy}"
+        fault, remedy = (
+            f"{fault}: the command does not start {launcher.engine}",
+            f"begin the command with {programs}, {remedy}",
+        )
     return Rejected(WaitingReason.NO_LAUNCHER, detail=fault, remedy=remedy)

@@ -123,7 +123,7 @@ def _model(settings: Mapping[str, Value], environment: Mapping[str, str]) -> Loc
     if "hf_repo" in settings:
         models = Path(environment.get(MODELS_VARIABLE) or get_models_folder())
         return from_repo(str(settings["hf_repo"]), str(settings.get("hf_file", "")), models)
-    raise UserError('no model is named: give "--model FILE" or "--hf-repo OWNER/NAME"')
+    raise UserError('no model is set: use "--model FILE" or "--hf-repo OWNER/NAME"')
 
 
 def _serve(settings: Mapping[str, Value], model: LocalModel, environment: Mapping[str, str]) -> Any:
@@ -285,7 +285,7 @@ def from_file(path: str) -> LocalModel:
     """Return the model at a path; raise ``UserError`` if there is no file."""
     file = Path(path)
     if not file.is_file():
-        raise UserError(f'cannot load model "{path}": there is no such file on this machine')
+        raise UserError(f'cannot load model "{path}": the file does not exist on this machine')
     # llama.cpp would print the first bytes of another file.
     try:
         with file.open("rb") as opened:
@@ -348,8 +348,8 @@ def _cached(repo: str, file: str, quantization: str) -> Path:
     remedy = f"download it first with: hf download {repo}{f' {file}' if file else ''}"
     if importlib.util.find_spec("huggingface_hub") is None:
         raise UserError(
-            f'cannot load model "{repo}": it is not shipped with Modelplane, and the Hugging Face cache '
-            f"is read only with huggingface_hub installed: install it, then {remedy}"
+            f'cannot load model "{repo}": it is not included in Modelplane, and reading the Hugging Face '
+            f"cache requires huggingface_hub: install huggingface_hub, then {remedy}"
         )
     from huggingface_hub import snapshot_download  # noqa: PLC0415 - optional, and slow to import
     from huggingface_hub.errors import LocalEntryNotFoundError  # noqa: PLC0415 - as above

@@ -108,7 +108,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> dict[str,
             continue
         text = next(rest, "")
         if not text:
-            raise UserError(f'flag "{argument}" needs a value: put it in the next argument')
+            raise UserError(f'flag "{argument}" requires a value: put the value in the next argument')
         settings[flag.setting] = _read(flag, flag.read, text, argument)
     return settings
 
@@ -119,13 +119,11 @@ def _known(name: str, argument: str) -> Flag:
     except KeyError:
         head, sign, _ = name.partition("=")
         remedy = (
-            f'llama-server takes no "=": write "{head}" and its value as two arguments'
+            f'llama-server does not accept "=": write "{head}" and its value as two arguments'
             if sign and head in _BY_NAME
             else "remove it, or run the image with a container runtime on a cluster that has one"
         )
-        raise UserError(
-            f'flag "{argument}" is not one that this llama.cpp launcher knows: {remedy}'
-        ) from None
+        raise UserError(f'this llama.cpp launcher does not support flag "{argument}": {remedy}') from None
 
 
 def _from_environment(flag: Flag, text: str) -> Value:

@@ -334,5 +334,6 @@ def choose_address(uid: str, taken: Collection[str], within: IPv4Network) -> str
         if reported.packed[-1] not in {0, 255} and address not in taken:
             return address
     raise RuntimeError(
-        f"cannot give pod {uid!r} an address: all of {within} are taken: delete pods of this node"
+        f"cannot assign an address to pod {uid!r}: all addresses in {within} are in use: delete pods "
+        "on this node"
     )

@@ -111,7 +111,7 @@ async def ask(
                 return Answer(problem is None, problem or "")
             return await _tcp(handler["tcpSocket"], container, address, forwarded=forwarded)
     except TimeoutError:
-        return Answer(False, f"no answer within {timeout_s:g} s")
+        return Answer(False, f"no response within {timeout_s:g} s")
     except (OSError, ValueError) as error:
         return Answer(False, str(error) or type(error).__name__)
 
@@ -123,7 +123,7 @@ def resolve_port(port: int | str, container: Mapping[str, Any]) -> int:
     for declared in container.get("ports", ()):
         if declared.get("name") == port:
             return int(declared["containerPort"])
-    raise ValueError(f'port "{port}" is not one of the container\'s: name it in ports, or give its number')
+    raise ValueError(f'the container has no port "{port}": add it to ports, or use a port number')
 
 
 async def _tcp(
@@ -135,7 +135,7 @@ async def _tcp(
     try:
         # A forwarder without a listener behind it hangs up at once; a server waits for the request.
         if forwarded and await _hangs_up(reader):
-            return Answer(False, "nothing in the container listens")
+            return Answer(False, "nothing in the container is listening")
     finally:
         await _close(writer)
     return Answer(True)
@@ -162,7 +162,7 @@ async def _http(action: Mapping[str, Any], container: Mapping[str, Any], address
     version, _, rest = line.partition(" ")
     code = rest.partition(" ")[0]
     if not version.startswith("HTTP/") or not code.isdecimal():
-        return Answer(False, "the answer is not HTTP")
+        return Answer(False, "the response is not HTTP")
     # Kubernetes, "Configure Liveness, Readiness and Startup Probes": 200 to 399 is a success.
     return Answer(200 <= int(code) < 400, f"HTTP status {code}")
 
@@ -204,7 +204,7 @@ async def find_grpc_problem(action: Mapping[str, Any], address: str) -> str | No
     try:
         return await _ask_grpc(reader, writer, f"{address}:{action['port']}", message)
     except ProtocolError:
-        return "the answer is not gRPC"
+        return "the response is not gRPC"
     finally:
         await _close(writer)
 
@@ -241,7 +241,7 @@ async def _ask_grpc(
             if isinstance(event, DataReceived):
                 answered += event.data
             elif isinstance(event, StreamEnded | StreamReset):
-                return None if answered[5:] == _SERVING else "the server does not say that it serves"
+                return None if answered[5:] == _SERVING else "the server does not report that it is serving"
             elif refused := _find_grpc_status(event):
                 return refused
 

@@ -110,9 +110,7 @@ def _value(
     if "fieldRef" in source:
         path = source["fieldRef"]["fieldPath"]
         value = find_field(path, pod, addresses)
-        return (
-            refuse(f'{what}: the field "{path}" is not one a variable can take') if value is None else value
-        )
+        return refuse(f'{what}: field "{path}" is not supported in a variable') if value is None else value
     for key, objects, read in (
         ("secretKeyRef", sources.secrets, _secret_data),
         ("configMapKeyRef", sources.config_maps, _config_map_data),
@@ -130,7 +128,7 @@ def _value(
                 f'{what}: {_KINDS[key]} "{reference.get("name", "")}" has no key "{reference["key"]}"',
                 "add it, or mark the reference optional",
             )
-    return refuse(f"{what}: a value from {', '.join(sorted(source))} needs a container runtime")
+    return refuse(f"{what}: a value from {', '.join(sorted(source))} requires a container runtime")
 
 
 _KINDS = {

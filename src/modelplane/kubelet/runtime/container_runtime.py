@@ -156,8 +156,8 @@ class PodContainer:
             if container_arguments.NETWORK not in await self._networks():
                 raise ContainerRuntimeError(
                     f'cannot make the network "{container_arguments.NETWORK}" of pods, '
-                    f"{addresses.POD_CIDR}: {error}: remove what has these addresses, which may be "
-                    "another container runtime's network of that name"
+                    f"{addresses.POD_CIDR}: {error}: remove the network that uses these addresses, for "
+                    "example one with that name from another container runtime"
                 ) from error
 
     async def _networks(self) -> list[str]:
@@ -201,9 +201,7 @@ class PodContainer:
             code = described["State"].get("ExitCode") or _START_FAILED
             attempt.record_exit(_exit(code, reason="StartError", message=problem))
         else:
-            raise ContainerRuntimeError(
-                f"{self.runtime.name} says neither that the container started nor why not"
-            )
+            raise ContainerRuntimeError(f"{self.runtime.name} did not report whether the container started")
 
     async def wait(self, attempt: Attempt) -> Exit:
         """Wait until the container runtime reports that the container has ended, or does not exist."""
@@ -258,7 +256,7 @@ class PodContainer:
         if state["Status"] not in ENDED:
             return None
         killed = bool(state.get("OOMKilled"))
-        message = "it used more memory than its limit" if killed else str(state.get("Error") or "")
+        message = "the container exceeded its memory limit" if killed else str(state.get("Error") or "")
         return Exit(
             int(state["ExitCode"]),
             signal=0,

@@ -69,7 +69,7 @@ class Pulls:
                 pass
         if policy == "Never":
             fault = f'{runtime.name} does not have image "{image}", and imagePullPolicy is Never'
-            remedy = "pull it by hand, or change the policy"
+            remedy = "pull the image by hand, or change the policy"
             raise CannotStart(Rejected(WaitingReason.IMAGE_NEVER_PULLED, detail=fault, remedy=remedy))
         await self._pull(runtime, image, pod, remedy, tell)
         return await runtime.find_image(image)
@@ -83,9 +83,9 @@ class Pulls:
         tell: Tell,
     ) -> None:
         if time.monotonic() < self._next_at:
-            fault = f"waiting before another try: {self._failed}"
+            fault = f"waiting before the next attempt: {self._failed}"
             raise CannotStart(Rejected(WaitingReason.IMAGE_PULL_BACK_OFF, detail=fault))
-        tell(Waiting(WaitingReason.PULLING, f'{runtime.name} pulls image "{image}"'))
+        tell(Waiting(WaitingReason.PULLING, f'{runtime.name} is pulling image "{image}"'))
         try:
             with write_credentials(self.directory, await self._secrets(pod)) as variables:
                 await _pull(runtime, image, variables, tell)
@@ -117,7 +117,7 @@ async def _pull(runtime: ContainerRuntime, image: str, variables: Mapping[str, s
                     done.add(match[1])
         if len(done) != before:
             progress = f"{len(done)} of {len(layers)} layers"
-            tell(Waiting(WaitingReason.PULLING, f'{runtime.name} pulls image "{image}": {progress}'))
+            tell(Waiting(WaitingReason.PULLING, f'{runtime.name} is pulling image "{image}": {progress}'))
 
 
 def merge_credentials(secrets: Iterable[Object]) -> dict[str, Any]:

@@ -70,9 +70,9 @@ _FOLDERS = ("HF_HOME", "HF_HUB_CACHE", "HOME", "TMPDIR", "XDG_CACHE_HOME")
 
 _HOME = "/tmp/home"  # noqa: S108 - in the container's own /tmp
 
-_UNMOUNTED = "remove the volumeMounts, or run it on a cluster whose nodes have a container runtime"
+_UNMOUNTED = "remove the volumeMounts, or use a cluster whose nodes have a container runtime"
 
-_NOT_ISOLATED = "the process can read the files of the fleet, its keys included"
+_NOT_ISOLATED = "the process can read the fleet's files, including its keys"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ def convert_errors() -> Iterator[None]:
     try:
         yield
     except errors.KubernetesError as error:
-        fault = f"cannot read what the pod refers to: {error}"
+        fault = f"cannot read the objects that the pod refers to: {error}"
         raise CannotStart(Rejected(WaitingReason.CONFIG_ERROR, detail=fault)) from error
 
 
@@ -273,6 +273,6 @@ def _check_ports(container: Mapping[str, Any], address: str) -> Rejected | None:
                 WaitingReason.PORT_IN_USE,
                 "another program of this machine",
                 f"listens on port {port} of {address} or of every address",
-                "stop it, or have the pod use another port",
+                "stop that program, or use another port in the pod",
             )
     return None

@@ -261,7 +261,7 @@ def open_unlinked(path: Path, *, is_directory: bool | None = None) -> int:
         finally:
             os.close(above)
         if stat.S_ISLNK(os.fstat(place).st_mode):
-            raise OSError(errno.ELOOP, "a link in the path is not followed")
+            raise OSError(errno.ELOOP, "the path contains a symbolic link, which is not followed")
     return place
 
 

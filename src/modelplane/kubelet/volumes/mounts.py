@@ -60,12 +60,12 @@ _PATHS = {
 }
 
 _SECCOMP = (
-    "a system call filter, as container runtimes set it, forbids mounts",
+    "a system call filter, such as a container runtime's, forbids mounts",
     "run Modelplane outside of the container, or give the container CAP_SYS_ADMIN and an unconfined profile",
 )
 
 _UNKNOWN = (
-    "the kernel does not let this user have mounts of his own",
+    "the kernel does not allow private mounts for this user",
     "allow unprivileged user namespaces in the kernel",
 )
 
@@ -160,7 +160,9 @@ async def _try(program: Iterable[str]) -> Rejected | None:
         async with asyncio.timeout(_TRY_S):
             output, _ = await process.communicate()
     except TimeoutError:
-        return _fail(f"the mounts were not done after {_TRY_S:.0f} s: a file server may not answer")
+        return _fail(
+            f"the mounts did not complete within {_TRY_S:.0f} s: a file server might not be responding"
+        )
     finally:
         if process.returncode is None:
             process.kill()
@@ -215,7 +217,7 @@ def refuse_namespace(cause: str, settings: KernelSettings) -> Rejected:
 
 def _sysctl(name: str, actual: str, needed: str) -> tuple[str, str]:
     return (
-        f"the kernel lets only root have mounts of his own, because {name} is {actual}",
+        f"the kernel allows private mounts only for root, because {name} is {actual}",
         f"set it with `sudo sysctl -w {name}={needed}`",
     )
 
@@ -264,23 +266,23 @@ def find_host_path_problem(place: Path, private: frozenset[Path], *, read_only: 
     first = place.parts[1].casefold() if place.parts[1:] else ""
     is_shared = first == _TMP and len(place.parts) <= _SHARED_LEVELS
     if not first or first in _ACTING or is_shared or place.is_socket():
-        return "that reaches programs of this machine"
+        return "the path reaches this machine's programs"
     if read_only:
         return None
     if any(place.is_relative_to(directory) or directory.is_relative_to(place) for directory in private):
-        return "that is a place of the fleet, of its programs or of the user who started it"
+        return "the path belongs to the fleet, its programs, or the user who started it"
     is_of_system = first in _OF_THE_MACHINE - {_TMP} or first.startswith("lib")
-    return "that is a place of the system" if is_of_system else None
+    return "the path belongs to the system" if is_of_system else None
 
 
 def _problem(place: Path, private: frozenset[Path]) -> str | None:
     if any(place.is_relative_to(directory) or directory.is_relative_to(place) for directory in private):
-        return "that is a place of the fleet, of its programs or of the user who started it"
+        return "the path belongs to the fleet, its programs, or the user who started it"
     if any(place.is_relative_to(directory) for directory in _FOR_VOLUMES):
         return None
     first = place.parts[1].casefold()
     if first in _OF_THE_MACHINE or first.startswith("lib"):
-        return "that is a place of the system"
+        return "the path belongs to the system"
     if os.path.lexists(place):
-        return "the machine itself has that path"
+        return "the path exists on the machine itself"
     return None

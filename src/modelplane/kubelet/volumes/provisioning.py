@@ -111,17 +111,17 @@ def check_claim(claim: Mapping[str, Any]) -> Rejected | None:
     if spec.get("storageClassName") != STORAGE_CLASS:
         return Rejected(
             subject=f'StorageClass "{spec.get("storageClassName", "")}"',
-            detail=f'uses provisioner "{PROVISIONER}", which serves only StorageClass "{STORAGE_CLASS}"',
+            detail=f'uses provisioner "{PROVISIONER}", which supports only StorageClass "{STORAGE_CLASS}"',
             remedy="create the claim with that storageClassName",
         )
     if spec.get("volumeMode") == "Block":
-        return Rejected(detail="a folder is not a block device", remedy="leave volumeMode out")
+        return Rejected(detail="a folder is not a block device", remedy="omit volumeMode")
     if spec.get("dataSource") or spec.get("dataSourceRef"):
-        fault = "a folder is not made from a snapshot or another claim"
-        return Rejected(detail=fault, remedy="leave dataSource and dataSourceRef out")
+        fault = "a folder can't be created from a snapshot or another claim"
+        return Rejected(detail=fault, remedy="omit dataSource and dataSourceRef")
     if spec.get("selector"):
-        fault = "a volume that is made for a claim has no labels to select it by"
-        return Rejected(detail=fault, remedy="leave the selector out")
+        fault = "a volume that is created for a claim has no labels to select"
+        return Rejected(detail=fault, remedy="omit the selector")
     return None
 
 

@@ -203,7 +203,7 @@ def _host_path(machine: Machine, name: str, body: Mapping[str, Any]) -> _Volume:
         _check_host_path(machine, path.resolve(), name, read_only=False)
         _MAKERS[kind](path)
     if not is_one(path):
-        raise _refuse(f'volume "{name}"', f'needs the {what} "{path}" of this machine', "make it")
+        raise _refuse(f'volume "{name}"', f'requires the {what} "{path}" on this machine', "make it")
     return _Volume(path, of_machine=True, of_pod=True, real=real)
 
 
@@ -213,7 +213,7 @@ def _checked(machine: Machine, path: Path, name: str) -> Path | None:
         return None
     place = path.resolve()
     if _overlaps(place, (directory.resolve() for directory in machine.hidden)):
-        fault = f'would show the files of the fleet, which are in "{path}"'
+        fault = f'would expose the fleet\'s files, which are in "{path}"'
         raise _refuse(f'volume "{name}"', fault, "use another path")
     return place
 
@@ -221,7 +221,7 @@ def _checked(machine: Machine, path: Path, name: str) -> Path | None:
 def _check_writable(machine: Machine, path: Path, name: str) -> None:
     """Refuse a volume in which a pod could change the programs of this machine."""
     if not machine.host_commands and _overlaps(path, machine.programs):
-        fault = f'would let the pod write to "{path}", where programs of this machine are'
+        fault = f'would let the pod write to "{path}", which contains this machine\'s programs'
         raise _refuse(f'volume "{name}"', fault, "set readOnly in its volumeMount, or use another path")
 
 
@@ -255,7 +255,7 @@ async def _claimed(
     kind = next((kind for kind in ("local", "hostPath") if kind in spec), "")
     if not kind or spec.get("volumeMode") == "Block":
         remedy = f'use one of the StorageClass "{STORAGE_CLASS}"'
-        raise _refuse(what, "is bound to a volume that is not a folder of this machine", remedy)
+        raise _refuse(what, "is bound to a volume that is not a folder on this machine", remedy)
     path, read_only = Path(spec[kind]["path"]), bool(body.get("readOnly"))
     if path.parent == get_claim_folders(machine.directory):
         return _Volume(_folder(path, pod_volumes), read_only)
@@ -266,7 +266,7 @@ async def _claimed(
 def _find_elsewhere(volume: _Volume, what: str) -> _Volume:
     """Return the volume of a claim that is a folder which somebody else made."""
     if not volume.path.exists():
-        raise _refuse(what, f'is bound to "{volume.path}", which this machine has not', "make it")
+        raise _refuse(what, f'is bound to "{volume.path}", which does not exist on this machine', "make it")
     return volume
 
 

@@ -66,9 +66,9 @@ async def install(client: Client, home: Home, settings: LocalSettings, report: R
         plane.node: discover(Share(max(plane.place, 1), len(serving), settings.cpu_devices))
         for plane in serving
     }
-    report("Installing the kinds")
+    report("Installing the CRDs")
     await gather_all([_install_kinds(client), *(_prepare(plane, devices[plane.node]) for plane in serving)])
-    report("Publishing this machine")
+    report("Registering this machine")
     secrets = (build_kubeconfig_secret(plane.node, plane.home.controller_kubeconfig) for plane in serving)
     await apply_together(client, secrets)
     names = [plane.node for plane in serving] if settings.register else []
@@ -77,7 +77,7 @@ async def install(client: Client, home: Home, settings: LocalSettings, report: R
             client,
             [GATEWAY, *(manifest for name in names for manifest in describe_hardware(name, devices[name]))],
         )
-    report("Waiting for the fleet")
+    report("Waiting until the fleet is ready")
     await _until_ready(client, names, serving)
 
 
@@ -189,7 +189,7 @@ async def _until_ready(client: Client, names: Iterable[str], serving: Sequence[C
                     waiting = f"{resource.kind} {name}"
                     await asyncio.sleep(0.1)
             for plane in serving:
-                waiting = f"the Node {plane.node}"
+                waiting = f"Node {plane.node}"
                 async with Client.from_kubeconfig(str(plane.home.kubeconfig)) as member:
                     while not any(
                         is_true(node, "Ready") for node in (await member.list(resources.NODES)).items

@@ -64,7 +64,7 @@ def start(home: Home, binary: Path, only: Collection[str] = ()) -> bool:
     while find_leader(home) is None:
         ended, _ = os.waitpid(pid, os.WNOHANG)
         if ended or time.monotonic() > deadline:
-            raise LocalError(f"the supervisor does not start{_log_tail(home, LEADER)}")
+            raise LocalError(f"the supervisor did not start{_log_tail(home, LEADER)}")
         time.sleep(_POLL_S)
     # From now on the supervisor claims them.
     ports.release()
@@ -116,9 +116,9 @@ async def wait_until_running(
                 waiting.remove(name)
                 report(record)
             elif record.restarts - min(before.get(name, 0), record.restarts) >= _HOPELESS_RESTARTS:
-                raise LocalError(f"{name} keeps ending ({record.last_exit}){_log_tail(home, name)}")
+                raise LocalError(f"{name} keeps exiting ({record.last_exit}){_log_tail(home, name)}")
         if not is_supervised(home):
-            raise LocalError(f"the supervisor ended{_log_tail(home, LEADER)}")
+            raise LocalError(f"the supervisor exited{_log_tail(home, LEADER)}")
         if waiting and time.monotonic() > deadline:
             raise LocalError(f"{waiting[0]} is not ready after {timeout_s:g} s{_log_tail(home, waiting[0])}")
         await asyncio.sleep(_POLL_S)
@@ -154,7 +154,7 @@ def _stop(home: Home, timeout_s: float) -> tuple[str, ...]:
     while (lock := locks.take(home.lock(LEADER))) is None:
         _end(find_leader(home), deadline)
         if time.monotonic() > deadline:
-            raise LocalError(f"the supervisor does not end within {timeout_s:g} s: see {home.log(LEADER)}")
+            raise LocalError(f"the supervisor did not stop within {timeout_s:g} s: see {home.log(LEADER)}")
     try:
         Supervisor(home, processes).stop()
         for record in home.run.glob("*.json"):
@@ -172,8 +172,8 @@ def hold(home: Home, cluster: str, timeout_s: float = 90.0) -> tuple[str, ...]:
     """
     chosen = settings.load(home)
     if cluster not in chosen.clusters:
-        names = ", ".join(chosen.clusters) or "none that could be stopped alone"
-        raise LocalError(f'the fleet in {home.root} has no cluster "{cluster}": it has {names}')
+        names = ", ".join(chosen.clusters) or "no cluster that can be stopped on its own"
+        raise LocalError(f'the fleet in {home.root} has no cluster "{cluster}": the clusters are {names}')
     processes_held = [
         process.name for process in build_table(home, chosen, Path()) if process.cluster == cluster
     ]
@@ -181,12 +181,12 @@ def hold(home: Home, cluster: str, timeout_s: float = 90.0) -> tuple[str, ...]:
         ran = tuple(name for name in processes_held if locks.find_holder(home.lock(name)) is not None)
         home.find_hold(cluster).touch()
         if not _tell_leader(home):
-            raise LocalError(f"nothing runs in {home.root}: run `modelplane up` first")
+            raise LocalError(f"no processes are running in {home.root}: run `modelplane up` first")
         deadline = time.monotonic() + timeout_s
         while not all(_stopped(home, name) for name in processes_held):
             if time.monotonic() > deadline:
                 raise LocalError(
-                    f'cluster "{cluster}" does not end within {timeout_s:g} s: see {home.log(LEADER)}'
+                    f'cluster "{cluster}" did not stop within {timeout_s:g} s: see {home.log(LEADER)}'
                 )
             time.sleep(_POLL_S)
     return ran
@@ -196,7 +196,7 @@ def find_busy(home: Home) -> str | None:
     """Return what the next command waits for; None if no other command holds the home."""
     if locks.find_holder(home.turn) is None:
         return None
-    return f"Waiting for the other `modelplane up` or `down` in {home.root}"
+    return f"Waiting for another `modelplane up` or `modelplane down` in {home.root}"
 
 
 @contextmanager
@@ -248,13 +248,13 @@ def _end(pid: int | None, deadline: float) -> None:
 def purge(home: Home) -> None:
     """Delete the contents of a home, and the home itself unless it holds other files."""
     if any(locks.find_holder(path) is not None for path in home.run.glob("*.lock")):
-        raise LocalError(f"something still runs in {home.root}: run `modelplane down` first")
+        raise LocalError(f"processes are still running in {home.root}: run `modelplane down` first")
     try:
         for directory in reversed(home.directories[1:]):
             file_system.remove_folder(directory)
     except OSError as error:
         raise LocalError(
-            f'cannot delete "{error.filename}": {error.strerror}: delete it, then run the same again'
+            f'cannot delete "{error.filename}": {error.strerror}: delete it, and repeat the command'
         ) from error
     # The settings last: their existence marks a fleet.
     for path in home.files:

@@ -205,14 +205,16 @@ class Supervisor:
         child.restarts += 1
         pause_s = compute_pause_s(child.failures)
         child.act_at = time.monotonic() + pause_s
-        _say(f"{child.process.name}: {how}; starting it again in {pause_s:g} s")
+        _say(f"{child.process.name}: {how}; restarting in {pause_s:g} s")
         self._enter(child, State.BACK_OFF)
 
     # -- stopping
 
     def _advance_stop(self, child: _Supervised, now: float) -> None:
         if child.state is State.STOPPING and now >= child.act_at:
-            _say(f"{child.process.name}: still there after {child.process.grace_s:g} s; killing it")
+            _say(
+                f"{child.process.name}: still running after {child.process.grace_s:g} s; killing the process"
+            )
             _send(child.pidfd, signal.SIGKILL)
             child.act_at = now + child.process.grace_s
         elif child.state in {State.STARTING, State.RUNNING} and not any(

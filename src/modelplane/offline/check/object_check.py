@@ -75,11 +75,11 @@ def check(node: Node, kind: Kind) -> Iterator[Finding]:
     yield from (_empty(path) for path in completed.empty if path[0] == "spec" and path not in wrong)
 
 
-_NO_VALUE: Final = "is required and has no value: give it one, or indent the lines below that belong to it"
+_NO_VALUE: Final = "is required but empty: set a value, or indent the lines below that belong to this field"
 
 
 def _empty(path: Path) -> Finding:
-    message = "has no value, which is as if it were not there: remove it, or indent what belongs to it"
+    message = "is empty, and is treated as absent: remove the field, or indent the lines that belong to it"
     return Finding(path, message, severity=Severity.WARNING, at_key=True)
 
 
@@ -103,7 +103,7 @@ def _too_many_annotations(value: dict[str, Any]) -> Iterator[Finding]:
         return
     size = sum(len(key.encode()) + len(str(text).encode()) for key, text in annotations.items())
     if size > MAX_ANNOTATIONS:
-        message = f"annotations take {size:,} bytes: the most is {MAX_ANNOTATIONS:,}"
+        message = f"annotations take {size:,} bytes: the maximum is {MAX_ANNOTATIONS:,}"
         yield Finding(("metadata", "annotations"), message)
 
 
@@ -119,7 +119,7 @@ def _unknown(kind: Kind, path: Path, whole: Schema, value: Any) -> tuple[Finding
     from modelplane.offline.check import renamed_fields  # noqa: PLC0415  few objects have one
 
     if replacement := renamed_fields.find_replacement(kind.name, path):
-        message = f"unknown field, of an earlier version: {replacement.text}"
+        message = f"unknown field, from an earlier version: {replacement.text}"
         return Finding(path, message, at_key=True), _own_positions(replacement.path, path)
     fields = sorted(structural.find_schema(whole, path[:-1]).get("properties", {}))
     near = find_nearest(str(path[-1]), fields)
@@ -133,7 +133,7 @@ def _unknown(kind: Kind, path: Path, whole: Schema, value: Any) -> tuple[Finding
         return Finding(path, f"unknown field; did you mean {near}?", at_key=True), (*path[:-1], near)
     if home:
         place = format_path(_own_positions(home, path)[:-1])
-        message = f"unknown field here; it belongs to {place}: check its indentation"
+        message = f"unknown field here; the field belongs to {place}: check the indentation"
         return Finding(path, message, at_key=True), home
     if len(fields) == 1:
         return Finding(path, f"unknown field: the only field here is {fields[0]}", at_key=True), ()
@@ -210,7 +210,7 @@ def _repeated(value: Any, schema: Schema, path: Path) -> Iterator[Finding]:
         before = first.setdefault(repr(identity), index)
         if before != index:
             names = " and ".join(f"{key} {quote(item.get(key))}" for key in keys) or quote(item)
-            message = f"repeats the {names} of {format_path((*path, before))}: each may be there once"
+            message = f"repeats the {names} of {format_path((*path, before))}: each value must be unique"
             yield Finding((*path, index), message)
 
 

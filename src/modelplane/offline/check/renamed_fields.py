@@ -42,7 +42,7 @@ class Replacement:
 
 def _now(path: str, text: str = "{}") -> Replacement:
     """Return the replacement by a field of the same object."""
-    return Replacement(f"today it is {text.format(path)}", tuple(_steps(path)))
+    return Replacement(f"the current name is {text.format(path)}", tuple(_steps(path)))
 
 
 def _steps(path: str) -> Iterator[str | int]:
@@ -55,7 +55,7 @@ def _steps(path: str) -> Iterator[str | int]:
 
 def _elsewhere(text: str) -> Replacement:
     """Return the replacement by a field of another object."""
-    return Replacement(f"today it is {text}")
+    return Replacement(f"the current name is {text}")
 
 
 _CONTAINER: Final = "spec.engines[].members[].template.spec.containers[0]"

@@ -106,13 +106,13 @@ def _sentence(error: ValidationError, schema: Schema, node: Node | None) -> str:
     value, kind = error.instance, error.kind
     write = _SENTENCES.get(type(kind))
     if write is None:
-        return f"{quote(value)} does not fit: {_about(schema)}"
+        return f"{quote(value)} is not valid: {_about(schema)}"
     return write(kind, value, schema, node)
 
 
 def _about(schema: Schema) -> str:
     """Return the purpose of a field, which its first sentence describes, as the end of a sentence."""
-    text = str(schema.get("description", "see the reference of its kind")).partition(". ")[0].rstrip(".")
+    text = str(schema.get("description", "see the reference page of the kind")).partition(". ")[0].rstrip(".")
     return text[:1].lower() + text[1:] if _CAPITAL.match(text) else text
 
 
@@ -138,7 +138,7 @@ def _given(value: Any, node: Node | None) -> str:
     if isinstance(value, str):
         return f"the text {quote(value)}"
     if isinstance(value, bool) and node is not None and node.text.lower() not in ("true", "false"):
-        return f"{quote(value)}, which is what {node.text} means in YAML"
+        return f"{quote(value)}, which is how YAML reads {node.text}"
     return "nothing" if value is None else quote(value)
 
 
@@ -201,7 +201,7 @@ _FORMS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     fields.SECRET_KEY: ("a key of a Secret", "use letters, digits, '-', '_' and '.'"),
     fields.QUANTITY: ("a quantity", "write a number with a unit such as Gi, for example 80Gi"),
-    fields.SEMVER: ("a version", "write all three numbers, such as 9.0.0"),
+    fields.SEMVER: ("a version", "write three numbers, such as 9.0.0"),
 }
 
 
@@ -214,16 +214,16 @@ def _pattern(kind: Any, value: Any, schema: Schema, _node: Node | None) -> str:
 
 def _format(kind: Any, value: Any, schema: Schema, _node: Node | None) -> str:
     if kind.format == "date-time":
-        return f"{quote(value)} is not a time: write it like 2026-01-31T12:00:00Z"
+        return f"{quote(value)} is not a time: use a value such as 2026-01-31T12:00:00Z"
     return f"{quote(value)} is not of format {kind.format}: {_about(schema)}"
 
 
 def _minimum(kind: Any, value: Any, _schema: Schema, _node: Node | None) -> str:
-    return f"{quote(value)} is too small: the least is {kind.limit}"
+    return f"{quote(value)} is too small: the minimum is {kind.limit}"
 
 
 def _maximum(kind: Any, value: Any, _schema: Schema, _node: Node | None) -> str:
-    return f"{quote(value)} is too large: the most is {kind.limit}"
+    return f"{quote(value)} is too large: the maximum is {kind.limit}"
 
 
 def _size(noun: str, least: bool) -> Callable[[Any, Any, Schema, Node | None], str]:

@@ -51,8 +51,8 @@ class Validation(Report, frozen=True, kw_only=True):
     problems: tuple[Problem, ...]
 
 
-def describe(report: Validation) -> str:
-    """Return the result as one line."""
+def describe(report: Validation, *, live: bool = False) -> str:
+    """Return the result as one line; ``live`` for a report with the selectors of a control plane."""
     counts = report.summary
     if report.valid:
         sentence = f"{count_noun(counts.objects, 'object')} valid"
@@ -68,7 +68,11 @@ def describe(report: Validation) -> str:
         (counts.ignored, "document", "without a Kubernetes object"),
     )
     skipped = ", ".join(f"{count_noun(count, noun)} {which}" for count, noun, which in others if count)
-    return f"{sentence}, {count_noun(counts.files, 'file')}" + (f"; {skipped} skipped" if skipped else "")
+    if counts.files or not live:
+        sentence += f", {count_noun(counts.files, 'file')}"
+    if live:
+        sentence += "; checked the device selectors on the control plane"
+    return f"{sentence}; {skipped} skipped" if skipped else sentence
 
 
 def validate(
@@ -160,7 +164,7 @@ def report_refused(problems: tuple[Problem, ...], *, files: int, accepted: int) 
 
 
 def _too_many(last: Problem) -> Problem:
-    message = f"there are more than {MOST_PROBLEMS:,} problems, and what follows was not checked"
+    message = f"there are more than {MOST_PROBLEMS:,} problems, so the remaining objects were not checked"
     return replace(last, object=None, field="", message=f"{message}: correct these first", excerpt=())
 
 

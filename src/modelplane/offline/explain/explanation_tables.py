@@ -19,17 +19,17 @@ ENDPOINTS: Final = Columns[RoutedEndpoint](
     ("ENTRY", lambda endpoint: "-" if endpoint.entry is None else str(endpoint.entry)),
     ("SHARE", lambda endpoint: _share(endpoint.percent)),
     ("URL", lambda endpoint: endpoint.url),
-    ("WHY", lambda endpoint: endpoint.reason),
+    ("REASON", lambda endpoint: endpoint.reason),
 )
 ABSENT: Final = Columns[WithoutEndpoint](
     ("KIND", lambda absent: absent.kind),
     ("NAME", lambda absent: absent.name),
-    ("WHY", lambda absent: absent.reason),
+    ("REASON", lambda absent: absent.reason),
 )
 ROUTING: Final = Columns[Routing](
     ("SERVICE", lambda routing: routing.service),
     ("SHARE", lambda routing: _share(routing.percent)),
-    ("WHY", lambda routing: routing.reason),
+    ("REASON", lambda routing: routing.reason),
 )
 
 
@@ -56,7 +56,7 @@ def report_service(result: ServiceExplanation, most: int | None) -> Explained:
     shown = ENDPOINTS.tabulate("Endpoints", endpoints, most)
     tables = (
         shown._replace(left_out=len(result.endpoints) - len(shown.rows)),
-        ABSENT.tabulate("Selected, but without an endpoint", result.without_endpoint, most),
+        ABSENT.tabulate("Selected, without an endpoint", result.without_endpoint, most),
     )
     filled = tuple(table for table in tables if table.rows)
     return Explained(describe_service(result), result.ready, filled, result.notes)
@@ -66,8 +66,8 @@ def report_replica(result: ReplicaExplanation, most: int | None) -> Explained:
     """Return a replica in tables with at most so many rows, or all."""
     placed = () if result.placement is None else (result.placement,)
     tables = (
-        WHERE.tabulate("Where it is", list_replica_places(placed), most),
-        ROUTING.tabulate("Services that select it", result.services, most),
+        WHERE.tabulate("Placement", list_replica_places(placed), most),
+        ROUTING.tabulate("Services", result.services, most),
     )
     notes = (f"Endpoint: {result.endpoint or 'none'}", *result.notes)
     filled = tuple(table for table in tables if table.rows)

@@ -121,16 +121,16 @@ def _notes(
     name, namespace = replica.metadata.name, replica.metadata.namespace
     if owner is None:
         yield (
-            "its ModelDeployment is not there, so why it was placed on its cluster cannot be told"
+            "the ModelDeployment does not exist, so the reason for the placement is unknown"
             if files.live
-            else "no file has its ModelDeployment, so why it was placed on its cluster cannot be told"
+            else "no file contains the ModelDeployment, so the reason for the placement is unknown"
         )
     yield from _cluster_notes(files, replica.spec.cluster_name)
     yield from lost
     if replica.spec.draining:
-        yield "it is told to withdraw its endpoint, because it is about to go"
+        yield "the endpoint is being withdrawn, because the replica is about to be deleted"
     if files.live and not ready:
-        yield f"`modelplane logs mr/{name} -n {namespace}` shows what its engines say"
+        yield f"for the engines' logs, run `modelplane logs mr/{name} -n {namespace}`"
 
 
 def _cluster_notes(files: Files, name: str) -> Iterator[str]:
@@ -139,7 +139,7 @@ def _cluster_notes(files: Files, name: str) -> Iterator[str]:
         (item for item in files.store.list_kind(InferenceCluster) if item["metadata"]["name"] == name), None
     )
     if cluster is None:
-        yield f"there is no {named}" if files.live else f"no file has {named}"
+        yield f"{named} does not exist" if files.live else f"no file contains {named}"
         return
     if cluster["metadata"].get("deletionTimestamp"):
         yield f"{named} is being deleted"

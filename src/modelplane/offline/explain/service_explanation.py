@@ -182,24 +182,24 @@ def _reason(
     metadata = item["metadata"]
     endpoint = _readable(item)
     if endpoint is None:
-        return "it cannot be read: run modelplane validate to see why"
+        return "invalid: run modelplane validate to see why"
     if entry is None:
         return _unlike(metadata.get("labels", {}), service)
     if leaving := _leaving(metadata):
         return leaving
     target = _target(endpoint, destinations)
     if isinstance(target, Rejected):
-        return f"its url cannot be used: {target.message}"
+        return f"the url is not usable: {target.message}"
     if metadata["name"] not in routed:
         return _unrouted(endpoint, target, routed)
     selector = service.spec.endpoints[entry].selector.match_labels
     matched = (
-        f"it has {_pairs(selector)}" if selector else "the entry selects every endpoint of the namespace"
+        f"matches {_pairs(selector)}" if selector else "the entry selects every endpoint in the namespace"
     )
     if priority := service.spec.endpoints[entry].priority:
         matched = f"{matched}; of priority {priority}"
     trouble = explain_not_ready(item) if item.get("status") else None
-    return f"{matched}; it is not ready: {trouble}" if trouble else matched
+    return f"{matched}; not ready: {trouble}" if trouble else matched
 
 
 def _target(endpoint: ModelEndpoint, destinations: Destinations | Blocked) -> Target | Rejected:
@@ -212,9 +212,9 @@ def _target(endpoint: ModelEndpoint, destinations: Destinations | Blocked) -> Ta
 def _leaving(metadata: Mapping[str, Any]) -> str | None:
     """Return the reason why an endpoint receives no new requests any more; None if it remains in use."""
     if metadata.get("deletionTimestamp"):
-        return "it is being deleted"
+        return "being deleted"
     if labels.DRAINING in metadata.get("annotations", {}):
-        return "its replica is about to go, so it gets no new requests"
+        return "the replica is about to be deleted, so the endpoint receives no new requests"
     return None
 
 
@@ -224,10 +224,13 @@ def _unrouted(endpoint: ModelEndpoint, target: Target, routed: Collection[str]) 
         return f"the service has no route: {rejected.message}"
     backend = endpoint_backends.build_backend(endpoint, target)
     if isinstance(backend, Rejected):
-        return f"its url cannot be used: {backend.message}"
+        return f"the url is not usable: {backend.message}"
     if len(routed) < MOST_ENDPOINTS:
-        return "the gateway routes to the first tier that has an endpoint, and to no other: use backend Envoy"
-    return f"a ModelService routes to {MOST_ENDPOINTS:,} endpoints, and it comes after them: use fewer"
+        return "the gateway routes only to the first tier that contains an endpoint: use backend Envoy"
+    return (
+        f"a ModelService routes to at most {MOST_ENDPOINTS:,} endpoints, and this endpoint comes after "
+        "them: use fewer endpoints"
+    )
 
 
 def _unlike(carried: Mapping[str, str], service: ModelService) -> str:
@@ -236,7 +239,7 @@ def _unlike(carried: Mapping[str, str], service: ModelService) -> str:
         {key: value for key, value in entry.selector.match_labels.items() if carried.get(key) != value}
         for entry in service.spec.endpoints
     )
-    return f"no entry selects it: it does not have {_pairs(min(lacking, key=len))}"
+    return f"no entry selects the endpoint: labels {_pairs(min(lacking, key=len))} are missing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,8 +280,8 @@ class _Namespace:
             if not any(selector.items() <= carried.items() for carried in label_sets):
                 what = f"has {_pairs(selector)}" if selector else "is there"
                 yield (
-                    f'endpoints[{position}]: no ModelEndpoint of namespace "{self.name}" {what}, and no '
-                    "ModelReplica or ModelDeployment there would get one: correct its matchLabels"
+                    f'endpoints[{position}]: no ModelEndpoint in namespace "{self.name}" {what}, and no '
+                    "ModelReplica or ModelDeployment there would create one: correct the matchLabels"
                 )
 
     def _all(self, type_: type[Model]) -> Iterator[Object]:
@@ -294,21 +297,19 @@ def _unannounced(replica: Object) -> str:
         condition = condition_of(replica, str(type_))
         if condition.get("status") == "False" and condition.get("message"):
             return str(condition["message"])
-    return "its status does not say that it serves"
+    return "the status doesn't report the replica as serving"
 
 
 def _unplaced(deployment: Object, namespace: str) -> str:
     """Return the reason why a deployment has no replica."""
     name = deployment["metadata"]["name"]
     if deployment["spec"].get("replicas") == 0:
-        return "it asks for 0 replicas"
+        return "spec.replicas is 0"
     if why := standby.explain_idle(deployment):
         return why.replace("the ModelDeployment", "it", 1)
     condition = condition_of(deployment, str(ModelDeploymentCondition.REPLICAS_SCHEDULED))
-    hint = f"`modelplane explain md/{name} -n {namespace}` says why"
-    return (
-        str(condition.get("message")) if condition.get("status") == "False" else f"it has no replica: {hint}"
-    )
+    hint = f"to see why, run `modelplane explain md/{name} -n {namespace}`"
+    return str(condition.get("message")) if condition.get("status") == "False" else f"no replicas: {hint}"
 
 
 def _of_replicas(deployment: Object) -> Mapping[str, str]:

@@ -170,25 +170,28 @@ class Unreadable(UserError):
 
 
 _UNALIGNED: Final = "the line is indented unlike its neighbours: align it with them"
-_ESCAPE: Final = "there is no such escape: write \\\\ for a backslash, or use single quotes"
+_ESCAPE: Final = "unknown escape sequence: write \\\\ for a backslash, or use single quotes"
 _PROBLEMS: Final = (
     (
         "mapping values are not allowed",
         'a ":" is not expected here: align the line with its neighbours, or put the value in quotes',
     ),
     ("sequence entries are not allowed", 'a list cannot begin here: put each "- " on a line below its key'),
-    ("expected node content", 'a value is missing: give one, and close what is open with "]" or "}"'),
+    ("expected node content", 'a value is missing: add it, and close open brackets with "]" or "}"'),
     ("did not find expected key", _UNALIGNED),
     ("did not find expected '-' indicator", _UNALIGNED),
     ("expected <block end>, but found", _UNALIGNED),
-    ("could not find expected ':'", 'the line is neither "name: value" nor part of one: add the ": "'),
+    ("could not find expected ':'", 'the line is not part of a "name: value" pair: add the ": "'),
     ("found unexpected end of stream", "the quote is not closed: add the one at its end"),
     ("found unexpected document", "the quote is not closed: add the one at its end"),
     ("expected ',' or ']'", 'the "[" is not closed: add a "," or the "]"'),
     ("expected ',' or '}'", 'the "{" is not closed: add a "," or the "}"'),
     (
         "document start",
-        'what follows is not part of the document: begin another with "---", and leave % directives out',
+        (
+            'the following lines are not part of the document: start another document with "---", and '
+            "remove % directives"
+        ),
     ),
     ("unknown escape character", _ESCAPE),
     ("expected hexdecimal number", _ESCAPE),
@@ -212,7 +215,7 @@ def explain_error(error: MarkedYAMLError, text: str, line: int) -> Unreadable:
     for part, sentence in _PROBLEMS:
         if part in problem:
             return Unreadable(sentence, place)
-    return Unreadable(f"this is not YAML: {limit_text(problem) or 'it cannot be parsed'}", place)
+    return Unreadable(f"this is not YAML: {limit_text(problem) or 'the text cannot be parsed'}", place)
 
 
 def _unstartable(text: str, mark: Any) -> str:
@@ -242,7 +245,7 @@ def _no_space(problem: str, lines: list[str], mark: Any) -> _Cause:
         return None
     for number in _and_before(lines, mark):
         if colon := _NO_SPACE.fullmatch(lines[number - 1]):
-            return 'a space is missing behind the ":": add it', Place(number, colon.start(1) + 1)
+            return 'a space is missing after the ":": add it', Place(number, colon.start(1) + 1)
     return None
 
 
@@ -252,7 +255,10 @@ def _quote_within(problem: str, lines: list[str], mark: Any) -> _Cause:
         return None
     if not lines[mark.line][: mark.column].rstrip().endswith(("'", '"')):
         return None
-    sentence = 'the text in quotes ends before this: use the other quotes within it, or write it below "|"'
+    sentence = (
+        "the quoted text ends before this character: use the other kind of quotes inside, or write the "
+        'text below "|"'
+    )
     return sentence, Place(mark.line + 1, mark.column + 1)
 
 
@@ -273,7 +279,7 @@ def check_template(error: Unreadable, text: str, line: int) -> Unreadable:
     lines = text.split("\n")[error.place.line - line - 1 :][:1]
     if not lines or not _TEMPLATE.match(lines[0]):
         return error
-    message = "{{ begins a template, which is not a manifest yet: give the output of helm template"
+    message = "{{ starts a template, which is not a manifest: use the output of helm template"
     return Unreadable(message, error.place)
 
 
@@ -282,7 +288,7 @@ def report_character(error: ReaderError, text: str, line: int) -> Unreadable:
     position = error.position if isinstance(error.position, int) else 0
     before = text[:position]
     place = Place(line + before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1)
-    return Unreadable("this is not text: YAML has no control characters", place)
+    return Unreadable("this is not text: YAML doesn't allow control characters", place)
 
 
 _BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")  # YAML 1.1, in which positions are counted

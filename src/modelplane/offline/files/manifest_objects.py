@@ -96,9 +96,9 @@ def read(sources: Iterable[Source | Unopened]) -> Iterator[Manifest | Foreign | 
 
 def _nothing(source: Source) -> Problem:
     if source.origin is Origin.PIPED:
-        message = "nothing was read from standard input: write manifests to it, or name their files"
+        message = "standard input is empty: pipe manifests to the command, or name files"
         return _problem(source.name, Place(0, 0), None, "", message)
-    message = "no object is in it: fill it, or leave it out"
+    message = "the file contains no object: add one, or omit the file"
     return _problem(source.name, Place(0, 0), None, "", message, severity=Severity.WARNING)
 
 
@@ -113,7 +113,7 @@ def _document(document: Document, source: Source) -> Iterator[Manifest | Foreign
     if ours:
         named = _name(document.node)
         for repeated in document.duplicates:
-            message = f"the key is there twice, first in line {repeated.first.line}: remove one of them"
+            message = f"the key appears twice, first in line {repeated.first.line}: remove one"
             if repeated.path == ("apiVersion",):
                 message += ', or begin the second object with "---"'
             yield _problem(
@@ -132,7 +132,7 @@ def _objects(node: Node, source: Source) -> Iterator[Manifest | Problem]:
     if not isinstance(node.value, dict):
         # A text alone may be a token: it is not quoted in messages.
         given = "a text" if isinstance(node.value, str) else quote(node.value)
-        message = f"an object is expected here, not {given}: give it apiVersion and kind"
+        message = f"expected an object, not {given}: set apiVersion and kind"
         yield _problem(source.name, node.place, None, "", message)
         return
     items = node.value.get("items")
@@ -219,9 +219,12 @@ def _unknown_kind(named: ObjectName, node: Node) -> tuple[str, str] | None:
         if near := diagnostics.find_nearest(field, node.keys.keys() - {"apiVersion", "kind"}, 0.8):
             return near, f"unknown field; did you mean {field}?"
         example = f"such as {same.api_version}" if same else "which every Kubernetes object has"
-        return field, f"is required, {example}: add it, or leave the file out"
+        return field, f"is required, {example}: add it, or omit the file"
     if same is not None and (_is_ours(group) or not group or diagnostics.find_nearest(group, [GROUP], 0.8)):
-        return "apiVersion", f"{quote(named.api_version)} has no {named.kind}: write {same.api_version}"
+        return (
+            "apiVersion",
+            f"{quote(named.api_version)} does not define {named.kind}: write {same.api_version}",
+        )
     if not _is_ours(group):
         return None
     return "kind", f"{quote(named.kind)} {_not_a_kind(named.kind)}"
@@ -231,7 +234,7 @@ def _not_a_kind(name: str) -> str:
     from modelplane.offline.check import renamed_fields  # noqa: PLC0415  few kinds are unknown
 
     if today := renamed_fields.KINDS.get(name):
-        return f"is a kind of an earlier version: today it is {today}"
+        return f"is a kind of an earlier version: the current name is {today}"
     if near := diagnostics.find_nearest(name, _BY_NAME, 0.6):
         return f"is not a kind of Modelplane; did you mean {near}?"
     return f"is not a kind of Modelplane: its kinds are {diagnostics.join_choices([*_BY_NAME])}"
@@ -267,7 +270,8 @@ class Repeats(msgspec.Struct):
         if first is this or (first.file != file and first.content == this.content):
             return
         message = (
-            f"the same object is at {first.where} already: the later one replaces it, so remove or rename one"
+            f"the same object is already at {first.where}, and the later one would replace it: remove "
+            "or rename one"
         )
         yield manifest.report(("metadata", "name"), message)
 

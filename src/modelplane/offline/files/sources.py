@@ -64,7 +64,9 @@ def read(paths: Iterable[str], standard_input: Callable[[], BinaryIO]) -> Iterat
             files = list(_manifests(path, refused))
             yield from (Unopened(str(error.filename), _unreadable(error)) for error in refused)
             if not files and not refused:
-                yield Unopened(path, f"the folder holds no {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} file")
+                yield Unopened(
+                    path, f"the folder contains no {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} file"
+                )
         for file in files:
             if (identity := Path(file).resolve()) not in seen:
                 seen.add(identity)
@@ -99,7 +101,7 @@ def _content(path: str) -> bytes:
 
 
 def _unreadable(error: OSError) -> str:
-    return f"it cannot be read: {error.strerror or type(error).__name__}"
+    return f"cannot be read: {error.strerror or type(error).__name__}"
 
 
 def _read(name: str, content: Callable[[], bytes], origin: Origin) -> Source | Unopened:
@@ -108,10 +110,10 @@ def _read(name: str, content: Callable[[], bytes], origin: Origin) -> Source | U
     except OSError as error:
         return Unopened(name, _unreadable(error))
     if len(text) > MAX_BYTES:
-        return Unopened(name, f"it is larger than {MAX_BYTES // 1024**2} MiB: split it")
+        return Unopened(name, f"larger than {MAX_BYTES // 1024**2} MiB: split the file")
     encoding, called = ("utf-16", "UTF-16") if text.startswith(_UTF_16) else ("utf-8-sig", "UTF-8")
     try:
         return Source(name, text.decode(encoding), origin)
     except UnicodeDecodeError as error:
-        what = "it is not text" if b"\0" in text else f"byte {error.start + 1} is not {called}"
+        what = "not text" if b"\0" in text else f"byte {error.start + 1} is not {called}"
         return Unopened(name, f"{what}: save it as UTF-8")

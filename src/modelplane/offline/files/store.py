@@ -123,21 +123,21 @@ def _problems(manifest: Manifest) -> Iterator[Problem]:
         return
     named = manifest.node.find(("metadata", "name"))
     if named is None or not isinstance(named.value, str):
-        yield manifest.report(("metadata", "name"), "must be a text: put it in quotes")
+        yield manifest.report(("metadata", "name"), "must be a string: put it in quotes")
         return
     if manifest.kind is None:
         namespace = manifest.node.find(("metadata", "namespace"))
         if namespace is not None and not isinstance(namespace.value, str | None):
-            yield manifest.report(("metadata", "namespace"), "must be a text: put it in quotes")
+            yield manifest.report(("metadata", "namespace"), "must be a string: put it in quotes")
         for field_name in ("labels", "annotations"):
             annotated = ("metadata", field_name)
             value = manifest.node.find(annotated)
             if value is not None and not (value.value is None or isinstance(value.value, dict)):
-                yield manifest.report(annotated, "must be a mapping of texts: correct it")
+                yield manifest.report(annotated, "must be a mapping of strings: correct it")
         return
     # An API server has accepted it, possibly with fields that are unknown to this version.
     try:
         decode_as(manifest.kind.type, _without_nulls(manifest.node.to_plain()))
     except InvalidObject as error:
         path = f"{error.path}: " if error.path else ""
-        yield manifest.report((), f"{path}{error.cause}: print it again with kubectl get -o yaml")
+        yield manifest.report((), f"{path}{error.cause}: create the file again with kubectl get -o yaml")

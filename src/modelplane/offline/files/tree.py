@@ -217,12 +217,16 @@ class _Builder:
         self._values += values
         if self._values > MAX_VALUES:
             raise Unreadable(
-                f"the document has more than {MAX_VALUES:,} values, aliases expanded: split it", place
+                f"the document contains more than {MAX_VALUES:,} values with aliases expanded: split "
+                "the document",
+                place,
             )
 
     def _descend(self, levels: int, place: Place) -> None:
         if len(self._open) + levels > MAX_DEPTH:
-            raise Unreadable(f"values are nested more than {MAX_DEPTH} deep: no manifest needs that", place)
+            raise Unreadable(
+                f"values are nested more than {MAX_DEPTH} levels deep: no manifest needs that", place
+            )
         if self._open:
             self._open[-1].depth = max(self._open[-1].depth, 1 + levels)
 
@@ -241,7 +245,7 @@ class _Builder:
         name = limit_text(str(event.anchor))
         if event.anchor not in self._anchors:
             within = any(container.anchor == event.anchor for container in self._open)
-            cause = "is part of what it stands for" if within else f"stands for nothing: there is no &{name}"
+            cause = "contains itself" if within else f"is undefined: there is no &{name}"
             raise Unreadable(f"the alias *{name} {cause} before it", place)
         anchored = self._anchors[event.anchor]
         self._count(anchored.values, place)
@@ -300,7 +304,7 @@ class _Builder:
             inner.merging = False
             sources = node.value if isinstance(node.value, list) else [node]
             if not all(isinstance(source.value, dict) for source in sources):
-                raise Unreadable("<< takes the alias of a mapping, or a list of such", node.place)
+                raise Unreadable("<< requires the alias of a mapping, or a list of such aliases", node.place)
             inner.merged.extend(sources)
         elif isinstance(inner.node.value, dict) and inner.key is not None:
             inner.node.value[inner.key] = node
@@ -328,11 +332,11 @@ def _value(tag: str | None, text: str, style: str, place: Place) -> Scalar:
     try:
         value = resolve(text)
     except NotFinite:
-        raise Unreadable(f"{text} is not a number that JSON can carry: give a finite one", place) from None
+        raise Unreadable(f"{text} is not a number in JSON: use a finite number", place) from None
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return parse_number(float(value))
     if kind is not None and not isinstance(value, kind):
         raise Unreadable(
-            f"{limit_text(text)} is not of its tag's type {kind.__name__}: remove the tag", place
+            f"{limit_text(text)} does not match the tag's type {kind.__name__}: remove the tag", place
         )
     return value

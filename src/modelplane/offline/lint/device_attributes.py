@@ -34,10 +34,10 @@ def _impossible(reading: re.Match[str]) -> str | None:
         driver, _, rest = domain.partition("/")
         return f"{quote(domain)} is not the domain of a driver: write device.{what}[{quote(driver)}].{rest}"
     if name and not re.fullmatch(_IDENTIFIER, name):
-        return f"no device has {quote(name)}, which is not an identifier: write the name from the driver"
+        return f"{quote(name)} is not an identifier, so no device has this attribute: use the driver's name"
     if domain == GROUP:
         return (
-            f"no driver publishes {what} of {quote(domain)}, so pods would find no device: select by what "
-            "the driver publishes, or by a Synthetic device"
+            f"no driver publishes {what} of {quote(domain)}, so the selector matches no device: use an "
+            "attribute that the driver publishes, or a Synthetic device"
         )
     return None

@@ -15,8 +15,9 @@ def check(service: ModelService) -> Iterator[Advice]:
         path = ("spec", "endpoints", index, "selector", "matchLabels")
         if not entry.selector.match_labels:
             message = (
-                f"selects every ModelEndpoint of namespace {quote(service.metadata.namespace or 'default')}: "
-                f"name a label, such as {labels.DEPLOYMENT}"
+                "selects every ModelEndpoint in namespace "
+                f"{quote(service.metadata.namespace or 'default')}: add a label, such as "
+                f"{labels.DEPLOYMENT}"
             )
             yield Advice(path, message, at_key=True)
         yield from check_keys(path, entry.selector.match_labels, "ModelEndpoint")

@@ -17,12 +17,12 @@ def check(endpoint: ModelEndpoint) -> Iterator[Advice]:
     path = ("spec", "url")
     host = url["host"].lower().rstrip(".")
     if host in _LOOPBACK or host.endswith(".localhost") or host.startswith("127."):
-        message = f"{quote(host)} is the gateway's own host, not yours: write the address that it reaches"
+        message = f"{quote(host)} is the gateway's own host: use an address that the gateway can reach"
         yield Advice(path, message)
     given, rewrite = url["path"].rstrip("/"), endpoint.spec.rewrite_path or ""
     kept = len(rewrite) > 1 and f"{given}/".startswith(rewrite)
     if given and not kept:
-        message = f"the path {quote(url['path'])} of a URL is not used: write it in spec.rewritePath"
+        message = f"path {quote(url['path'])} in the URL is ignored: set spec.rewritePath instead"
         yield Advice(path, message)
 
 

@@ -72,7 +72,7 @@ def _devices(engine: Engine, command: EngineCommand, flags: Flags) -> Iterator[t
     if used > available:
         yield about, f"{product} needs {used} devices, but the {pods} {available}: the engine cannot start"
     else:
-        remedy = "raise a size, or claim fewer"
+        remedy = "raise a size, or claim fewer devices"
         yield about, f"{product} uses {used} of the {available} devices that the {pods}: {remedy}"
 
 
@@ -93,7 +93,7 @@ def _node_count(engine: Engine, flags: Flags) -> Iterator[tuple[Given | None, st
     flag, have = flags.find(*_NODES), count_pods(engine)
     count = flags.get_number(*_NODES)
     if flag is not None and count is not None and count != have:
-        pods = f"a gang of {have} pods" if have > 1 else "one pod, as it has no Worker"
+        pods = f"a gang of {have} pods" if have > 1 else "one pod, because there are no Workers"
         yield flag, f"{flag.written} says {count} nodes, but the engine is {pods}: make them equal"
 
 
@@ -103,7 +103,7 @@ def _node_rank(engine: Engine, member: Member, flags: Flags) -> Iterator[tuple[G
         return
     worker = member.role is Role.WORKER
     if not worker and rank != 0:
-        yield flag, f"{flag.written} of the pod that serves is 0, not {rank}"
+        yield flag, f"{flag.written} must be 0 in the pod that serves, not {rank}"
     elif worker and (rank == 0 or count_pods(engine) > 2):
         remedy = "write $(MODELPLANE_RANK), which differs in each pod"
         yield flag, f"{flag.written} is {rank} in every Worker: {remedy}"
@@ -129,7 +129,10 @@ def _host(command: EngineCommand, flags: Flags) -> Iterator[tuple[Given | None, 
         where = quote(value) if value else "loopback only"
         yield (
             flag,
-            f"{command.engine.name} listens on {where}, where no request reaches it: set --host to 0.0.0.0",
+            (
+                f"{command.engine.name} listens on {where}, so requests can't reach the engine: set --host "
+                "to 0.0.0.0"
+            ),
         )
 
 
@@ -159,7 +162,7 @@ def check_flags(command: EngineCommand) -> Iterator[tuple[Given, str]]:
             continue
         before = first.setdefault(flag, given)
         if before is not given:
-            yield given, f"{given.written} is given twice, and the last value counts: remove one"
+            yield given, f"{given.written} is set twice, and the last value applies: remove one"
 
 
 def _problem(command: EngineCommand, release: Release, given: Given) -> str | None:
@@ -174,7 +177,7 @@ def _problem(command: EngineCommand, release: Release, given: Given) -> str | No
         near = find_nearest(given.name, release.flags)
         remedy = f": {past}" if past else f"; did you mean {near}?" if near else ": remove it"
         has = "has" if exact else "probably has"
-        nearby = "" if exact else f", the nearest version that is known to {command.version or 'this image'},"
+        nearby = "" if exact else f", the closest known version to {command.version or 'this image'},"
         return f"{engine}{nearby} {has} no flag {given.written}{remedy}"
     return _value_problem(engine, flag, given)
 
@@ -182,18 +185,18 @@ def _problem(command: EngineCommand, release: Release, given: Given) -> str | No
 def _value_problem(engine: str, flag: Flag, given: Given) -> str | None:
     value = given.value
     if flag.kind in SWITCHES:
-        return f"{given.written} of {engine} takes no value: write it alone" if value is not None else None
+        return f"{given.written} of {engine} takes no value: remove the value" if value is not None else None
     if value is None:
-        return None if flag.values in ("?", "*") else f"{given.written} of {engine} needs a value: add it"
+        return None if flag.values in ("?", "*") else f"{given.written} of {engine} requires a value: add it"
     if "$" in value:
         return None
     pattern, what = _NUMBERS.get(flag.kind, ("", ""))
     if pattern and not re.fullmatch(rf"(None|{pattern})", value):
-        return f"{given.written} of {engine} takes {what}, not {quote(value)}"
+        return f"{given.written} of {engine} must be {what}, not {quote(value)}"
     if flag.choices and value not in flag.choices and value.lower() not in flag.choices:
         near = find_nearest(value, flag.choices)
         remedy = f"; did you mean {near}?" if near else f": write one of {join_choices(flag.choices)}"
-        return f"{given.written} of {engine} does not take {quote(value)}{remedy}"
+        return f"{given.written} of {engine} does not support {quote(value)}{remedy}"
     return None
 
 

@@ -17,12 +17,13 @@ def check(cluster: InferenceCluster) -> Iterator[Advice]:
         fabric = pool.build_interconnect()
         if pool.capacity_block is not None:
             message = (
-                f"capacity blocks are for {CAPACITY_BLOCKS}, and ignored with source Existing: remove it"
+                f"capacity blocks apply to {CAPACITY_BLOCKS}, and are ignored with source Existing: "
+                "remove capacityBlock"
             )
             yield Advice((*path, "capacityBlock"), message, at_key=True)
         if fabric.type is FabricType.EFA and fabric.name is None:
             message = (
-                "EFA is not set up with source Existing, and joins no pools without a name: remove it, "
-                "or write an object with type and name"
+                "EFA is not set up with source Existing, and doesn't connect pools without a name: remove "
+                "it, or write an object with type and name"
             )
             yield Advice((*path, "fabric"), message, at_key=True)

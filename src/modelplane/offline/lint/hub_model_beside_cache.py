@@ -24,8 +24,8 @@ def check(deployment: ModelDeployment) -> Iterator[Advice]:
         named = find_model_argument(container) or find_argument(container, "serve")
         if named and _HUB_ID.fullmatch(named):
             message = (
-                f"the engine downloads {quote(named)} and does not read ModelCache "
-                f"{quote(settings.model_cache_ref.name)}: leave the model out of args, or name a path of the "
+                f"the engine downloads {quote(named)} instead of reading ModelCache "
+                f"{quote(settings.model_cache_ref.name)}: remove the model from args, or use a path in the "
                 "cache"
             )
             field = "args" if container.args else "command"

@@ -41,12 +41,12 @@ def check_keys(path: Path, selected: Mapping[str, str], kind: str) -> Iterator[A
         if not key.startswith(labels.PREFIX) or key in keys:
             continue
         if key in _ELSEWHERE:
-            message = f"{key} is a label of {_ELSEWHERE[key]}, not of {kind}s: select by another one"
+            message = f"{key} is a label of {_ELSEWHERE[key]}, not of {kind}s: use another label"
         else:
             near = find_nearest(_bare(key), map(_bare, keys), 0.8)
             meant = f"; did you mean {labels.PREFIX}{near}?"
-            remedy = meant if near else ": use a label with a prefix of your own"
-            message = f"{key} is not a label that Modelplane or its documentation gives {kind}s{remedy}"
+            remedy = meant if near else ": use a label with your own prefix"
+            message = f"{key} is not a known label of {kind}s{remedy}"
         yield Advice((*path, key), message, at_key=True)
 
 

@@ -13,7 +13,7 @@ def check(gateway: InferenceGateway) -> Iterator[Advice]:
     host = address.rpartition(":")[0] or address
     if gateway.spec.authentication is None and host and not is_loopback(host):
         message = (
-            f"without authentication, the gateway at {address} serves every request: set it to APIKey and "
-            "create keys with `modelplane key create`, or set it to None"
+            f"without authentication, the gateway at {address} accepts every request: set authentication "
+            "to APIKey and create keys with `modelplane key create`, or set authentication to None"
         )
         yield Advice(("spec",), message, at_key=True)

@@ -9,5 +9,5 @@ from modelplane.offline.lint.advice import Advice
 def check(stack: ServingStack) -> Iterator[Advice]:
     """Warn of a stack that installs nothing."""
     if not stack.spec.cluster_name:
-        message = "a stack without clusterName installs nothing: an InferenceCluster makes its own"
+        message = "a stack without clusterName installs nothing: each InferenceCluster creates its own stack"
         yield Advice(("spec",), message, at_key=True)

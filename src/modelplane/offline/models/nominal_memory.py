@@ -27,7 +27,7 @@ def describe_missed_cards(selectors: Sequence[str]) -> str | None:
         f"{card.product or card.vendor} (publishes {card.memory_mi}Mi, so ask for at most {card.floor_gi}Gi)"
         for card in missed
     ]
-    return f"does not match {in_order(sentences)}: cards publish less memory than their nominal size"
+    return f"does not match {in_order(sentences)}: cards publish less memory than the nominal size"
 
 
 def _is_missed(card: Card, selectors: Sequence[str]) -> bool:

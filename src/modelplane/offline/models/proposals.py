@@ -118,17 +118,17 @@ def _check_pool(settings: ModelSettings, fit: PoolFit, *, has_cache: bool) -> Se
     if isinstance(result, Rejected):
         return result
     if any(pool.spot for pool in fit.cluster.spec.node_pools if pool.name == fit.pool):
-        detail = "its nodes are spot, which the manifests do not allow"
-        return Rejected(detail=detail, remedy="add spec.placement.spot to them")
+        detail = "the nodes are spot nodes, which the manifests do not allow"
+        return Rejected(detail=detail, remedy="add spec.placement.spot to the manifests")
     if settings.claim and not has_cache:
         detail = "a folder needs a ModelCache, and the cluster has no storage for caches"
         return Rejected(detail=detail, remedy="name a repository")
     if settings.engine is Engine.SGLANG and result.nodes > 1:
-        detail = f"it takes {result.nodes} nodes, for which only vLLM's manifests are known"
+        detail = f"the model requires {result.nodes} nodes, and only vLLM is supported on several nodes"
         return Rejected(detail=detail, remedy="use --engine vllm")
     if not (settings.image or choose_image(settings.engine, result.node.driver)):
-        detail = f"no image of {settings.engine} is known for {result.node.driver}"
-        return Rejected(detail=detail, remedy="give --image")
+        detail = f"no image for {settings.engine} is known for {result.node.driver}"
+        return Rejected(detail=detail, remedy="set --image")
     return result
 
 

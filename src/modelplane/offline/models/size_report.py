@@ -134,7 +134,7 @@ def size(name: str, model: Model, load: Load, hardware: Iterable[HardwareSize]) 
     if cache.sequence_bytes * load.concurrency > MAX_BYTES:
         raise UserError(
             f"{load.concurrency:,} sequences of {load.context:,} tokens take more than a pebibyte: lower "
-            "--context or --concurrency"
+            "--context-length or --concurrency"
         )
     rows = tuple(sorted(hardware, key=_rank))
     return Size(

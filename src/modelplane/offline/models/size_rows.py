@@ -29,7 +29,7 @@ def describe_cache(size: Size) -> str:
     """Return the KV cache of the sequences in one line."""
     per_sequence, several = size.cache.sequence_bytes, size.cache.sequence_bytes * size.concurrency
     return (
-        f"{size.context:,} tokens = {format_gib(per_sequence)} GiB per sequence, in whole blocks, x "
+        f"{size.context:,} tokens = {format_gib(per_sequence)} GiB per sequence (whole blocks), x "
         f"{size.concurrency:,} = {format_gib(several)} GiB"
     )
 
@@ -51,12 +51,12 @@ WEIGHTS: Final = Columns[Weights](
 SPLITS: Final = Columns[SplitSize](
     ("SPLIT", lambda split: split.name),
     ("WEIGHTS", lambda split: format_gib(split.weights_bytes)),
-    ("+ KV", lambda split: format_gib(split.cache_bytes)),
-    ("+ OTHER", lambda split: format_gib(split.overhead_bytes)),
-    ("/ 0.92 = GPU", lambda split: format_gib(split.gpu_bytes)),
-    ("NODE", lambda split: format_gib(split.node_bytes)),
+    ("KV CACHE", lambda split: format_gib(split.cache_bytes)),
+    ("OTHER", lambda split: format_gib(split.overhead_bytes)),
+    ("MINIMUM GPU", lambda split: format_gib(split.gpu_bytes)),
+    ("PER NODE", lambda split: format_gib(split.node_bytes)),
 )
-SPLITS_TITLE: Final = "Each GPU, in GiB (other: runtime, communication and activations)"
+SPLITS_TITLE: Final = "Memory per GPU in GiB (OTHER: runtime, communication, and activations)"
 _POOL: Final[tuple[_Column, ...]] = (
     ("CLUSTER", lambda size: size.cluster),
     ("POOL", lambda size: size.pool),
@@ -66,8 +66,8 @@ _SERVED: Final[tuple[_Column, ...]] = (
     ("DEVICES", lambda size: f"{size.devices} {size.device}"),
     ("NODES", lambda size: str(size.nodes)),
     ("SPLIT", lambda size: size.split),
-    ("GIB OF EACH", lambda size: f"{format_gib(size.needed_bytes)} of {format_gib(size.device_bytes)}"),
-    ("SEQUENCES", lambda size: f"{size.concurrency:,}" if size.concurrency else "any number"),
+    ("GIB/DEVICE", lambda size: f"{format_gib(size.needed_bytes)} of {format_gib(size.device_bytes)}"),
+    ("SEQUENCES", lambda size: f"{size.concurrency:,}" if size.concurrency else "unlimited"),
 )
 _COST: Final[_Column] = (
     "COST/HOUR",
@@ -97,13 +97,13 @@ def tabulate_served(hardware: Sequence[HardwareSize], most: int | None) -> Table
     columns = Columns[HardwareSize](
         *(_POOL if _is_fleet(hardware) else ()), _CLASS, *_SERVED, *((_COST,) if has_costs else ())
     )
-    return columns.tabulate("Hardware that can serve it", served, most)
+    return columns.tabulate("Hardware that can serve the model", served, most)
 
 
 def tabulate_refused(hardware: Sequence[HardwareSize]) -> Table:
     """Return the hardware that cannot serve the model."""
     columns = Columns[HardwareSize](*(_POOL if _is_fleet(hardware) else ()), _CLASS, _REASON)
-    return columns.tabulate("Hardware that cannot", (size for size in hardware if size.reason))
+    return columns.tabulate("Hardware that can't serve the model", (size for size in hardware if size.reason))
 
 
 def _is_fleet(hardware: Sequence[HardwareSize]) -> bool:

@@ -28,7 +28,7 @@ def drain_plan(objects: Iterable[Object], name: str, pool: str = "") -> Plan:
     files = assemble(objects, live=True)
     clusters = [item for item in files.store.list_kind(InferenceCluster) if item["metadata"]["name"] == name]
     if not clusters:
-        raise UserError(f'there is no InferenceCluster "{name}"')
+        raise UserError(f'InferenceCluster "{name}" does not exist')
     # A cluster as it is while it, or a pool of it, drains with the largest limits.
     cluster = clusters[0]
     spec: dict[str, Any] = {**cluster["spec"], "drain": _LIMITS}

@@ -69,26 +69,26 @@ _PLACES: Final[tuple[tuple[str, Callable[[Place], str]], ...]] = (
     ("ENGINE", lambda place: place.engine.name if place.engine else "-"),
     ("POOL", lambda place: _mark(place.member.pool, place.member.spot) if place.member else "-"),
     ("PODS", lambda place: place.pods),
-    ("PER POD", lambda place: place.devices),
+    ("DEVICES/POD", lambda place: place.devices),
 )
 REPLICAS: Final = Columns[Place](("DEPLOYMENT", lambda place: place.deployment), *_PLACES)
-WHERE: Final = Columns[Place](*_PLACES, ("WHY", lambda place: place.replica.reason or "-"))
+WHERE: Final = Columns[Place](*_PLACES, ("REASON", lambda place: place.replica.reason or "-"))
 REMEDIES: Final = Columns[RemedyReport](
     ("CHANGE", lambda remedy: remedy.change),
-    ("CLUSTERS THAT WOULD DO", lambda remedy: join_choices(remedy.clusters) if remedy.clusters else "-"),
+    ("CLUSTERS", lambda remedy: join_choices(remedy.clusters) if remedy.clusters else "-"),
 )
 REFUSALS: Final = Columns[ExclusionReport](
     ("CLUSTER", lambda refusal: refusal.cluster),
     ("POOL", lambda refusal: refusal.pool or "-"),
     ("ENGINE", lambda refusal: refusal.engine or "-"),
-    ("REFUSED", lambda refusal: refusal.reason),
-    ("COMPARED", _compare),
+    ("REASON", lambda refusal: refusal.reason),
+    ("DETAIL", _compare),
     ("REMEDY", lambda refusal: refusal.remedy or "-"),
 )
 ALTERNATIVES: Final = Columns[Alternative](
     ("CLUSTER", lambda place: place.cluster),
     ("POOLS", lambda place: _mark(", ".join(place.pools), place.spot)),
-    ("COST AN HOUR", lambda place: place.cost_per_hour or "-"),
+    ("COST/HOUR", lambda place: place.cost_per_hour or "-"),
     ("STRANDED DEVICES", lambda place: str(place.stranded_devices)),
 )
 CAPACITY: Final = Columns[tuple[Pool, Amount]](
@@ -142,8 +142,8 @@ def describe_cost(deployment: Deployment) -> str | None:
     cost = deployment.cost
     if cost is None:
         return None
-    unpriced = f", and {cost.unpriced_replicas} without a known price" if cost.unpriced_replicas else ""
-    return f"{deployment.name}: {cost.per_hour} {cost.currency} an hour{unpriced}"
+    unpriced = f"; {cost.unpriced_replicas} without a known price" if cost.unpriced_replicas else ""
+    return f"{deployment.name}: {cost.per_hour} {cost.currency} per hour{unpriced}"
 
 
 def select_pools(pools: Sequence[Pool], deployments: Iterable[Deployment], most: int) -> Sequence[Pool]:
@@ -166,8 +166,8 @@ def report_deployment(result: Explanation, most: int | None) -> Explained:
         pools = tuple(select_pools(pools, [deployment], most))
     tables = (
         WHERE.tabulate("Replicas", list_replica_places(deployment.replicas), most),
-        tabulate_refusals("Refused by", deployment.refusals, most),
-        REMEDIES.tabulate("To place one more, one of", deployment.remedies, most),
+        tabulate_refusals("Clusters that don't fit", deployment.refusals, most),
+        REMEDIES.tabulate("Changes that place one more replica", deployment.remedies, most),
         ALTERNATIVES.tabulate(
             "One more replica would fit on", result.alternatives if deployment.cost else (), most
         ),
@@ -204,6 +204,6 @@ def describe_pools(pools: Iterable[Pool], assumed_ready: Sequence[str]) -> Itera
     listed = list(pools)
     yield from (f"{pool.cluster}/{pool.pool}: {pool.why}" for pool in listed if pool.why)
     if absent := [f"{pool.cluster}/{pool.pool}" for pool in listed if not pool.provisioned]:
-        yield f"Yet to be provisioned: {join_choices(absent)}"
+        yield f"Not provisioned yet: {join_choices(absent)}"
     if assumed_ready:
         yield f"Assumed ready (no status in the manifest): {join_choices(assumed_ready)}"

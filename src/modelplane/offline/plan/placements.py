@@ -286,7 +286,11 @@ def _deployment(deployment: Object, placed: Placed) -> Deployment:
     diagnosis = placement.diagnosis
     sentence = diagnosis.describe()
     if diagnosis.unsatisfied and (cache := find_missing_cache(deployment, files)):
-        here, remedy = ("there is no", "create it") if files.live else ("no file has", "give its file too")
+        here, remedy = (
+            ("there is no", "create it")
+            if files.live
+            else ("no file has", "also pass the file that contains it")
+        )
         sentence += f'; {here} ModelCache "{cache}": {remedy}, or correct modelCacheRef'
     lost = tuple(
         dict.fromkeys(
@@ -325,8 +329,8 @@ def _cost(placement: scheduler.Placement) -> CostReport | None:
     )
 
 
-_FITS: Final = "the cluster fits and has room"
-_SURGE: Final = "in addition during the rollout; the cluster fits and has room"
+_FITS: Final = "the cluster fits and has enough capacity"
+_SURGE: Final = "in addition during the rollout; the cluster fits and has enough capacity"
 
 
 def _replica(assignment: scheduler.Assignment) -> Replica:
@@ -382,5 +386,5 @@ def _report_exclusion(exclusion: scheduler.Exclusion, files: Files) -> Exclusion
         reason=PHRASES[why.reason].format(subject=why.subject),
         detail=why.detail,
         compared=tuple(Compared(name=read.name, value=read.text) for read in exclusion.reads),
-        remedy="give the files of its classes too" if lacks_classes else why.remedy,
+        remedy="also pass the files of the InferenceClasses" if lacks_classes else why.remedy,
     )

@@ -90,7 +90,7 @@ DEPLOYMENTS: Final = Columns[DeploymentChange](
     ("CHANGE", lambda change: change.change),
     ("REPLICAS", lambda change: _compare_sides(change, lambda side: str(side.wanted))),
     ("PLACED", lambda change: _compare_sides(change, lambda side: str(side.placed))),
-    ("COST AN HOUR", lambda change: _compare_sides(change, _price)),
+    ("COST/HOUR", lambda change: _compare_sides(change, _price)),
 )
 PLACES: Final = Columns[tuple[DeploymentChange, PlaceChange]](
     ("DEPLOYMENT", lambda row: _named(row[0])),

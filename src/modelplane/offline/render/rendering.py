@@ -163,17 +163,17 @@ def render(
     composed = [item for item in owner_objects if item["kind"] in COMPOSERS]
     if not composed:
         kinds = join_alternatives(sorted(COMPOSERS), "and")
-        names = f"holds only {_names(owner_objects)}" if owner_objects else "holds no object"
+        names = f"contains only {_names(owner_objects)}" if owner_objects else "contains no object"
         raise UserError(f"OWNER {names}: name a file with one of the kinds {kinds}")
     if len(composed) > 1:
         raise UserError(
-            f"OWNER holds {len(composed)} objects that something is composed for, {_names(composed)}: "
-            "give one in a file of its own, and the others by --required"
+            f"OWNER contains {len(composed)} objects that Modelplane composes, {_names(composed)}: put one "
+            "in its own file, and pass the others with --required"
         )
     if "deletionTimestamp" in composed[0]["metadata"]:
         raise UserError(
-            f"{_names(composed)} is being deleted, and the controllers compose nothing for it: "
-            "remove metadata.deletionTimestamp to see what they composed before"
+            f"{_names(composed)} is being deleted, so the controllers compose nothing: to see the children "
+            "from before, remove metadata.deletionTimestamp"
         )
     everything = tuple(map(withdraw_endpoint, add_uids((*children, *others, *owner_objects))))
     store = Store()
@@ -223,11 +223,11 @@ def _keyed(children: Iterable[Object]) -> dict[str, Object]:
         name = f'{child["kind"]} "{child["metadata"]["name"]}"'
         if not key:
             raise UserError(
-                f"{name} among the observed objects has no annotation {CHILD_KEYS[0]}: "
-                "add it with the child's key, or give the object by --required"
+                f"observed object {name} has no annotation {CHILD_KEYS[0]}: add the annotation with the "
+                "child's key, or pass the object with --required"
             )
         if key in keyed:
-            raise UserError(f"{name} has the key {key} of another observed object: remove one of them")
+            raise UserError(f"{name} and another observed object have the same key {key}: remove one of them")
         keyed[key] = child
     return keyed
 
@@ -344,7 +344,7 @@ def _heading(rendering: Rendering) -> Iterator[str]:
         ("kept as they are", rendering.kept),
         ("deleted", rendering.deleted),
         ("its deletion waits for", rendering.guards),
-        ("taken to be ready, because their files have no status", _assumed(rendering)),
+        ("assumed ready (no status in the manifest)", _assumed(rendering)),
         ("looked at", tuple(map(_looked_at, rendering.looked_at))),
     ):
         if items:

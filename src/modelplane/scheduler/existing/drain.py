@@ -96,7 +96,7 @@ def _decided(
     if not places[name]:
         return decision
     if name in waits:
-        reason = f"{places[name]} is draining; it waits for its turn: {waits[name]}"
+        reason = f"{places[name]} is draining; the replica waits to move: {waits[name]}"
         return replace(decision, reason=reason, waits_for=Cause.DRAINED)
     return mark_leaving(state, decision, Cause.DRAINED, f"{places[name]} is draining")
 
@@ -108,7 +108,7 @@ def _explain_no_room(cluster: Cluster, moves: Counter[str]) -> str | None:
         (moves.total(), cluster.max_moving_in_fleet, "of the fleet", "maxMovingInFleet"),
     ):
         if count >= most:
-            return f"{count} of at most {most} replicas {whose} are moving (spec.drain.{field})"
+            return f"{count} of at most {most} replicas {whose} are already moving (spec.drain.{field})"
     return None
 
 

@@ -39,7 +39,7 @@ def _decided(
     if serves and is_due and failover.is_known(state, replica):
         if isinstance(decision, Kept):
             mark_leaving(state, decision, Cause.NODE_GOES, replica.evicted)
-        return Gone(replica, Cause.NODE_GOES, f"{replica.evicted}, and another replica serves")
+        return Gone(replica, Cause.NODE_GOES, f"{replica.evicted}, and another replica is serving")
     if isinstance(decision, Kept):
         return mark_leaving(state, decision, Cause.NODE_GOES, replica.evicted)
     return decision

@@ -34,7 +34,7 @@ from modelplane.scheduler.rejection_reasons import Reason
 from modelplane.scheduler.types import Cluster, PlacedEngine, Replica
 
 STILL_FITS: Final = "kept: still fits (clusterSelector and readiness are checked for new replicas only)"
-PINNED: Final = "kept: an edit that it does not fit does not reach it yet"
+PINNED: Final = "kept: the replica does not fit the edited template, and is not updated yet"
 _OF_REQUESTS: Final = (Reason.NO_MATCHING_DEVICE, Reason.TOO_FEW_DEVICES, Reason.DEVICES_COMPETE)
 
 
@@ -120,18 +120,21 @@ def hold(decisions: Iterable[RetentionDecision], ledger: Ledger) -> None:
 def _decision(state: CycleState, replica: Replica, *, is_pinned: bool) -> RetentionDecision:
     """Check first what drops a replica at once, then whether it still fits its cluster."""
     if replica.deleting:
-        return depart(replica, Cause.DELETED, "it is being deleted")
+        return depart(replica, Cause.DELETED, "the replica is being deleted")
     cluster = state.clusters.get(replica.cluster)
     if cluster is None:
         return depart(replica, Cause.NO_CLUSTER, f'InferenceCluster "{replica.cluster}" does not exist')
     name = f'InferenceCluster "{cluster.name}"'
     if taints := list_evicting(state.deployment, cluster):
-        return depart(replica, Cause.TAINTED, f"taint {taints[0]} of {name} evicts it")
+        return depart(replica, Cause.TAINTED, f"taint {taints[0]} of {name} evicts the replica")
     if rejected := check_known_region(state.deployment, cluster):
-        return depart(replica, Cause.REGION, f"{name} may not serve it: {rejected.detail}")
+        return depart(replica, Cause.REGION, f"{name} is not allowed to serve the replica: {rejected.detail}")
     if cluster.lost:
         return Leaving(
-            replica, Cause.LOST, cluster.lost, f"{name} answers again and a replacement serves, or is deleted"
+            replica,
+            Cause.LOST,
+            cluster.lost,
+            f"{name} answers again and a replacement is serving, or is deleted",
         )
     return _refit(state, replica, cluster, is_pinned=is_pinned)
 
@@ -250,7 +253,8 @@ def _losers(
             if before and not (replica.ready or replica.deleting):
                 gone += replica.engines
                 losers[replica.namespace, replica.name] = (
-                    f'pool {pool} of InferenceCluster "{cluster.name}" was given to another deployment too'
+                    f'pool {pool} of InferenceCluster "{cluster.name}" was also allocated to another '
+                    "deployment"
                 )
     return losers
 

@@ -50,7 +50,7 @@ class Roster(msgspec.Struct):
         certain = sum(failover.is_known(state, kept.replica) for kept in self.kept)
         pinned = [kept for kept in self.kept if kept.role is Role.PINNED]
         for kept in list_pinned(pinned, demands[1])[: max(0, min(certain - count, new, demands[0].count))]:
-            why = "a replica with the new template replaces it"
+            why = "replaced by a replica with the new template"
             self.kept.remove(kept)
             self.leaving.append(mark_leaving(state, kept, Cause.REPLACED, why))
 
@@ -72,7 +72,7 @@ class Roster(msgspec.Struct):
         going = choose_victims([leaving.replica for leaving in known], len(known) - needed)
         for leaving in [leaving for leaving in known if leaving.replica in going]:
             self.leaving.remove(leaving)
-            why = "it no longer fits, and is no longer needed"
+            why = "no longer fits, and no longer needed"
             self.gone.append(Gone(leaving.replica, leaving.cause, why))
 
 

@@ -16,7 +16,7 @@ def check_pod_keys(deployment: Deployment, cluster: Cluster) -> Rejected | None:
     refused = _refused(deployment.pod_parts, cluster.pod_keys) if deployment.pod_parts else ()
     if not refused:
         return None
-    remedy = "remove what is refused"
+    remedy = "remove the rejected keys"
     if any(part.what != VARIABLE for part in refused):
         remedy += ", or let the platform team add it to spec.podKeys.accept of the InferenceCluster"
     return Rejected(Reason.PODS_NOT_ACCEPTED, detail=", ".join(map(str, refused)), remedy=remedy)

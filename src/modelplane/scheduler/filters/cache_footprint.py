@@ -20,12 +20,12 @@ def check_cache_footprint(deployment: Deployment, cluster: Cluster) -> Rejected 
         )
     regions = deployment.cache.regions
     if regions and cluster.region not in regions:
-        unknown = Rejected(Reason.CACHE_FOOTPRINT, detail="its region is unknown")
+        unknown = Rejected(Reason.CACHE_FOOTPRINT, detail="the cluster's region is unknown")
         return reject_region(regions, cluster, Reason.CACHE_FOOTPRINT, "the cache's regions") or unknown
     if deployment.cache.known and not cluster.cache_storage:
         return Rejected(
             Reason.CACHE_FOOTPRINT,
-            detail="it has no StorageClass for caches",
-            remedy="name its ReadWriteMany StorageClass, if it has one, in spec.cluster.existing.cache",
+            detail="the cluster has no StorageClass for caches",
+            remedy="if the cluster has a ReadWriteMany StorageClass, set it in spec.cluster.existing.cache",
         )
     return None

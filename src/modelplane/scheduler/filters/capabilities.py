@@ -9,13 +9,13 @@ def check_capabilities(deployment: Deployment, cluster: Cluster) -> Rejected | N
     """Refuse a cluster that lacks an API which the deployment's pods or routes are made of."""
     offered = cluster.capabilities
     if not offered.dra and any(member.requests for engine in deployment.engines for member in engine.members):
-        return _missing("Dynamic Resource Allocation", "device requests need it")
+        return _missing("Dynamic Resource Allocation", "required for device requests")
     if not offered.leader_worker_set and any(engine.gang for engine in deployment.engines):
-        return _missing("LeaderWorkerSet", "an engine with a Leader needs it")
+        return _missing("LeaderWorkerSet", "required for an engine with a Leader")
     if not offered.inference_pool and deployment.picks:
-        return _missing("InferencePool", "routing by endpoint picker needs it")
+        return _missing("InferencePool", "required for routing by endpoint picker")
     if offered.needs_llm_inference_service and not offered.llm_inference_service:
-        return _missing("LLMInferenceService (KServe)", "its backend is KServe")
+        return _missing("LLMInferenceService (KServe)", "required for backend KServe")
     return None
 
 

@@ -9,12 +9,12 @@ def check_cordon(_: Deployment, cluster: Cluster) -> Rejected | None:
     """Refuse a cluster that is cordoned or draining."""
     if not cluster.cordon:
         return None
-    remedy = f"open it: modelplane cluster uncordon {cluster.name}"
+    remedy = f"uncordon the cluster: modelplane cluster uncordon {cluster.name}"
     return Rejected(Reason.CORDONED, str(cluster.cordon), remedy=remedy)
 
 
 def refuse_pool(pool: Pool) -> Rejected:
     """Return the refusal of a pool that is cordoned or draining."""
     # Without the pool's name: pools that are alike share the refusal.
-    remedy = "open the pool: modelplane cluster uncordon CLUSTER --pool POOL"
+    remedy = "uncordon the pool: modelplane cluster uncordon CLUSTER --pool POOL"
     return Rejected(Reason.CORDONED, str(pool.cordon), f"the pool is {pool.cordon}", remedy=remedy)

@@ -167,8 +167,8 @@ class _Search(Backtracking[_Left, int]):
     @property
     def outcome(self) -> str:
         if self.exhausted:
-            return "too many ways to serve them were tried"
-        return "each can be served, but not all from one node"
+            return "the search reached its limit before finding devices for all requests"
+        return "each request fits a node, but no node fits all requests"
 
     def run(self, *, claim: bool) -> tuple[int, ...] | None:
         """Return the chosen entry of each request, with at least one claim if wanted.
@@ -214,11 +214,11 @@ def _unserved(
         return Rejected(
             Reason.TOO_FEW_DEVICES,
             request.name,
-            f"{request.count} wanted, at most {most} on a node",
-            remedy=f'ask for at most {most} in request "{request.name}"' if most else "",
+            f"{request.count} requested, at most {most} on a node",
+            remedy=f'reduce request "{request.name}" to at most {most}' if most else "",
         )
     if not entries:
-        return Rejected(Reason.NO_MATCHING_DEVICE, request.name, "no devices are published")
+        return Rejected(Reason.NO_MATCHING_DEVICE, request.name, "the pool publishes no devices")
     refusals = [
         refusal
         for entry in entries

@@ -9,7 +9,7 @@ def check_readiness(_: Deployment, cluster: Cluster) -> Rejected | None:
     """Refuse a cluster that is not ready."""
     if cluster.ready:
         return None
-    remedy = f"see kubectl describe inferencecluster {cluster.name}"
+    remedy = f"run kubectl describe inferencecluster {cluster.name}"
     return Rejected(Reason.NOT_READY, detail=cluster.not_ready, remedy=remedy)
 
 
@@ -17,4 +17,4 @@ def check_gateway(_: Deployment, cluster: Cluster) -> Rejected | None:
     """Refuse a cluster whose gateway has no address: nothing could reach a replica there."""
     if cluster.gateway_address:
         return None
-    return Rejected(Reason.NO_GATEWAY, remedy="see to it that the cluster's gateway gets an address")
+    return Rejected(Reason.NO_GATEWAY, remedy="give the cluster's gateway an address")

@@ -13,7 +13,7 @@ def check_regions(deployment: Deployment, cluster: Cluster) -> Rejected | None:
     """Refuse a cluster outside the deployment's regions; one without a region is outside all of them."""
     if not deployment.regions or cluster.region in deployment.regions:
         return None
-    unknown = cluster.not_ready or "its region is unknown"
+    unknown = cluster.not_ready or "the cluster's region is unknown"
     return check_known_region(deployment, cluster) or Rejected(Reason.OUTSIDE_REGIONS, detail=unknown)
 
 
@@ -29,9 +29,9 @@ def reject_region(
     region = cluster.region
     if not allowed or region is None or region in allowed:
         return None
-    remedy = f'add "{region}" to {listed_in}, if that is permitted'
+    remedy = f'add "{region}" to {listed_in}, if permitted'
     return Rejected(
         reason,
-        detail=f"it is {describe_place(region)}, not in {format_regions(allowed)}",
+        detail=f"the cluster is {describe_place(region)}, not in {format_regions(allowed)}",
         remedy=remedy if region else f"label the cluster {labels.REGION}=REGION",
     )

@@ -87,8 +87,8 @@ class CostLimit:
             return None
         return Rejected(
             Reason.TOO_EXPENSIVE,
-            detail=f"{money.format_amount(cost.price)} {self._currency} an hour, of which "
-            f"{money.format_amount(max(self._most - self.spent, 0))} are left",
+            detail=f"{money.format_amount(cost.price)} {self._currency} per hour, but only "
+            f"{money.format_amount(max(self._most - self.spent, 0))} remain",
             remedy=f"raise maxCostPerHour to {money.format_amount(needed)}",
         )
 

@@ -72,8 +72,8 @@ class Selection:
             return selector.evaluate(device)
         if own:
             raise cel.TooCostly(
-                f"its device selectors cost more than {SELECTOR_UNITS:,} units for {len(self._bound)} of the "
-                "fleet's kinds of devices: simplify them"
+                f"the device selectors cost more than {SELECTOR_UNITS:,} units for {len(self._bound)} "
+                "kinds of devices in the fleet: simplify the selectors"
             )
         return cel.Match()
 

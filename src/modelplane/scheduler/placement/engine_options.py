@@ -163,13 +163,13 @@ def _option(
         if isinstance(cell, Rejected):
             return cell
         if can_claim and not cell.claims:
-            return Rejected(Reason.NOTHING_TO_CLAIM, engine.name, "its devices are Synthetic only")
+            return Rejected(Reason.NOTHING_TO_CLAIM, engine.name, "all devices are Synthetic")
         claims.append(cell.claims)
         if cell.claims:
             pods.setdefault(pool, []).append((member, cell))
     if not pods:
         return Rejected(
-            Reason.NOTHING_TO_CLAIM, engine.name, "no device that it asks for is claimed through DRA"
+            Reason.NOTHING_TO_CLAIM, engine.name, "none of the requested devices can be claimed through DRA"
         )
     loads = tuple(
         (
@@ -190,7 +190,7 @@ def _crowded(engine: Engine, pools: Sequence[Pool], option: Option) -> Rejected 
             return Rejected(
                 Reason.TOO_FEW_NODES,
                 engine.name,
-                f"pool {name} has {count_noun(have, 'node')}, and one gang is on {needed}",
-                remedy=f"make pool {name} {count_noun(needed, 'node')} large",
+                f"pool {name} has {count_noun(have, 'node')}, but one gang requires {needed}",
+                remedy=f"increase pool {name} to {count_noun(needed, 'node')}",
             )
     return None

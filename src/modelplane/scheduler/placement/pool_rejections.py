@@ -90,7 +90,7 @@ def explain_competition(
 def _needed(capacity: FreeCapacity, pods: int) -> str:
     if isinstance(capacity, NodeCapacity):
         return f"{count_noun(pods, 'node')} needed, {capacity.free} free"
-    return f"{pods} pods to be placed, {count_noun(capacity.nodes, 'node')}"
+    return f"{pods} pods to place, {count_noun(capacity.nodes, 'node')}"
 
 
 def _full(pool: Pool, capacity: FreeCapacity, load: Load) -> Rejected:
@@ -111,7 +111,7 @@ def _full(pool: Pool, capacity: FreeCapacity, load: Load) -> Rejected:
             parts.append(f"{free} of {total} {usable}{device.name} free, {needed} needed")
     detail = f"pool {pool.name} has {' and '.join(parts)}"
     if not scarce:
-        detail += ", which might not be on one node when Kubernetes has chosen"
+        detail += ", which Kubernetes might not assign on one node"
     detail += _observed(pool)
     missing = capacity.count_missing(load)
     remedy = f"add {count_noun(missing, 'node')} to pool {pool.name}" if missing else ""

@@ -64,9 +64,9 @@ def check_capacity_type(deployment: Deployment, capacity_type: CapacityType, poo
     """Return why a pool is not one of those that a new replica may use; None if it is."""
     if pool.spot and capacity_type is CapacityType.ON_DEMAND:
         if deployment.spot is None:
-            return Rejected(Reason.NOT_ON_SPOT, "placement does not allow", "the pool is spot")
+            return Rejected(Reason.NOT_ON_SPOT, "spec.placement does not allow", "the pool is spot")
         kept = deployment.spot.base_on_demand
-        return Rejected(Reason.NOT_ON_SPOT, f"baseOnDemand {kept} leaves out", "the pool is spot")
+        return Rejected(Reason.NOT_ON_SPOT, f"baseOnDemand {kept} excludes", "the pool is spot")
     if not pool.spot and capacity_type is CapacityType.SPOT:
         return Rejected(Reason.NOT_ON_DEMAND, detail="the pool is not spot")
     return Rejected(Reason.SPOT_BLOCKED, detail=pool.blocked) if pool.blocked else None

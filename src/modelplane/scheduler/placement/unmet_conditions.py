@@ -100,10 +100,10 @@ class Unmet(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         if not self.condition:
-            return "each of its conditions is met by some device, but no device meets all of them"
+            return "each condition matches some device, but no device matches all conditions"
         shown = " ".join(self.condition.split())
         shown = shown if len(shown) <= _LONGEST_CONDITION else f"{shown[: _LONGEST_CONDITION - 3]}..."
-        return f"`{shown}` is false for every device" if self.impossible else f"no device meets `{shown}`"
+        return f"`{shown}` is false for every device" if self.impossible else f"no device matches `{shown}`"
 
 
 def find_unmet(excluded: Iterable[Excluded], selection: Selection) -> dict[str, Unmet]:

@@ -49,8 +49,8 @@ class EngineSearch(Backtracking[tuple[int, ...], Option]):
     def outcome(self) -> str:
         """Say why the search found nothing."""
         if self.exhausted:
-            return "too many ways to place them were tried"
-        return "each would fit, but not all at once"
+            return "the search reached its limit before placing all engines"
+        return "each engine fits, but not all at once"
 
     def find_possible(self) -> list[list[Option]]:
         """Return the options of each engine that would fit if it were alone."""

@@ -93,14 +93,14 @@ SCRIPT = {"command": ["sh", "-c", "exec vllm serve m"]}
         pytest.param(
             "SGLang",
             {"args": ["--disaggregation-bootstrap-port=9000"]},
-            'engine "prefill": the routing sidecar asks port 8998 for the KV cache: '
+            'engine "prefill": the routing sidecar requests the KV cache on port 8998: '
             "remove --disaggregation-bootstrap-port",
             id="a port that the sidecar does not ask",
         ),
         pytest.param(
             "Mooncake",
             {"env": [{"name": "VLLM_MOONCAKE_BOOTSTRAP_PORT", "value": "9000"}]},
-            'engine "prefill": the routing sidecar asks port 8998 for the KV cache: '
+            'engine "prefill": the routing sidecar requests the KV cache on port 8998: '
             "remove VLLM_MOONCAKE_BOOTSTRAP_PORT",
             id="a port that the sidecar does not ask, in a variable",
         ),

@@ -63,7 +63,7 @@ GANG = ("--model=m", "--tensor-parallel-size=8", "--pipeline-parallel-size=2")
         ),
         pytest.param(
             [_with(engine("a"), _container("--model=m"), beside=[{"name": "main", "image": "m:1"}])],
-            'container "main" has a name that KServe uses itself',
+            'container "main" is reserved by KServe',
             id="a container with the name of a preset's",
         ),
         pytest.param(
@@ -102,12 +102,12 @@ GANG = ("--model=m", "--tensor-parallel-size=8", "--pipeline-parallel-size=2")
         ),
         pytest.param(
             [_with(engine("a"), _container("--model=m"), labels={"kserve.io/component": "workload"})],
-            "is KServe's",
+            "is reserved by KServe",
             id="a label by which pods are selected",
         ),
         pytest.param(
             [_with(engine("a"), _container("--model=m")), _with(gang("b"), _container(*GANG))],
-            "one route cannot lead to several engines",
+            "one route can't lead to several engines",
             id="a gang beside another engine",
         ),
     ],
@@ -247,9 +247,7 @@ def test_pods_of_a_gang_are_found_by_the_labels_that_they_get_from_others() -> N
 
 def test_a_replica_that_runs_keeps_its_backend() -> None:
     owner = _replica(engine("a"))
-    assert "runs with the backend Modelplane" in message_of(
-        reject_other_backend(owner, {"model-serving-a": {}})
-    )
+    assert "runs with backend Modelplane" in message_of(reject_other_backend(owner, {"model-serving-a": {}}))
     assert reject_other_backend(owner, {"model-kserve-a": {}}) is reject_other_backend(owner, {}) is None
 
 

@@ -46,8 +46,8 @@ def test_a_port_that_is_no_port_is_refused_with_a_reason(value: str) -> None:
 
 def test_the_sidecars_port_is_refused() -> None:
     assert message_of(_port(engine("e", member(args=["--port=8000"])), "Decode")) == (
-        'engine "e": port 8000 of a decode pod is the routing sidecar\'s: '
-        "give the engine another, such as --port=8001"
+        'engine "e": port 8000 of a decode pod is used by the routing sidecar: use another port for the '
+        "engine, such as --port=8001"
     )
 
 

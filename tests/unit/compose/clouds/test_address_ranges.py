@@ -16,13 +16,13 @@ VPC = {"vpcCidr": "10.0.0.0/16"}
         pytest.param(
             {"a": "10.0.0.0/15", "b": "10.1.0.0/16"},
             {},
-            ["a 10.0.0.0/15 and b 10.1.0.0/16 overlap: give each its own addresses"],
+            ["a 10.0.0.0/15 and b 10.1.0.0/16 overlap: use separate ranges"],
             id="ranges that overlap",
         ),
         pytest.param(
             {"a": "10.0.0.1/24"},
             {},
-            ["a 10.0.0.1/24 has bits beyond its prefix: write 10.0.0.0/24"],
+            ["a 10.0.0.1/24 has bits set after the prefix: use 10.0.0.0/24"],
             id="an address inside a range",
         ),
         pytest.param(

@@ -19,7 +19,7 @@ def _aks(**spec: Any) -> dict[str, Any]:
     [
         pytest.param(
             {"networking": {"podCidr": "10.0.0.0/12"}},
-            "vnetCidr 10.0.0.0/16 and podCidr 10.0.0.0/12 overlap: give each its own addresses",
+            "vnetCidr 10.0.0.0/16 and podCidr 10.0.0.0/12 overlap: use separate ranges",
             id="pods in the virtual network",
         ),
         pytest.param(
@@ -29,7 +29,7 @@ def _aks(**spec: Any) -> dict[str, Any]:
         ),
         pytest.param(
             {"networking": {"serviceCidr": "10.96.0.0/29"}},
-            "serviceCidr 10.96.0.0/29 has no room for cluster DNS: /28 or larger has",
+            "serviceCidr 10.96.0.0/29 is too small for cluster DNS: use /28 or larger",
             id="no room for cluster DNS",
         ),
         pytest.param(
@@ -49,7 +49,7 @@ def _aks(**spec: Any) -> dict[str, Any]:
         ),
         pytest.param(
             {"pool": {"name": "system"}},
-            'pool "system" is for everything but models: give a GPU pool another name',
+            'pool name "system" is reserved for system pods: give the GPU pool another name',
             id="models in the system pool",
         ),
         pytest.param(

@@ -30,7 +30,7 @@ def test_a_provider_that_is_not_installed_is_named_and_nothing_is_written() -> N
     composition = composed(GKE, _gke(), {"network": {}}, {flow.DEFINITION_KEY + CONTAINER: ()})
     assert said(composition) == (
         "ProviderNotInstalled",
-        f"the kinds of Google Cloud are not installed: install Crossplane's package {CONTAINER}:v2.6.0",
+        f"the CRDs for Google Cloud are not installed: install Crossplane's package {CONTAINER}:v2.6.0",
     )
     assert [each.key for each in composition.children] == ["network"]
 
@@ -57,7 +57,7 @@ def test_a_definition_that_cannot_be_read_is_no_reason_to_change_anything() -> N
         pytest.param(
             {"networking": {"podCidr": "10.0.0.0/16"}},
             "starter",
-            "nodeCidr 10.0.0.0/24 and podCidr 10.0.0.0/16 overlap: give each its own addresses",
+            "nodeCidr 10.0.0.0/24 and podCidr 10.0.0.0/16 overlap: use separate ranges",
             id="ranges overlap",
         ),
         pytest.param(
@@ -78,8 +78,8 @@ def test_a_definition_that_cannot_be_read_is_no_reason_to_change_anything() -> N
                 ]
             },
             "starter",
-            'pool "gpu": 3 nodes cannot be divided evenly among its zones: make nodeCount a multiple of '
-            "their number, or give each zone a pool",
+            "pool \"gpu\": 3 nodes can't be divided evenly among the pool's zones: make nodeCount a "
+            "multiple of the number of zones, or use one pool per zone",
             id="a fixed size that no zone can have",
         ),
         pytest.param(
@@ -91,7 +91,7 @@ def test_a_definition_that_cannot_be_read_is_no_reason_to_change_anything() -> N
         pytest.param(
             {},
             "1st",
-            "the name of the cluster begins with a digit, and names on Google Cloud begin with a letter",
+            "the cluster's name begins with a digit, but names on Google Cloud must begin with a letter",
             id="a name that Google Cloud does not accept",
         ),
     ],
@@ -126,12 +126,12 @@ def _eks(**spec: Any) -> dict[str, Any]:
         pytest.param(
             {"pool": {"zones": ["us-east-2d"]}},
             'pool "gpu": the cluster has no subnet in zone us-east-2d: add a range to '
-            "networking.subnetCidrs, or name the zones in networking.zones",
+            "networking.subnetCidrs, or list the zones in networking.zones",
             id="a zone without a subnet",
         ),
         pytest.param(
             {"networking": {"subnetCidrs": ["10.0.0.0/17", "10.0.128.0/17"]}},
-            "vpcCidr 10.0.0.0/16 has no room for private subnets as large as the public ones",
+            "vpcCidr 10.0.0.0/16 is too small for private subnets that are as large as the public subnets",
             id="no room for private subnets",
         ),
         pytest.param(
@@ -141,7 +141,7 @@ def _eks(**spec: Any) -> dict[str, Any]:
         ),
         pytest.param(
             {"networking": {"zones": ["us-east-2a"]}},
-            "networking.zones has 1 items and subnetCidrs 3: give one for each",
+            "networking.zones has 1 items, but subnetCidrs has 3: use the same number",
             id="too few zones",
         ),
     ],
@@ -193,7 +193,7 @@ def test_a_cluster_is_not_moved_to_another_project() -> None:
     made = {"spec": {"forProvider": {"workloadIdentityConfig": {"workloadPool": "first-one.svc.id.goog"}}}}
     assert said(composed(GKE, _gke(), {"cluster": made})) == (
         "InvalidSettings",
-        "project is my-project, and the cluster is in first-one: a cluster cannot be moved",
+        "project is my-project, but the cluster is in first-one: a cluster can't be moved",
     )
 
 
@@ -202,7 +202,7 @@ def test_without_an_account_everything_that_does_not_need_its_project_is_compose
     reason, message = said(composition)
     assert reason == "NotFound"
     assert message.endswith(
-        'ClusterProviderConfig "default" of gcp.m.upbound.io/v1beta1: it does not exist: create it'
+        'ClusterProviderConfig "default" of gcp.m.upbound.io/v1beta1: does not exist: create it'
     )
     assert {each.key for each in composition.children} == {
         "network",

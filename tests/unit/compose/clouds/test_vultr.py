@@ -26,7 +26,7 @@ def _vultr(**spec: Any) -> dict[str, Any]:
         ),
         pytest.param(
             {"pool": {"name": "system"}},
-            'pool "system" is for everything but models: give a GPU pool another name',
+            'pool name "system" is reserved for system pods: give the GPU pool another name',
             id="models in the system pool",
         ),
         pytest.param(

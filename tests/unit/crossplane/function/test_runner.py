@@ -184,9 +184,10 @@ def _observed_cluster() -> dict[str, Any]:
             (
                 "CredentialExpiring",
                 (
-                    "the API server answers, but the credential expires at EXPIRES and is not renewed under "
-                    'Crossplane: put a new kubeconfig into Secret "east-kubeconfig" in namespace '
-                    '"modelplane-system", `modelplane install --inference-cluster` prints the commands'
+                    "the API server answers, but the credential expires at EXPIRES and is not renewed "
+                    'under Crossplane: store a new kubeconfig in Secret "east-kubeconfig" in namespace '
+                    '"modelplane-system", with the commands that `modelplane install --inference-cluster` '
+                    "prints"
                 ),
             ),
             id="one in the last quarter of its life",
@@ -356,7 +357,8 @@ def test_the_gateway_in_use_is_the_one_that_routes_are_attached_to(ask: Ask) -> 
     assert conditions(answered)["ControllerReady"][2] == (
         'Gateway "modelplane" in namespace "modelplane-system" accepts requests at [2001:db8::1]; '
         'spec.backend Traefik is ignored: Gateway "modelplane" in namespace "modelplane-system" exists and '
-        "is not Modelplane's: delete it to install Traefik"
+        'doesn\'t belong to Modelplane: to install Traefik, delete Gateway "modelplane" in namespace '
+        '"modelplane-system"'
     )
 
 
@@ -400,7 +402,11 @@ def test_an_endpoint_goes_once_no_route_leads_to_it(ask: Ask) -> None:
     marked = children(answered)["endpoint"]
     assert marked["metadata"]["annotations"] == {"modelplane.ai/draining": "true"}
     assert marked["spec"]["url"] == endpoint["spec"]["url"]
-    assert conditions(answered)["RoutingReady"] == ("TRUE", "Draining", "HTTPRoute chat still routes to it")
+    assert conditions(answered)["RoutingReady"] == (
+        "TRUE",
+        "Draining",
+        "HTTPRoute chat still routes to the replica",
+    )
     route["spec"] = {"rules": []}
     answered = ask(case["owner"], required, observed)
     assert "endpoint" not in children(answered)

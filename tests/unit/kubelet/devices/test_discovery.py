@@ -88,12 +88,12 @@ def test_the_devices_of_a_claim() -> None:
         ),
         pytest.param(
             claim("p-2", "gpu-0"),
-            'ResourceClaim "c" is not reserved for this pod: another one uses it',
+            'ResourceClaim "c" is not reserved for this pod: another pod uses it',
             id="reserved for another pod",
         ),
         pytest.param(
             claim("p-1", "gpu-7"),
-            'ResourceClaim "c" holds device "gpu-7", which this machine no longer has: delete the pod',
+            'ResourceClaim "c" refers to device "gpu-7", which this machine no longer has: delete the pod',
             id="a device that is gone",
         ),
     ],

@@ -85,7 +85,8 @@ def test_an_unknown_image_names_those_that_are_known(container: dict[str, Any], 
     assert isinstance(refused, Rejected)
     assert refused.reason == "NoLauncher"
     assert refused.message == (
-        'cannot run image "example.com/engine:1" without a container runtime: no launcher knows it: use an '
+        'cannot run image "example.com/engine:1" without a container runtime: no launcher '
+        "supports it: use an "
         f"image that has one {KNOWN}, {remedies}"
     )
 
@@ -95,21 +96,23 @@ def test_an_unknown_image_names_those_that_are_known(container: dict[str, Any], 
     [
         pytest.param(
             {"image": LLAMA, "command": ["sh", "-c", "true"]},
-            f'cannot run the command "sh" of image "{LLAMA}" without a container runtime: it does not start '
+            f'cannot run the command "sh" of image "{LLAMA}" without a container runtime: the '
+            "command does not start "
             f"llama.cpp: begin it with `llama-server`, {OTHER_REMEDIES}",
             id="a command of the machine's",
         ),
         pytest.param(
             {"image": SGLANG},
-            f'cannot run image "{SGLANG}" without a container runtime: it does not start SGLang: begin it '
+            f'cannot run image "{SGLANG}" without a container runtime: the command does not '
+            "start SGLang: begin it "
             f"with `python -m sglang.launch_server` or `sglang serve`, {OTHER_REMEDIES}",
             id="an image that starts nothing by itself",
         ),
         pytest.param(
             {"image": SGLANG, "command": ["python3"], "args": ["-m", "http.server"]},
-            f'cannot run the command "python3" of image "{SGLANG}" without a container runtime: it does not '
-            "start SGLang: begin it with `python -m sglang.launch_server` or `sglang serve`, "
-            f"{OTHER_REMEDIES}",
+            f'cannot run the command "python3" of image "{SGLANG}" without a container runtime: the '
+            "command does not start SGLang: begin it with `python -m sglang.launch_server` or `sglang "
+            f"serve`, {OTHER_REMEDIES}",
             id="another module",
         ),
     ],

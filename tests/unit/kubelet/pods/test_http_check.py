@@ -53,8 +53,8 @@ async def server() -> AsyncIterator[Server]:
         pytest.param("/ok", Answer(True, "HTTP status 200"), id="200 is good"),
         pytest.param("/moved", Answer(True, "HTTP status 302"), id="a redirection is good"),
         pytest.param("/busy", Answer(False, "HTTP status 503"), id="503 is bad"),
-        pytest.param("/odd", Answer(False, "the answer is not HTTP"), id="another protocol is bad"),
-        pytest.param("/silent", Answer(False, "no answer within 0.2 s"), id="silence is bad"),
+        pytest.param("/odd", Answer(False, "the response is not HTTP"), id="another protocol is bad"),
+        pytest.param("/silent", Answer(False, "no response within 0.2 s"), id="silence is bad"),
     ],
 )
 async def test_an_http_answer(server: Server, path: str, answer: Answer) -> None:
@@ -83,6 +83,4 @@ async def test_a_tcp_port_answers_by_accepting(server: Server) -> None:
 
 async def test_an_unknown_port_name_is_a_failure_with_its_name() -> None:
     answer = await probes.ask({"httpGet": {"port": "web"}}, {}, ADDRESS, 1)
-    assert answer == Answer(
-        False, 'port "web" is not one of the container\'s: name it in ports, or give its number'
-    )
+    assert answer == Answer(False, 'the container has no port "web": add it to ports, or use a port number')

@@ -99,12 +99,12 @@ def test_an_optional_key_that_is_missing_sets_nothing() -> None:
         ),
         pytest.param(
             variable(resourceFieldRef={"resource": "limits.cpu"}),
-            'cannot set variable "X": a value from resourceFieldRef needs a container runtime',
+            'cannot set variable "X": a value from resourceFieldRef requires a container runtime',
             id="a source that a host process has not",
         ),
         pytest.param(
             variable(fieldRef={"fieldPath": "spec.tea"}),
-            'cannot set variable "X": the field "spec.tea" is not one a variable can take',
+            'cannot set variable "X": field "spec.tea" is not supported in a variable',
             id="a field that does not exist",
         ),
     ],

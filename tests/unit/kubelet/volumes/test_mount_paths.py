@@ -32,8 +32,8 @@ def test_paths_for_volumes_and_new_paths_are_accepted(path: str) -> None:
     assert mounts.find_problem(path, CLOSED) is None
 
 
-SYSTEM = "that is a place of the system"
-FLEETS = "that is a place of the fleet, of its programs or of the user who started it"
+SYSTEM = "the path belongs to the system"
+FLEETS = "the path belongs to the fleet, its programs, or the user who started it"
 
 
 @pytest.mark.parametrize(
@@ -116,8 +116,8 @@ def test_a_path_that_the_machine_has_is_refused(tmp_path: Path, monkeypatch: pyt
         each: mounts.find_problem(f"{tmp_path}/{each}", frozenset()) for each in ("there", "dangling", "new")
     }
     assert found == {
-        "there": "the machine itself has that path",
-        "dangling": "the machine itself has that path",
+        "there": "the path exists on the machine itself",
+        "dangling": "the path exists on the machine itself",
         "new": None,
     }
 
@@ -175,7 +175,7 @@ def test_one_path_is_refused_in_each_of_its_forms(path: str) -> None:
     (refusal,) = mounts.find_refusals([container("/data", path)], CLOSED)
     assert refusal.reason == "UnsupportedPod"
     assert refusal.message == (
-        f'volume "v" cannot be mounted at "{path}" for a process of this machine: that is a place of the '
+        f'volume "v" cannot be mounted at "{path}" for a process of this machine: the path belongs to the '
         "system: use a new path, or one below /data, /mnt, /models or /cache, start a container runtime "
         "(docker, podman or nerdctl), or allow commands on this machine itself with --host-commands"
     )

@@ -38,33 +38,33 @@ def test_no_mount_needs_none() -> None:
     [
         pytest.param(
             replace(OPEN, clone="0"),
-            "the kernel lets only root have mounts of his own, because kernel.unprivileged_userns_clone is 0",
+            "the kernel allows private mounts only for root, because kernel.unprivileged_userns_clone is 0",
             "set it with `sudo sysctl -w kernel.unprivileged_userns_clone=1`",
             id="Debian's setting",
         ),
         pytest.param(
             replace(OPEN, apparmor="1"),
-            "the kernel lets only root have mounts of his own, because "
+            "the kernel allows private mounts only for root, because "
             "kernel.apparmor_restrict_unprivileged_userns is 1",
             "set it with `sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0`",
             id="Ubuntu's setting",
         ),
         pytest.param(
             replace(OPEN, most="0"),
-            "the kernel lets only root have mounts of his own, because user.max_user_namespaces is 0",
+            "the kernel allows private mounts only for root, because user.max_user_namespaces is 0",
             "set it with `sudo sysctl -w user.max_user_namespaces=15000`",
             id="Red Hat's setting",
         ),
         pytest.param(
             replace(OPEN, seccomp="2", apparmor="1"),
-            "a system call filter, as container runtimes set it, forbids mounts",
+            "a system call filter, such as a container runtime's, forbids mounts",
             "run Modelplane outside of the container, or give the container CAP_SYS_ADMIN and an unconfined "
             "profile",
             id="in a container, whatever else the machine says",
         ),
         pytest.param(
             OPEN,
-            "the kernel does not let this user have mounts of his own",
+            "the kernel does not allow private mounts for this user",
             "allow unprivileged user namespaces in the kernel",
             id="nothing that is known",
         ),

@@ -44,7 +44,9 @@ def bound(capacity: str, phase: str = "Bound") -> dict[str, Any]:
 
 OTHER_CLASS = Rejected(
     subject='StorageClass "mine"',
-    detail='uses provisioner "modelplane.ai/local-folder", which serves only StorageClass "modelplane-local"',
+    detail=(
+        'uses provisioner "modelplane.ai/local-folder", which supports only StorageClass "modelplane-local"'
+    ),
     remedy="create the claim with that storageClassName",
 )
 DELETED = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
@@ -67,7 +69,7 @@ CREATE = CreateVolume(provisioning.build_volume(claim(), "laptop", ROOT))
         pytest.param(
             claim(volumeMode="Block"),
             None,
-            Rejected(detail="a folder is not a block device", remedy="leave volumeMode out"),
+            Rejected(detail="a folder is not a block device", remedy="omit volumeMode"),
             id="one that a folder cannot be",
         ),
         pytest.param(claim(DELETED), None, None, id="one that is deleted"),
@@ -121,16 +123,16 @@ def test_the_next_step_to_reclaim_a_volume(volume: dict[str, Any], step: Step | 
     [
         pytest.param({"volumeMode": "Filesystem"}, "", id="a folder"),
         pytest.param(
-            {"volumeMode": "Block"}, "a folder is not a block device: leave volumeMode out", id="a device"
+            {"volumeMode": "Block"}, "a folder is not a block device: omit volumeMode", id="a device"
         ),
         pytest.param(
             {"dataSource": {"kind": "VolumeSnapshot", "name": "s"}},
-            "a folder is not made from a snapshot or another claim: leave dataSource and dataSourceRef out",
+            "a folder can't be created from a snapshot or another claim: omit dataSource and dataSourceRef",
             id="a copy",
         ),
         pytest.param(
             {"selector": {"matchLabels": {"a": "b"}}},
-            "a volume that is made for a claim has no labels to select it by: leave the selector out",
+            "a volume that is created for a claim has no labels to select: omit the selector",
             id="a choice",
         ),
     ],

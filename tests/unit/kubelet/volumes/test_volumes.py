@@ -191,13 +191,14 @@ def test_a_claims_folder_is_made_once_its_pod_is_known_to_use_it(tmp_path: Path)
         ),
         pytest.param(
             (claim(), persistent(nfs={"server": "s"})),
-            'PersistentVolumeClaim "weights" is bound to a volume that is not a folder of this machine: use '
+            'PersistentVolumeClaim "weights" is bound to a volume that is not a folder on this machine: use '
             'one of the StorageClass "modelplane-local"',
             id="a volume from elsewhere",
         ),
         pytest.param(
             (claim(), persistent(hostPath={"path": "/no/such/path"})),
-            'PersistentVolumeClaim "weights" is bound to "/no/such/path", which this machine has not: make '
+            'PersistentVolumeClaim "weights" is bound to "/no/such/path", which does not exist '
+            "on this machine: make "
             "it",
             id="a folder that is not ours to make",
         ),
@@ -268,7 +269,7 @@ def test_the_programs_of_the_machine_are_a_volume_that_can_only_be_read(tmp_path
     volume = {"hostPath": {"path": path}}
     with pytest.raises(CannotStart) as caught:
         mounted(tmp_path, volume)
-    assert "where programs of this machine are: set readOnly in its volumeMount" in str(caught.value)
+    assert "which contains this machine's programs: set readOnly in its volumeMount" in str(caught.value)
     assert mounted(tmp_path, volume, readOnly=True).read_only
 
 
@@ -313,7 +314,7 @@ def test_places_of_the_machine_are_volumes_that_can_only_be_read(tmp_path: Path,
     ],
 )
 def test_what_acts_on_the_machine_is_no_volume(tmp_path: Path, path: str, *, read_only: bool) -> None:
-    with pytest.raises(CannotStart, match="that reaches programs of this machine"):
+    with pytest.raises(CannotStart, match="the path reaches this machine's programs"):
         mounted(tmp_path, {"hostPath": {"path": path}}, readOnly=read_only)
 
 
@@ -326,9 +327,9 @@ def test_a_socket_of_the_machine_is_no_volume(tmp_path: Path, kind: str) -> None
     (there / "link").symlink_to("docker.sock")
     for name in ("docker.sock", "link"):
         volume = {"hostPath": {"path": str(there / name), "type": kind}}
-        with pytest.raises(CannotStart, match="that reaches programs of this machine"):
+        with pytest.raises(CannotStart, match="the path reaches this machine's programs"):
             mounted(tmp_path, volume, readOnly=True)
-    with pytest.raises(CannotStart, match="that reaches programs of this machine"):
+    with pytest.raises(CannotStart, match="the path reaches this machine's programs"):
         mounted(tmp_path, {"hostPath": {"path": str(there)}}, subPath="docker.sock", readOnly=True)
 
 
@@ -343,7 +344,7 @@ def test_a_volume_of_the_administrator_is_where_the_administrator_put_it(tmp_pat
 @pytest.mark.parametrize("kind", ["DirectoryOrCreate", "FileOrCreate"])
 def test_nothing_is_made_in_a_place_of_the_machine(tmp_path: Path, kind: str) -> None:
     volume = {"hostPath": {"path": "/etc/new-of-a-test", "type": kind}}
-    with pytest.raises(CannotStart, match="that is a place of the system"):
+    with pytest.raises(CannotStart, match="the path belongs to the system"):
         mounted(tmp_path, volume, readOnly=True)
     assert not Path("/etc/new-of-a-test").exists()
 

@@ -145,7 +145,7 @@ _OF_KSERVE: Final = (
 _Engine: TypeAlias = Engine | PlacedEngine
 """An engine before or after placement."""
 
-_OTHERWISE: Final = "or use a cluster with the backend Modelplane"
+_OTHERWISE: Final = "or use a cluster with backend Modelplane"
 
 
 def rejected(replica: ModelReplica) -> Rejected | None:
@@ -170,9 +170,8 @@ def rejections(engines: Sequence[_Engine]) -> Iterator[Rejected]:
     if len(engines) > 1 and any(map(is_gang, engines)) and all(engine.phase is None for engine in engines):
         yield _reject(
             "KServe",
-            "gives the pods of gangs no labels, so one route cannot lead to several engines with a gang "
-            "among them",
-            f"give each a deployment of its own, {_OTHERWISE}",
+            "doesn't label the pods of gangs, so one route can't lead to several engines that include a gang",
+            f"use a separate deployment for each engine, {_OTHERWISE}",
         )
     for engine in engines:
         for member in engine.members:
@@ -191,7 +190,7 @@ def _of_pods(named: str, engine: _Engine, member: MemberPods) -> Iterator[Reject
     if any(_TEMPLATE in text for text in _texts(msgspec.to_builtins(member.template))):
         yield _reject(
             named,
-            f'has a text with "{_TEMPLATE}", which KServe would expand as a template',
+            f'contains "{_TEMPLATE}", which KServe would expand as a template',
             f"remove it, {_OTHERWISE}",
         )
     metadata = member.template.metadata
@@ -199,23 +198,23 @@ def _of_pods(named: str, engine: _Engine, member: MemberPods) -> Iterator[Reject
     if keys and is_gang(engine):
         yield _reject(
             f"{named}: KServe",
-            f'passes label or annotation "{keys[0]}" on to no pod of a gang',
+            f'doesn\'t pass label or annotation "{keys[0]}" to the pods of a gang',
             f"remove it, {_OTHERWISE}",
         )
     for key in keys:
         if key.startswith(_OF_KSERVE):
-            yield _reject(f'{named}: label or annotation "{key}"', "is KServe's", "remove it")
+            yield _reject(f'{named}: label or annotation "{key}"', "is reserved by KServe", "remove it")
 
 
 def _of_author(named: str, spec: PodSpec) -> Iterator[Rejected]:
     names = {container.name for container in (*spec.init_containers, *spec.others)}
     for name in sorted(names & NAMES_OF_PRESETS):
-        yield _reject(f'{named}: container "{name}"', "has a name that KServe uses itself", "use another one")
+        yield _reject(f'{named}: container "{name}"', "is reserved by KServe", "use another name")
     for volume in spec.volumes:
         if len(volume.name) > MOST_OF_VOLUME:
             yield _reject(
                 f'{named}: the name of volume "{volume.name}"',
-                f"has more than {MOST_OF_VOLUME} characters, which are all that KServe's leave room for",
+                f"has more than {MOST_OF_VOLUME} characters, the maximum with KServe",
                 "shorten it",
             )
     engine = spec.engine
@@ -223,7 +222,7 @@ def _of_author(named: str, spec: PodSpec) -> Iterator[Rejected]:
         if probe is not None and probe.http_get is None:
             yield _reject(
                 f"{named}: the probes of KServe's presets",
-                "are by HTTP, and a probe of another kind cannot replace one",
+                "use HTTP, and a probe of another kind can't replace an HTTP probe",
                 f"use httpGet, {_OTHERWISE}",
             )
 

@@ -119,7 +119,7 @@ def check_arguments(replica: ModelReplica, engine: PlacedEngine) -> Rejected | N
             return Rejected(
                 Reason.UNSUPPORTED_TOPOLOGY,
                 f'engine "{engine.name}": the routing sidecar',
-                f"asks port {_BOOTSTRAP_PORT} for the KV cache",
+                f"requests the KV cache on port {_BOOTSTRAP_PORT}",
                 f"remove {setting}",
             )
     return None
@@ -153,8 +153,8 @@ def choose_engine_port(engine: PlacedEngine) -> int | Rejected:
         return Rejected(
             Reason.UNSUPPORTED_TOPOLOGY,
             f'engine "{engine.name}": port {given} of a decode pod',
-            "is the routing sidecar's",
-            f"give the engine another, such as --port={_DECODE_PORT}",
+            "is used by the routing sidecar",
+            f"use another port for the engine, such as --port={_DECODE_PORT}",
         )
     return int(given)
 

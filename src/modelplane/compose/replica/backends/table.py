@@ -66,8 +66,8 @@ def reject_other_backend(replica: ModelReplica, observed: Container[str]) -> Rej
                 return Rejected(
                     Reason.UNSUPPORTED_TOPOLOGY,
                     f'engine "{engine.name}"',
-                    f"runs with the backend {row.choice}, and spec.backend is {choice}",
-                    "set it back, or delete the replica to have it created again",
+                    f"runs with backend {row.choice}, but spec.backend is {choice}",
+                    "set the backend back, or delete the replica, and Modelplane creates it again",
                 )
     return None
 
@@ -123,7 +123,7 @@ def plan(
                     need.remedy,
                 )
     elif needs := [need.name for need in _needs(replica)]:
-        detail = f"it is not known yet whether {where} has {listing(needs)}"
+        detail = f"not known yet whether {where} has {listing(needs)}"
         return Rejected(Reason.WAITING_FOR_CLUSTER, detail=detail)
     workloads = []
     for engine in replica.spec.engines:

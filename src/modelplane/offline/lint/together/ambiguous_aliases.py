@@ -51,8 +51,8 @@ class Check(msgspec.Struct):
 
 def _message(alias: "ModelAlias", other: str) -> str:
     return (
-        f'"{alias.name}" is also ModelService {other}: a client that may use both gets 409 for this name: '
-        f"rename the alias, or grant no namespace both {alias.service} and {other}"
+        f'"{alias.name}" is also ModelService {other}: a client with access to both receives 409 for this '
+        f"name: rename the alias, or grant no namespace both {alias.service} and {other}"
     )
 
 

@@ -55,7 +55,7 @@ _RULES: Final[Mapping[str, _Rule]] = {
         ("-c", "--ctx-size"),
         (),
         "",
-        "answers get worse beyond it",
+        "answers get worse beyond that length",
         "lower it",
     ),
 }
@@ -94,8 +94,8 @@ class EngineAt(msgspec.Struct, frozen=True):
             tokens //= given.get_number("-np", "--parallel") or tokens
         if longest and tokens > longest:
             message = (
-                f"{length.written} {length.value} is longer than the context of {quote(repo)}, "
-                f"{longest} tokens by its config.json, and {rule.consequence}: {rule.remedy}"
+                f"{length.written} {length.value} exceeds the context length of {quote(repo)}, {longest} "
+                f"tokens according to config.json, and {rule.consequence}: {rule.remedy}"
             )
             yield (*self.path, *length.path), message
 

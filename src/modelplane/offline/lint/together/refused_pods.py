@@ -65,7 +65,7 @@ class Check(msgspec.Struct):
         ]
         if refusals and all(named for _, named in refusals):
             name, named = refusals[0]
-            others = "" if len(refusals) == 1 else f", nor do the {len(refusals) - 1} others that it selects"
+            others = "" if len(refusals) == 1 else f", nor do the {len(refusals) - 1} other selected clusters"
             message = f'InferenceCluster "{name}" does not accept {named} of the pods{others}: {_REMEDY}'
             return message, Severity.ERROR
         if not refusals and (named := _named(chosen, DEFAULT_RULES)):

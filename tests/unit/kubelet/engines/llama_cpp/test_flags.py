@@ -43,19 +43,22 @@ def test_settings(arguments: list[str], environment: dict[str, str], settings: d
         pytest.param(
             ["--moe"],
             {},
-            'flag "--moe" is not one that this llama.cpp launcher knows: remove it, or run the image with a '
+            'this llama.cpp launcher does not support flag "--moe": remove it, or run the image with a '
             "container runtime on a cluster that has one",
             id="an unknown flag",
         ),
         pytest.param(
             ["--port=1"],
             {},
-            'flag "--port=1" is not one that this llama.cpp launcher knows: llama-server takes no "=": '
+            'this llama.cpp launcher does not support flag "--port=1": llama-server does not accept "=": '
             'write "--port" and its value as two arguments',
             id="a value behind an equals sign",
         ),
         pytest.param(
-            ["-c"], {}, 'flag "-c" needs a value: put it in the next argument', id="a flag without its value"
+            ["-c"],
+            {},
+            'flag "-c" requires a value: put the value in the next argument',
+            id="a flag without its value",
         ),
         pytest.param(["-c", "big"], {}, 'cannot read "big" of "-c": ctx_size is an integer', id="no integer"),
         pytest.param(

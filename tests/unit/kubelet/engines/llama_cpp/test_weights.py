@@ -15,7 +15,7 @@ def test_a_file_is_named_for_itself(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_named() -> None:
-    with pytest.raises(UserError, match='cannot load model "/none": there is no such file on this machine'):
+    with pytest.raises(UserError, match='cannot load model "/none": the file does not exist on this machine'):
         llama_cpp.from_file("/none")
 
 

@@ -46,23 +46,23 @@ def test_a_pod_that_a_container_here_can_be(accepted: dict[str, Any]) -> None:
     [
         pytest.param(
             pod(initContainers=[{"name": "fetch", "securityContext": {"privileged": True}}]),
-            "the securityContext is privileged, which would give the pod this machine: remove it",
+            "the securityContext is privileged, which would give the pod control of this machine: remove it",
             id="what one of several containers may not be",
         ),
         pytest.param(
             pod(initContainers=[{"name": "fetch"}], shareProcessNamespace=True),
-            "shareProcessNamespace would show each container the others' processes, which is not set up "
-            "here: remove it",
+            "shareProcessNamespace, which shows each container the other containers' processes, is not "
+            "supported here: remove it",
             id="the processes of other containers",
         ),
         pytest.param(
             pod(hostNetwork=True),
-            "hostNetwork would give the pod a part of this machine: remove it",
+            "hostNetwork would give the pod access to this machine: remove it",
             id="the machine's network",
         ),
         pytest.param(
             pod({"securityContext": {"privileged": True}}),
-            "the securityContext is privileged, which would give the pod this machine: remove it",
+            "the securityContext is privileged, which would give the pod control of this machine: remove it",
             id="every privilege",
         ),
         pytest.param(
@@ -72,38 +72,41 @@ def test_a_pod_that_a_container_here_can_be(accepted: dict[str, Any]) -> None:
         ),
         pytest.param(
             pod(securityContext={"seccompProfile": {"type": "Unconfined"}}),
-            "the pod's securityContext has seccompProfile Unconfined, and here every container has the "
-            "default one: remove it",
+            "the pod's securityContext sets seccompProfile Unconfined, but only the default is supported "
+            "here: remove it",
             id="no filter of system calls",
         ),
         pytest.param(
             pod(securityContext={"sysctls": [{"name": "x", "value": "1"}]}),
-            "the pod's securityContext has sysctls, which are not set here: remove it",
+            "the pod's securityContext sets sysctls, which is not supported here: remove it",
             id="settings of the kernel",
         ),
         pytest.param(
             pod({"securityContext": {"procMount": "Unmasked"}}),
-            "the securityContext has procMount Unmasked, which uncovers this machine: remove it",
+            "the securityContext sets procMount Unmasked, which exposes this machine: remove it",
             id="all of /proc",
         ),
         pytest.param(
             pod({"ports": [{"containerPort": 80, "hostPort": 80}]}),
-            "port 80 has a hostPort, and a pod is reached at its own address: remove it",
+            (
+                "port 80 sets a hostPort, which is not supported: pods are reached at their own "
+                "addresses: remove it"
+            ),
             id="a port of the machine",
         ),
         pytest.param(
             pod({"ports": [{"containerPort": 80, "protocol": "SCTP"}]}),
-            "port 80 is one of SCTP, which is not forwarded here: use TCP or UDP",
+            "port 80 uses SCTP, which is not forwarded here: use TCP or UDP",
             id="a protocol that is not forwarded",
         ),
         pytest.param(
             pod({"startupProbe": {"grpc": {"port": 1}}}),
-            "the startupProbe uses grpc, which is not asked here: use httpGet, tcpSocket or exec",
+            "the startupProbe uses grpc, which is not supported here: use httpGet, tcpSocket or exec",
             id="a probe by gRPC",
         ),
         pytest.param(
             pod({"lifecycle": {"postStart": {"sleep": {"seconds": 1}}}}),
-            "the local node agent runs no postStart hook: remove it",
+            "the local node agent does not support postStart hooks: remove it",
             id="a hook after the start",
         ),
         pytest.param(
@@ -111,7 +114,8 @@ def test_a_pod_that_a_container_here_can_be(accepted: dict[str, Any]) -> None:
                 {"volumeMounts": [{"name": "v", "mountPath": "/v"}]},
                 volumes=[{"name": "v", "nfs": {"path": "/"}}],
             ),
-            'volume "v" cannot be mounted at "/v": a pod here has no volumes of the kind nfs: use another '
+            'volume "v" cannot be mounted at "/v": a pod here does not support volumes of kind '
+            "nfs: use another "
             "kind",
             id="a volume of a kind that is not here",
         ),

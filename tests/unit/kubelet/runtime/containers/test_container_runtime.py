@@ -231,7 +231,7 @@ async def test_an_image_that_cannot_be_pulled_is_tried_again_later(bench: Bench)
     cause = (
         'cannot pull image "example.com/none:1": manifest for example.com/none:1 not found: manifest unknown'
     )
-    assert [rejected.message for rejected in reasons] == [cause, f"waiting before another try: {cause}"]
+    assert [rejected.message for rejected in reasons] == [cause, f"waiting before the next attempt: {cause}"]
     assert len(bench.engine.calls("pull")) == 1
     assert bench.directory.find_unfinished() is None, "nothing ties the pod to the engine yet"
 
