@@ -302,7 +302,7 @@ async def control_plane(folder: Path) -> AsyncIterator[tuple[Home, Client, dict[
         process(plane.build_etcd_argv(), folder / "etcd.log", plane.directory) as etcd,
         process((str(plane.binary), *api_server), folder / "kube-apiserver.log", plane.directory) as server,
     ):
-        async with Client.from_kubeconfig(str(home.kubeconfig), known=fleet_resources.known) as client:
+        async with Client.from_kubeconfig(str(home.kubeconfig), known=fleet_resources.find_known) as client:
             await until_ready(client)
             kinds = [crd(kind) for kind in COMPOSED] + cluster_objects.load_gateway_api()
             await apply_all(client, kinds)

@@ -35,6 +35,7 @@ from modelplane.compose.facts import (
 )
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.serving_stack.component import StackFacts
+from modelplane.deciders.autoscaling.autoscaler_state import AutoscalerState
 from modelplane.deciders.canary import Observed
 from modelplane.deciders.cluster_health import ClusterState, Standing, Watched
 from modelplane.gateway.mutual_tls import Link

@@ -38,7 +38,7 @@ class Cause(Enum):
     PREEMPTED = Departure(
         "Preempted",
         "A lower-priority replica, if a higher-priority replica can't be placed",
-        "As many as one missing replica needs, for four deployments at a time",
+        "Enough to make room for one missing replica, for up to four deployments at a time",
         replacement_first=False,
     )
     NO_CLUSTER = Departure(
@@ -72,13 +72,13 @@ class Cause(Enum):
         "Does not fit", "A replica whose template no longer fits the cluster", "All", replacement_first=True
     )
     YIELDS = Departure(
-        "Gives way",
-        "A replica that isn't serving yet, in a pool that was given to two deployments at once",
+        "Placement conflict",
+        "A replica that isn't serving yet, in capacity that was assigned to two deployments",
         "The surplus",
         replacement_first=True,
     )
     NODE_GOES = Departure(
-        "Node taken back", "A replica on a node that will be reclaimed", "All", replacement_first=True
+        "Node reclaimed", "A replica on a node that will be reclaimed", "All", replacement_first=True
     )
     DRAINED = Departure(
         "Drained",

@@ -66,7 +66,7 @@ def test_the_last_replica_is_given_up_after_the_idle_time_only() -> None:
     deployment = Deployment(1)
     assert deployment.see(900) == 1
     assert deployment.see(TICK_S) == 0
-    assert "no request for 900 s" in deployment.message
+    assert "no requests for 900 s" in deployment.message
 
 
 def test_one_request_begins_the_idle_time_anew() -> None:

@@ -75,7 +75,7 @@ def test_the_steps_grow_with_the_number_of_objects_only() -> None:
         steps = 0
         entries = [key(f"key-{number}", 100 + number, "one", "two") for number in range(many)]
         for each in entries:
-            object.__setattr__(each, "claims", Counted(each.exclusive_values))
+            object.__setattr__(each, "exclusive_values", Counted(each.exclusive_values))
         group_entries(entries)
         return steps
 

@@ -274,7 +274,7 @@ def test_a_preferred_one_that_is_gone_changes_nothing(active: bool) -> None:
         "NotFound",
         (
             f"{runs}, and nothing changes until the order is known: "
-            f'ModelDeployment "{FP8}" in namespace "ml-team" does not exist: create it, or '
+            f'ModelDeployment "{FP8}" does not exist in namespace "ml-team": create it, or '
             "correct spec.standbyFor"
         ),
     )

@@ -94,6 +94,6 @@ def test_requests_go_to_the_other_tiers() -> None:
 def test_a_service_that_has_only_closed_tiers_says_so() -> None:
     done = composed(state(100), endpoint("paid", "paid"))
     (route,) = done.routes
-    assert (route.backends, "a budget of spec.endpoints is spent" in route.unavailable) == ((), True)
+    assert (route.backends, "a budget in spec.endpoints is spent" in route.unavailable) == ((), True)
     resolved = next(each for each in done.conditions if each.type == "EndpointsResolved")
-    assert "a budget of spec.endpoints is spent" in resolved.message
+    assert "a budget in spec.endpoints is spent" in resolved.message

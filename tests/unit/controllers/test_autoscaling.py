@@ -303,7 +303,7 @@ async def test_more_services_than_are_compared_stop_their_own_deployment_only() 
         bench.copies["ModelService"][name] = item("ModelService", name, every)
     state = await bench.look(60)
     assert (bench.replicas, state.inert) == (0, Inert.TOO_MANY_SERVICES)
-    assert "more than 128 selectors" in state.problem
+    assert "more than 128 ModelService selectors" in state.problem
     bench.copies["ModelService"].popitem()
     bench.copies["ModelService"].popitem()
     assert ((await bench.look()).inert, bench.replicas) == (None, 2)
@@ -345,8 +345,8 @@ async def test_a_window_of_a_schedule_has_bounds_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("wrong", "problem"),
     [
-        ({"timeZone": "Mars/Olympus"}, 'has the time zone "Mars/Olympus"'),
-        ({"timeZone": "Europe"}, 'has the time zone "Europe"'),
+        ({"timeZone": "Mars/Olympus"}, 'uses time zone "Mars/Olympus"'),
+        ({"timeZone": "Europe"}, 'uses time zone "Europe"'),
         ({"cron": "0 0 31 2 *"}, 'has the cron expression "0 0 31 2 *"'),
     ],
 )

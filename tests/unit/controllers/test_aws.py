@@ -135,7 +135,9 @@ def test_files_and_programs_of_a_profile_have_no_effect(sts: str, tmp_path: Path
     projected, ran = tmp_path / "token", tmp_path / "ran"
     projected.write_text("e30.e30.e30")
     text = f"role_arn = {ROLE}\nweb_identity_token_file = {projected}\ncredential_process = touch {ran}\n"
-    with pytest.raises(ValueError, match=r"^it has no access key, and the controllers no web identity"):
+    with pytest.raises(
+        ValueError, match=r"^there is no access key, and the controllers have no web identity"
+    ):
         aws_tokens.exchange(profile(text), sts)
     assert not ran.exists()
 
@@ -161,7 +163,7 @@ def test_what_is_no_profile_is_refused_and_not_quoted(content: bytes) -> None:
     ["east", "", "arn:aws:eks:evil.example.org/:111122223333:cluster/east", f"{ARN}\nx-amz-meta: 1"],
 )
 def test_a_cluster_that_is_not_named_by_its_arn_is_told(cluster: str) -> None:
-    with pytest.raises(ValueError, match=r"^its kubeconfig does not name the cluster by its ARN"):
+    with pytest.raises(ValueError, match=r"^the kubeconfig's cluster name is not the cluster's ARN"):
         aws_tokens.exchange(profile(KEYS, cluster))
 
 
@@ -199,5 +201,7 @@ def test_a_server_that_does_not_answer_is_named() -> None:
 
 def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "botocore", None)
-    with pytest.raises(ValueError, match=r"^botocore is not installed: install modelplane\[aws\]$"):
+    with pytest.raises(
+        ValueError, match=r"^botocore is not installed: install Modelplane with the extra \[aws\]$"
+    ):
         aws_tokens.exchange(profile(KEYS))

@@ -245,7 +245,7 @@ async def test_a_cluster_that_has_been_silent_for_long_is_given_up_minutes_after
     cluster = _object("InferenceCluster", "east")
     cluster["metadata"] |= {"deletionTimestamp": timestamps.format_ago(10), "resourceVersion": "6"}
     bench.informers["InferenceCluster"].remember(cluster)
-    assert "after 5 minutes they are given up" in await bench.finalize(cluster)
+    assert "after 5 minutes these objects are abandoned" in await bench.finalize(cluster)
     assert "which cannot be reached" in await bench.finalize(_replica())
     assert bench.warnings == []
 
@@ -291,7 +291,7 @@ async def test_a_cluster_without_a_credential_is_given_up_after_minutes_as_one_t
             assert bench.warnings == []
         without(clusters)
         await asyncio.sleep(10)
-    assert "and after 5 minutes they are given up" in await bench.finalize(cluster)
+    assert "and after 5 minutes these objects are abandoned" in await bench.finalize(cluster)
     await asyncio.sleep(20)
     cause = clusters.problem("east")
     assert await bench.finalize(_replica()) == ""
@@ -300,7 +300,7 @@ async def test_a_cluster_without_a_credential_is_given_up_after_minutes_as_one_t
         ("east", f'ModelReplica "n/r" is released, but {LEFT} ({cause})'),
     ]
     assert await bench.finalize(cluster) == ""
-    on_it = 'given up with ModelReplica "n/r" on the cluster, whose objects can still be running'
+    on_it = 'abandoned with ModelReplica "n/r" on the cluster, whose objects can still be running'
     assert bench.warnings == [("east", f"{on_it} ({cause})")]
 
 

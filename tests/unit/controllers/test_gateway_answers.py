@@ -82,12 +82,12 @@ async def test_a_gateway_answers_once_its_proxy_has_the_route() -> None:
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        pytest.param(b"HTTP/1.1 404 Not Found\r\n\r\n", "it answers 404", id="a listener without the route"),
-        pytest.param(b"HTTP/1.1 500 Error\r\n\r\n", "it answers 500", id="hooks that fail"),
-        pytest.param(b"HTTP/1.1 200 OK\r\n\r\n", "it answers 200", id="another server"),
-        pytest.param(b"SSH-2.0-OpenSSH\r\n", "nothing of HTTP", id="another protocol"),
+        pytest.param(b"HTTP/1.1 404 Not Found\r\n\r\n", "is 404, not 302", id="a listener without the route"),
+        pytest.param(b"HTTP/1.1 500 Error\r\n\r\n", "is 500, not 302", id="hooks that fail"),
+        pytest.param(b"HTTP/1.1 200 OK\r\n\r\n", "is 200, not 302", id="another server"),
+        pytest.param(b"SSH-2.0-OpenSSH\r\n", "no HTTP response", id="another protocol"),
         pytest.param(b"x" * 4096, "limit", id="no line at all"),
-        pytest.param(b"", "nothing of HTTP", id="a closed connection"),
+        pytest.param(b"", "no HTTP response", id="a closed connection"),
         pytest.param(None, "no answer within", id="no answer"),
     ],
 )

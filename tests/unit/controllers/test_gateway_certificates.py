@@ -185,4 +185,4 @@ async def test_without_the_library_what_is_in_force_stays() -> None:
     without.secrets.update(bench.secrets)
     kept = await without.look()
     assert (kept.identity, kept.servers) == (first.identity, first.servers)
-    assert "install Modelplane with the extra [mutual-tls]" in kept.problem
+    assert "install the controllers with the extra [mutual-tls]" in kept.problem

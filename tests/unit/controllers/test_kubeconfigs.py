@@ -169,7 +169,7 @@ def _connected(clusters: Clusters) -> list[str]:
 async def test_every_cluster_is_connected_to_or_has_a_problem(clusters: Clusters) -> None:
     assert _connected(clusters) == ["east"]
     assert {name: clusters.problem(name) for name in ("later", "odd", "west")} == {
-        "later": 'Secret "later" does not exist in namespace "modelplane-system": '
+        "later": 'there is no Secret "later" in namespace "modelplane-system": '
         "create it with the cluster's kubeconfig",
         "odd": "cannot read spec.cluster: Invalid enum value 'Moon' - at `$.source`",
         "west": "a cluster of source Vultr has no kubeconfig yet",
@@ -325,7 +325,7 @@ async def test_a_kubeconfig_without_a_credential_is_used_with_the_token_of_its_i
     secrets.remember(_secret("cloud-kubeconfig", GOOD, 2000))
     provisioned.remember(_provisioned("cloud", 2001, secrets=GOOGLE))
     assert clusters.problem("cloud") == (
-        'Secret "key" in namespace "modelplane-system" does not exist: create it with a Google credential'
+        'there is no Secret "key" in namespace "modelplane-system": create it with a Google credential'
     )
     exchange.problem = "it has been revoked"
     secrets.remember(_secret("key", b"first", 2002))

@@ -143,5 +143,7 @@ def test_a_server_that_does_not_answer_is_named() -> None:
 
 def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jwt", None)
-    with pytest.raises(ValueError, match=r"^pyjwt is not installed: install modelplane\[nebius\]$"):
+    with pytest.raises(
+        ValueError, match=r"^pyjwt is not installed: install Modelplane with the extra \[nebius\]$"
+    ):
         nebius_tokens.exchange(key())

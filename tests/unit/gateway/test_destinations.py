@@ -164,11 +164,11 @@ CONTAINS = "not a global address of IPv6, or contains an IPv4 address"
         pytest.param("2600::200:5efe:7f00:1", CONTAINS, id="ISATAP of a unique address"),
         pytest.param("fec0::1", CONTAINS, id="site-local"),
         pytest.param("100::1", CONTAINS, id="discarded"),
-        pytest.param("postgres.other.svc", "a name of the gateway's own cluster", id="a Service by name"),
+        pytest.param("postgres.other.svc", "a name in the gateway's own cluster", id="a Service by name"),
         pytest.param("postgres.other.svc.example.internal", "own cluster", id="of another cluster domain"),
         pytest.param("10-244-1-7.other.pod.example.internal", "own cluster", id="a pod by name"),
-        pytest.param("postgres", "a name of the gateway's own cluster", id="by the search path"),
-        pytest.param("x.cluster.local", "a name of the gateway's own cluster", id="the cluster's domain"),
+        pytest.param("postgres", "a name in the gateway's own cluster", id="by the search path"),
+        pytest.param("x.cluster.local", "a name in the gateway's own cluster", id="the cluster's domain"),
     ],
 )
 def test_pods_and_services_of_the_gateways_cluster_are_refused(host: str, why: str) -> None:

@@ -347,8 +347,8 @@ def test_a_reference_to_a_variable_that_nothing_sets_is_a_warning_at_its_word():
     args = '["--served-model-name=$(MODELPLANE_SERVED_MODEL_NAME)", "--model=$(MODEL)"]'
     where = "spec.engines[0].members[0].template.spec.containers[0].args[1]"
     message = (
-        "the variable of $(MODEL) is not set, so the program receives these characters "
-        "literally: set it in env, or "
+        "the variable in $(MODEL) is not set, so the program receives these characters "
+        "literally: set the variable in env, or "
         "write $$(MODEL) for the characters"
     )
     assert said(changed(DEPLOYMENT, (image, f"{image}{ARGS}{args}\n"))) == [

@@ -64,7 +64,7 @@ def test_a_cluster_without_a_status_is_ready_and_offers_what_its_classes_declare
 
 def test_a_cluster_whose_class_is_not_there_is_not_ready_and_says_why():
     [west] = take_snapshot(fleet(cluster("west"))).clusters
-    assert (west.ready, "there is no InferenceClass l4" in west.not_ready) == (False, True)
+    assert (west.ready, "InferenceClass l4 does not exist" in west.not_ready) == (False, True)
 
 
 @pytest.mark.parametrize(("ready", "placements"), [("True", [("west", 0, False)]), ("False", [])])

@@ -176,7 +176,8 @@ def test_a_cache_that_no_file_has_is_told():
     fleet = assemble(loaded(joined(CLASS, cluster("west"), deployment)).objects)
     [told] = placements.plan(fleet, fleet.deployments).deployments
     assert told.diagnosis.endswith(
-        '; no file has ModelCache "weights": also pass the file that contains it, or correct modelCacheRef'
+        '; no file contains ModelCache "weights": also pass the file that contains it, or '
+        "correct modelCacheRef"
     )
 
 
@@ -184,9 +185,7 @@ def test_a_cache_that_a_server_does_not_have_is_to_be_created():
     deployment = DEPLOYMENT.replace("  engines:", "  modelCacheRef: {name: weights}\n  engines:")
     fleet = assemble(loaded(joined(CLASS, cluster("west"), deployment)).objects, live=True)
     told = placements.explain(fleet, fleet.deployments[0]).deployment
-    assert told.diagnosis.endswith(
-        '; ModelCache "weights" does not exist: create it, or correct modelCacheRef'
-    )
+    assert told.diagnosis.endswith('; there is no ModelCache "weights": create it, or correct modelCacheRef')
 
 
 def test_a_cluster_that_a_server_has_without_a_status_is_not_taken_to_be_ready():

@@ -30,7 +30,7 @@ def test_a_plan_places_no_standby_while_the_first_choice_fits(tmp_path: Path) ->
 def test_a_plan_places_the_second_choice_if_the_first_does_not_fit(tmp_path: Path) -> None:
     output = _plan(hopper=0, tmp_path=tmp_path)
     assert "1 of 2 replicas placed" in output
-    assert 'standby: the replicas run, because "gemma-fp8" had no place for all its replicas' in output
+    assert 'standby: the replicas run, because "gemma-fp8" could not place all its replicas' in output
     assert 'gemma-int4": standby: no replicas run while "gemma-bf16" has capacity' in output
 
 

@@ -79,5 +79,5 @@ def test_a_user_without_inotify_instances_learns_which_limit_to_raise(tmp_path: 
             problem = envoy_bootstrap.find_missing_watches(tmp_path)
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    assert "envoy needs 3 inotify instances to watch its files" in (problem or "")
+    assert "Envoy requires 3 inotify instances to watch its files" in (problem or "")
     assert "raise the limit with sysctl fs.inotify.max_user_instances=1024" in (problem or "")

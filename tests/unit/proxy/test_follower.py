@@ -172,7 +172,7 @@ async def test_a_configuration_is_taken_only_with_the_private_files_that_it_name
         bench.publish(_files("a"), 2000, private=tuple(keys))
         await asyncio.sleep(1)
         assert bench.writes == 0
-        assert "private/keys.json, which is not there yet" in (bench.follower.problem or "")
+        assert "private/keys.json, which does not exist yet" in (bench.follower.problem or "")
         bench.publish_private({**keys, "private/other.json": "{}"}, 2001)
         await bench.until({**_files("a"), **keys})
         bench.publish_private({"private/keys.json": '{"keys":[]}'}, 2002)

@@ -61,7 +61,7 @@ async def test_pods_are_asked_for_their_metrics(port: int) -> None:
 async def test_a_pod_that_does_not_answer_is_the_problem_and_the_others_count(port: int) -> None:
     found = await gateway_metrics.read_pods(["127.0.0.1", "127.0.0.2"], port)
     assert found.readings == {"127.0.0.1": READING}
-    assert found.problem.startswith("the gateway's pod at 127.0.0.2 cannot be asked for its metrics")
+    assert found.problem.startswith("cannot read the metrics of the gateway's pod at 127.0.0.2: ")
 
 
 async def test_no_pod_is_a_problem() -> None:

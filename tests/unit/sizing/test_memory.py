@@ -96,7 +96,7 @@ def test_quantization_changes_matrices_of_layers_only(to: str, gigabytes: float)
 
 
 def test_a_quantized_checkpoint_is_not_quantized_again() -> None:
-    with pytest.raises(UserError, match="quantized already"):
+    with pytest.raises(UserError, match="already quantized"):
         model("Qwen/Qwen3-8B-AWQ", "fp8")
 
 
@@ -112,7 +112,7 @@ def test_a_gpu_without_the_format_is_refused() -> None:
 def test_partitions_of_a_gpu_do_not_work_together() -> None:
     mig = H200._replace(memory=10 * GIB, is_partition=True)
     assert plan_service(model("Qwen/Qwen3-8B"), mig, Load(1024)) == Rejected(
-        subject="TP 1", detail="requires needs 19.2 GiB per device, and the device has 10.0 GiB"
+        subject="TP 1", detail="requires 19.2 GiB per device, and the device has 10.0 GiB"
     )
 
 

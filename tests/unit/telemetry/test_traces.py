@@ -149,7 +149,7 @@ def test_a_protocol_that_is_not_spoken_is_said_and_the_work_goes_on(
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
     with traces.export_spans("s"), traces.open_span("a"):
         pass
-    assert caplog.messages == ["no traces: the protocol grpc is not spoken: use http/protobuf"]
+    assert caplog.messages == ["no traces, because protocol grpc is not supported: use http/protobuf"]
     assert collector.received == []
 
 

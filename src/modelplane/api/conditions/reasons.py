@@ -505,8 +505,8 @@ class InferenceGatewayReason(Reason):
     NOT_ENFORCED = (
         *(InferenceGatewayCondition.AUTHENTICATED, False, "Unsupported"),
         (
-            "Keys are required, but the backend doesn't support ModelKeys. If services were already "
-            "published, every request is served; otherwise, no service is published."
+            "Keys are required, but the backend doesn't support ModelKeys. If services are already "
+            "published, they accept every request, with or without a key. Otherwise, no service is published."
         ),
         "Use the Envoy backend, or restrict access to the Gateway in another way.",
         WARNS,
@@ -880,28 +880,28 @@ class ModelDeploymentReason(Reason):
     PREFERRED_NOT_FOUND = (
         *(ModelDeploymentCondition.STANDBY_ACTIVE, None, "NotFound"),
         (
-            "The ModelDeployment in `spec.standbyFor` doesn't exist or is being deleted. The standby "
-            "doesn't start or stop."
+            "The ModelDeployment in `spec.standbyFor` doesn't exist or is being deleted. The standby's "
+            "state doesn't change."
         ),
         "Create the ModelDeployment, or correct `spec.standbyFor`.",
         WARNS,
     )
     PREFERRED_UNREADABLE = (
         *(ModelDeploymentCondition.STANDBY_ACTIVE, None, "Unreadable"),
-        "The ModelDeployment in `spec.standbyFor` can't be read. The standby doesn't start or stop.",
+        "The ModelDeployment in `spec.standbyFor` can't be read. The standby's state doesn't change.",
         "Correct the object or the permission named in the message.",
         WARNS,
     )
     STANDBY_CYCLE = (
         *(ModelDeploymentCondition.STANDBY_ACTIVE, None, "InvalidSettings"),
-        "Deployments are standbys for each other. The standby doesn't start or stop.",
+        "Deployments are standbys for each other. The standby's state doesn't change.",
         "Correct `spec.standbyFor` in one of these deployments.",
         WARNS,
     )
     TOO_MANY_PREFERRED = (
         *(ModelDeploymentCondition.STANDBY_ACTIVE, None, "LimitExceeded"),
-        "More than 8 deployments are preferred to this deployment. The standby doesn't start or stop.",
-        "Reduce the number of preferred deployments.",
+        "More than 8 deployments come before this standby in the chain. The standby's state doesn't change.",
+        "Shorten the chain of deployments in `spec.standbyFor`.",
         WARNS,
     )
     POD_ACCEPTED = (
@@ -980,8 +980,8 @@ class ModelEndpointReason(Reason):
     )
     SECRET_REFUSED = (
         *(ModelEndpointCondition.AUTHENTICATED, False, "SecretRefused"),
-        "The Secret is missing or doesn't allow this use, so the endpoint receives no requests.",
-        "Create the Secret, or allow the use as the message describes.",
+        "The Secret is missing, or doesn't permit use with this host. The endpoint receives no requests.",
+        "Create the Secret, or add the permission that the message describes.",
         WARNS,
     )
     SECRET_UNREADABLE = (
@@ -1028,17 +1028,17 @@ class ModelKeyReason(Reason):
     )
     GATEWAY_NOT_READY = (
         *(ModelKeyCondition.AUTHENTICATED, False, "WaitingForGateway"),
-        "The gateway is configured to require keys but doesn't require them.",
+        "The gateway is configured to require keys, but isn't enforcing this setting.",
         "Check the InferenceGateway's `Authenticated` condition.",
     )
     CONFIGURING = (
         *(ModelKeyCondition.AUTHENTICATED, False, "Configuring"),
-        "The gateway hasn't loaded the key or the last change yet.",
+        "The gateway hasn't loaded the key or the latest change yet.",
         "Wait. No action is needed.",
     )
     NOT_IN_FORCE = (
         *(ModelKeyCondition.AUTHENTICATED, False, "NotInForce"),
-        "The gateway refuses the key, one of its hashes, or the last change.",
+        "The gateway rejected the key, one of its hashes, or the latest change to the key.",
         "Fix the cause shown in the message.",
         WARNS,
     )
@@ -1086,7 +1086,7 @@ class ModelKeyReason(Reason):
     )
     NOT_MEASURED = (
         *(ModelKeyCondition.WITHIN_BUDGET, False, "NoMetrics"),
-        "The keys' usage is unknown. Keys that were refused are still refused.",
+        "The keys' usage is unknown. Keys that had already used up a budget are still refused.",
         "Check the gateway: `kubectl get ig default`.",
     )
 
@@ -1131,7 +1131,7 @@ class ModelReplicaReason(Reason):
     )
     UPDATING = (
         *(ModelReplicaCondition.MODEL_ACCEPTED, True, "Updating"),
-        "The replica is serving requests, but some copies of the engines don't have the last change yet.",
+        "The replica is serving requests, but some engine copies haven't received the latest change yet.",
     )
     UNSUPPORTED_TOPOLOGY = (
         *(ModelReplicaCondition.MODEL_ACCEPTED, False, "Unsupported"),
@@ -1216,7 +1216,7 @@ class ModelReplicaReason(Reason):
         *(ModelReplicaCondition.NODES_KEPT, False, "NodeEvicted"),
         (
             "The cloud is reclaiming one of the replica's nodes. The replica is being replaced. If a "
-            "replacement is serving requests in time, the replica is removed before the node is "
+            "replacement starts serving requests in time, the replica is removed before the node is "
             "reclaimed."
         ),
         "No action needed. The replica is replaced if there is capacity.",

@@ -233,7 +233,7 @@ for command in (cordon, drain, uncordon):
     multiple=True,
     metavar="KEY=VALUE",
     callback=lambda _context, _parameter, values: dict(map(_label, values)),
-    help=("Label for the InferenceCluster, which deployments can select on. You can repeat the option."),
+    help="Label for the InferenceCluster. Deployments can select by it. You can repeat the option.",
 )
 @click.option(
     "--cluster-kubeconfig",

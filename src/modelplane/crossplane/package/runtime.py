@@ -188,7 +188,7 @@ def running() -> Interpreter:
 NAME = "modelplane"
 EXTRA = "function"
 
-_REMEDY = f"run `pip install '{NAME}[{EXTRA}]'`"
+_REMEDY = f"run `pip install '.[{EXTRA}]'` in a checkout of Modelplane"
 _OF_THIS_MACHINE = frozenset({"RECORD", "INSTALLER", "REQUESTED", "direct_url.json"})
 """Files that pip writes for one installation; they differ between machines."""
 

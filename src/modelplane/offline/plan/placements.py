@@ -289,7 +289,7 @@ def _deployment(deployment: Object, placed: Placed) -> Deployment:
         here, remedy = (
             ("there is no", "create it")
             if files.live
-            else ("no file has", "also pass the file that contains it")
+            else ("no file contains", "also pass the file that contains it")
         )
         sentence += f'; {here} ModelCache "{cache}": {remedy}, or correct modelCacheRef'
     lost = tuple(

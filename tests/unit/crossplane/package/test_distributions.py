@@ -62,7 +62,7 @@ def test_a_distribution_that_is_not_installed_is_named_with_who_needs_it(install
         runtime.required()
     assert str(refused.value) == (
         "cannot make a runtime: not-here-either, which modelplane needs, is not installed: "
-        "run `pip install '.[function]'` in a checkout"
+        "run `pip install '.[function]'` in a checkout of Modelplane"
     )
 
 

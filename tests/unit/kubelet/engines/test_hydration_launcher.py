@@ -33,7 +33,7 @@ def test_the_program_for_other_sources_runs_too_and_a_pod_cannot_lead_it_to_the_
     assert command == (sys.executable, "-E", "-P", "-c", SOURCES_PROGRAM, "/mnt/artifact", MARKER, "65")
     allowed = variables | {"MODELPLANE_CACHE_ALLOW_LOCAL": "1"}
     refused = launchers.build_command_line(container, allowed, "127.77.1.2", host_commands=False)
-    assert 'does not get the variable "MODELPLANE_CACHE_ALLOW_LOCAL"' in message_of(refused)
+    assert 'does not accept the variable "MODELPLANE_CACHE_ALLOW_LOCAL"' in message_of(refused)
 
 
 @pytest.mark.parametrize("image", [HYDRATION.reference, "python:3.12"])

@@ -86,8 +86,8 @@ def test_an_unknown_image_names_those_that_are_known(container: dict[str, Any], 
     assert refused.reason == "NoLauncher"
     assert refused.message == (
         'cannot run image "example.com/engine:1" without a container runtime: no launcher '
-        "supports it: use an "
-        f"image that has one {KNOWN}, {remedies}"
+        "supports it: use "
+        f"a supported image {KNOWN}, {remedies}"
     )
 
 
@@ -98,20 +98,21 @@ def test_an_unknown_image_names_those_that_are_known(container: dict[str, Any], 
             {"image": LLAMA, "command": ["sh", "-c", "true"]},
             f'cannot run the command "sh" of image "{LLAMA}" without a container runtime: the '
             "command does not start "
-            f"llama.cpp: begin it with `llama-server`, {OTHER_REMEDIES}",
+            f"llama.cpp: begin the command with `llama-server`, {OTHER_REMEDIES}",
             id="a command of the machine's",
         ),
         pytest.param(
             {"image": SGLANG},
             f'cannot run image "{SGLANG}" without a container runtime: the command does not '
-            "start SGLang: begin it "
+            "start SGLang: begin the command "
             f"with `python -m sglang.launch_server` or `sglang serve`, {OTHER_REMEDIES}",
             id="an image that starts nothing by itself",
         ),
         pytest.param(
             {"image": SGLANG, "command": ["python3"], "args": ["-m", "http.server"]},
             f'cannot run the command "python3" of image "{SGLANG}" without a container runtime: the '
-            "command does not start SGLang: begin it with `python -m sglang.launch_server` or `sglang "
+            "command does not start SGLang: begin the command with `python -m "
+            "sglang.launch_server` or `sglang "
             f"serve`, {OTHER_REMEDIES}",
             id="another module",
         ),

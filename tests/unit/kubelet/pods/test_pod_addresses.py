@@ -27,7 +27,9 @@ def test_every_address_is_given_once_and_none_more() -> None:
         taken.add(pods.choose_address(str(number), taken, few))
     assert len(taken) == 508
     assert {address.rpartition(".")[2] for address in taken}.isdisjoint({"0", "255"})
-    with pytest.raises(RuntimeError, match=r"all of 198\.18\.16\.0/23 are taken: delete pods of this node"):
+    with pytest.raises(
+        RuntimeError, match=r"all addresses in 198\.18\.16\.0/23 are in use: delete pods on this node"
+    ):
         pods.choose_address("one more", taken, few)
 
 

@@ -212,7 +212,7 @@ async def test_an_image_is_pulled_and_its_progress_told(bench: Bench) -> None:
     bench.engine.publish("docker.io/owner/engine:1", layers=2, seconds=0.4)
     attempt = await bench.start(sleeping(image="owner/engine:1"))
     assert attempt.image == "owner/engine:1"
-    what = 'docker pulls image "docker.io/owner/engine:1"'
+    what = 'docker is pulling image "docker.io/owner/engine:1"'
     assert bench.told == [
         Waiting("Pulling", what),
         Waiting("Pulling", f"{what}: 1 of 2 layers"),
