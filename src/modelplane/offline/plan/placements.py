@@ -28,7 +28,7 @@ from modelplane.offline.plan.pool_reports import find_lost_claims
 from modelplane.scheduler.diagnosis import PHRASES
 
 
-class PlannedState(StrEnum):
+class State(StrEnum):
     """State of a replica after the placement."""
 
     NEW = "new"
@@ -77,7 +77,7 @@ class CostReport(Output, frozen=True, kw_only=True):
 class Replica(Output, frozen=True, kw_only=True):
     """A replica."""
 
-    state: PlannedState
+    state: State
     cluster: str
     index: int
     """Number of the replica among the deployment's on this cluster."""
@@ -334,9 +334,9 @@ _SURGE: Final = "in addition during the rollout; the cluster fits and has enough
 
 
 def _replica(assignment: scheduler.Assignment) -> Replica:
-    staying = PlannedState.STAYS if assignment.retained else PlannedState.NEW
+    staying = State.STAYS if assignment.retained else State.NEW
     return Replica(
-        state=PlannedState.DRAINING if assignment.leaving else staying,
+        state=State.DRAINING if assignment.leaving else staying,
         cluster=assignment.cluster,
         index=assignment.index,
         name=assignment.replica,
@@ -348,7 +348,7 @@ def _replica(assignment: scheduler.Assignment) -> Replica:
 
 def _removed(dropped: scheduler.Dropped) -> Replica:
     return Replica(
-        state=PlannedState.REMOVED,
+        state=State.REMOVED,
         cluster=dropped.cluster,
         index=dropped.index,
         name=dropped.replica,

@@ -9,7 +9,7 @@ from modelplane.api.listing import count_noun
 from modelplane.api.report_tables import Columns
 from modelplane.offline.files.diagnostics import ObjectName
 from modelplane.offline.files.report_documents import Output, Report
-from modelplane.offline.plan.placements import CostReport, Deployment, Plan, PlannedState, Replica
+from modelplane.offline.plan.placements import CostReport, Deployment, Plan, Replica, State
 
 
 class Change(StrEnum):
@@ -145,7 +145,7 @@ _Place = tuple[str, tuple[str, ...]]
 
 def _counts(deployment: Deployment | None) -> Counter[_Place]:
     replicas = () if deployment is None else deployment.replicas
-    return Counter(_place(replica) for replica in replicas if replica.state is not PlannedState.REMOVED)
+    return Counter(_place(replica) for replica in replicas if replica.state is not State.REMOVED)
 
 
 def _place(replica: Replica) -> _Place:
