@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from modelplane.compose.service.selecting_services import MOST_COMPARED
-from modelplane.controllers.deciders.autoscaling_loop import Autoscaling
+from modelplane.controllers.decision_loops.autoscaling_loop import Autoscaling
 from modelplane.gateway.usage.load import Load, Reading
 
 SAMPLES = 9

@@ -8,7 +8,7 @@ from modelplane.api.clouds.serving_stack import Versions
 from modelplane.api.fields.cluster.stack_components import MAX_VALUES_BYTES
 from modelplane.compose.releases import ROLLBACK_LIMIT, WAIT_TIMEOUT
 from modelplane.compose.serving_stack.component import Component
-from modelplane.compose.serving_stack.installing import MAX_DEPTH
+from modelplane.compose.serving_stack.component_outcome import MAX_DEPTH
 from modelplane.compose.serving_stack.table import COMPONENTS
 
 _TEMPLATE = Path(__file__).with_name("components.md.template")

@@ -21,7 +21,7 @@ from modelplane.api.model_deployment import Engine, ModelDeployment
 from modelplane.api.schema.decode import decode_as
 from modelplane.cel import AttributeValue, Version
 from modelplane.compose.replica.engine_command_lines import find_model_argument
-from modelplane.offline.lint.engine_commands import EngineCommand, Flags, parse_commands
+from modelplane.offline.files.engine_commands import EngineCommand, Flags, parse_commands
 from modelplane.offline.models.nominal_memory import is_selected
 from modelplane.sizing.architecture import LayerKind, parse_architecture
 from modelplane.sizing.hardware import Node, describe_node

@@ -35,9 +35,9 @@ from modelplane.compose.facts import (
 )
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.serving_stack.component import StackFacts
-from modelplane.deciders.autoscaling import decision
+from modelplane.deciders.autoscaling.autoscaler_state import AutoscalerState
 from modelplane.deciders.canary import Observed
-from modelplane.deciders.cluster_health import Standing, State, Watched
+from modelplane.deciders.cluster_health import ClusterState, Standing, Watched
 from modelplane.gateway.mutual_tls import Link
 from modelplane.gateway.tokens import read as read_keys
 from modelplane.install import crossplane_gateway
@@ -107,7 +107,7 @@ def _key(case: dict[str, Any]) -> KeyFacts:
 
 
 def _autoscaler(case: dict[str, Any]) -> AutoscalerFacts:
-    decided = convert(case["autoscaling"], decision.State) if "autoscaling" in case else None
+    decided = convert(case["autoscaling"], AutoscalerState) if "autoscaling" in case else None
     return AutoscalerFacts(decided, case.get("gatewayWithoutModule", ""))
 
 
@@ -155,7 +155,7 @@ def _watched(case: dict[str, Any]) -> Watched | None:
         return None
     watched = case["watched"]
     standing = watched.get("standing")
-    told = Standing(State(standing["state"]), standing["cause"]) if standing else None
+    told = Standing(ClusterState(standing["state"]), standing["cause"]) if standing else None
     return Watched(told, watched.get("lost", {}), watched.get("paused", ""))
 
 

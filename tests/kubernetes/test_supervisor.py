@@ -18,7 +18,7 @@ from modelplane.kube.client import Client
 from modelplane.local import setup
 from modelplane.local.home import Home
 from modelplane.local.supervision import lifecycle, locks, process_records
-from modelplane.local.supervision.process_records import State
+from modelplane.local.supervision.process_records import ProcessState
 from modelplane.local.supervision.processes import CONTROL_PLANE, LEADER, STANDBY
 from support.patience import PATIENCE_S
 
@@ -44,7 +44,11 @@ def until(condition, seconds=PATIENCE_S):
 
 def running(home, name, not_pid=None):
     record = process_records.read(home.record(name))
-    return record is not None and record.state is State.RUNNING and pid(home, name) == record.pid != not_pid
+    return (
+        record is not None
+        and record.state is ProcessState.RUNNING
+        and pid(home, name) == record.pid != not_pid
+    )
 
 
 def start(home, program, names):

@@ -19,7 +19,14 @@ loads = st.lists(st.tuples(counts, st.integers(0, 20), st.booleans(), st.boolean
 
 def settings_of(least_and_most: tuple[int, int], target: float = 10.0) -> ScalingSettings:
     least, most = least_and_most
-    return ScalingSettings(least, most, requests=target, tokens_per_second=50.0, down_s=60, idle_s=90)
+    return ScalingSettings(
+        least,
+        most,
+        requests=target,
+        tokens_per_second=50.0,
+        scale_down_window_s=60,
+        scale_to_zero_window_s=90,
+    )
 
 
 def constant(load: int, seconds: float, settings: ScalingSettings, replicas: int) -> list[int]:
@@ -45,9 +52,9 @@ def test_bounds_hold_after_the_first_sample(
         if missing:
             assert (replicas, decision.outcome) == (before, Outcome.NO_METRICS)
         else:
-            assert settings.least <= replicas <= settings.most
+            assert settings.min_replicas <= replicas <= settings.max_replicas
             assert not held or replicas >= 1
-            within = before <= settings.most
+            within = before <= settings.max_replicas
             assert not (held and within and replicas < before), "requests are held, so nothing is given up"
 
 
@@ -59,7 +66,7 @@ def test_a_constant_load_settles_and_then_nothing_changes(
     found = constant(load, 1500, settings, replicas)
     settled = found[-1]
     assert len(set(found[-100:])) == 1
-    needed = min(max(math.ceil(load / target), settings.least), settings.most)
+    needed = min(max(math.ceil(load / target), settings.min_replicas), settings.max_replicas)
     # The tolerance allows one that is a tenth away.
     assert math.floor(needed / 1.1) - 1 <= settled <= math.ceil(needed / 0.9) + 1
     turns = [b - a for a, b in itertools.pairwise(found) if a != b]
@@ -68,7 +75,10 @@ def test_a_constant_load_settles_and_then_nothing_changes(
 
 @given(st.lists(counts, min_size=1, max_size=100), st.integers(2, 40))
 def test_nothing_is_given_up_before_the_window_has_been_watched(load: list[int], replicas: int) -> None:
-    settings, evidence = ScalingSettings(0, 40, requests=10, down_s=600, idle_s=900), Evidence()
+    settings, evidence = (
+        ScalingSettings(0, 40, requests=10, scale_down_window_s=600, scale_to_zero_window_s=900),
+        Evidence(),
+    )
     for tick, in_flight in enumerate(load):
         evidence, decision = decide(settings, evidence, Sample(tick * TICK_S, in_flight), replicas)
         assert decision.replicas >= replicas
@@ -77,7 +87,7 @@ def test_nothing_is_given_up_before_the_window_has_been_watched(load: list[int],
 
 @given(st.integers(0, 200), st.integers(1, 20))
 def test_the_memory_of_a_decision_is_bounded(seed: int, replicas: int) -> None:
-    settings, evidence = ScalingSettings(1, 40, requests=10, down_s=600), Evidence()
+    settings, evidence = ScalingSettings(1, 40, requests=10, scale_down_window_s=600), Evidence()
     for tick in range(600):
         sample = Sample(tick * TICK_S, in_flight=(tick * (seed + 7)) % 211)
         evidence, decision = decide(settings, evidence, sample, replicas)
@@ -92,7 +102,9 @@ def test_a_goal_that_more_replicas_reach_settles_and_does_not_swing(
     bearable: float, load: int, replicas: int
 ) -> None:
     """First tokens are late with more than ``bearable`` requests; the target of the load allows ten."""
-    settings = ScalingSettings(1, 200, requests=10, first_token_s=1.0, down_s=60, idle_s=90)
+    settings = ScalingSettings(
+        1, 200, requests=10, first_token_s=1.0, scale_down_window_s=60, scale_to_zero_window_s=90
+    )
     evidence, found = Evidence(), [replicas]
     for tick in range(int(3500 / TICK_S)):
         place = LATE if load / found[-1] > bearable else 0

@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from modelplane.compose.deployment.deployment_failover import mark_doubt
 from modelplane.deciders.cluster_health import (
     ClusterSeen,
+    ClusterState,
     Evidence,
     Memory,
     Move,
     Observation,
-    State,
     Witness,
     Witnesses,
     step,
@@ -191,7 +191,11 @@ class World:
     def is_settled(self) -> bool:
         """Return whether every failure is over, for the world and for the control plane."""
         states = {each.state for each in self.memory.standings.values()}
-        return self.now > FAILING_S and states == {State.REACHABLE} and all(map(self.serves, self.replicas))
+        return (
+            self.now > FAILING_S
+            and states == {ClusterState.REACHABLE}
+            and all(map(self.serves, self.replicas))
+        )
 
     def _remove(self, going: list[Replica]) -> None:
         """Remove replicas from their clusters, of which none may be the last one that serves."""
@@ -236,6 +240,6 @@ def test_failures_and_returns_overcommit_nothing_take_no_last_replica_and_end_as
         there = {uid: [each for each in fleet.replicas if each.deployment_uid == uid] for uid in asked}
         assert {uid: len(found) for uid, found in there.items()} == asked, seed
         assert all(map(fleet.serves, fleet.replicas)), seed
-        assert {each.state for each in fleet.memory.standings.values()} == {State.REACHABLE}, seed
+        assert {each.state for each in fleet.memory.standings.values()} == {ClusterState.REACHABLE}, seed
         replaced += fleet.made > sum(asked.values())
     assert replaced > 25, "a schedule in which nothing is replaced proves little"

@@ -20,11 +20,11 @@ from modelplane.compose.deployment.deployment_facts import DeploymentFacts
 from modelplane.compose.deployment.rollout_limits import compute_limits
 from modelplane.deciders.cluster_health import (
     ClusterSeen,
+    ClusterState,
     Evidence,
     Memory,
     Move,
     Observation,
-    State,
     Witness,
     Witnesses,
     step,
@@ -327,7 +327,7 @@ class World:
     @property
     def is_converged(self) -> bool:
         return (
-            {each.state for each in self.memory.standings.values()} == {State.REACHABLE}
+            {each.state for each in self.memory.standings.values()} == {ClusterState.REACHABLE}
             and all(map(self.serves, self.all()))
             and all(image_of(each) == "good" for each in self.all())
             and all(

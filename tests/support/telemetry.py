@@ -9,7 +9,7 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from modelplane.controllers.state_samples import State, samples
+from modelplane.controllers.state_samples import ControllersState, samples
 from modelplane.telemetry import metrics, server
 from modelplane.telemetry.metric_definitions import METRICS, Program, Sample
 from support.patience import PATIENCE_S
@@ -117,7 +117,7 @@ def fetch(address: str, path: str = "/metrics", **headers: str) -> tuple[int, Me
             return refusal.code, refusal.headers, refusal.read()
 
 
-def _observed(program: Program, state: State) -> Iterable[Sample]:
+def _observed(program: Program, state: ControllersState) -> Iterable[Sample]:
     if program is Program.CONTROLLER:
         return samples(state)
     return [
@@ -127,7 +127,7 @@ def _observed(program: Program, state: State) -> Iterable[Sample]:
     ]
 
 
-def scraped(program: Program, observe: Callable[[], State] = State) -> Series:
+def scraped(program: Program, observe: Callable[[], ControllersState] = ControllersState) -> Series:
     """Return what a program exports over HTTP."""
     registry = metrics.build_registry(program, lambda: _observed(program, observe()))
     with server.serve("127.0.0.1:0", alive=well, ready=well, registry=registry) as serving:

@@ -11,17 +11,10 @@ import re
 import msgspec
 
 from modelplane.api.meta import GROUP, INFRASTRUCTURE_GROUP, VERSION, Model
+from modelplane.api.printer_columns import COMMON_COLUMNS, Column, build_condition_path
 
 CATEGORY = "modelplane"
 """``kubectl get modelplane`` lists every kind."""
-
-
-class Column(msgspec.Struct, frozen=True):
-    """A column of ``kubectl get``."""
-
-    name: str
-    path: str
-    type: str = "string"
 
 
 class Scale(msgspec.Struct, frozen=True):
@@ -82,7 +75,7 @@ class Kind(msgspec.Struct, frozen=True):
         """The kind's own columns, then those of every kind, unless the kind has a column of the same name."""
         own = self.listed_columns or self.own_columns
         names = {column.name for column in own}
-        return own + tuple(column for column in _COLUMNS if column.name not in names)
+        return own + tuple(column for column in COMMON_COLUMNS if column.name not in names)
 
 
 _WORD_ENDS = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -99,29 +92,13 @@ def _type_named(name: str, folder: str) -> type[Model]:
     return type_
 
 
-def _condition(type_: str, field: str = "status") -> str:
-    return f".status.conditions[?(@.type=='{type_}')].{field}"
-
-
-_COLUMNS = (
-    Column("SYNCED", _condition("Synced")),
-    Column("READY", _condition("Ready")),
-    Column("REASON", _condition("Ready", "reason")),
-    Column("AGE", ".metadata.creationTimestamp", "date"),
-)
-
-
 def _infrastructure(name: str, plural: str, short: str, *columns: Column) -> Kind:
     return Kind(name, plural, short, namespaced=True, own_columns=columns, group=INFRASTRUCTURE_GROUP)
 
 
 KINDS = (
     Kind(
-        "DeviceQuota",
-        "devicequotas",
-        "dq",
-        namespaced=False,
-        own_columns=(Column("COHORT", ".spec.cohort"),),
+        "DeviceQuota", "devicequotas", "dq", namespaced=False, own_columns=(Column("COHORT", ".spec.cohort"),)
     ),
     Kind(
         "InferenceAutoscaler",
@@ -141,20 +118,14 @@ KINDS = (
         "inferenceclusters",
         "ic",
         namespaced=False,
-        own_columns=(
-            Column("SOURCE", ".spec.cluster.source"),
-            Column("GATEWAY", ".status.gateway.address"),
-        ),
+        own_columns=(Column("SOURCE", ".spec.cluster.source"), Column("GATEWAY", ".status.gateway.address")),
     ),
     Kind(
         "InferenceGateway",
         "inferencegateways",
         "ig",
         namespaced=False,
-        own_columns=(
-            Column("GATEWAY", ".spec.backend"),
-            Column("ADDRESS", ".status.address"),
-        ),
+        own_columns=(Column("GATEWAY", ".spec.backend"), Column("ADDRESS", ".status.address")),
     ),
     Kind(
         "ModelCache",
@@ -162,10 +133,7 @@ KINDS = (
         "mc",
         namespaced=True,
         # The share of clusters is STAGED, because READY is the condition, as for every kind.
-        own_columns=(
-            Column("SOURCE", ".spec.huggingFace.repo"),
-            Column("STAGED", ".status.summary.ready"),
-        ),
+        own_columns=(Column("SOURCE", ".spec.huggingFace.repo"), Column("STAGED", ".status.summary.ready")),
     ),
     Kind(
         "ModelDeployment",
@@ -175,18 +143,12 @@ KINDS = (
         own_columns=(Column("REPLICAS", ".status.replicas.ready", "integer"),),
         listed_columns=(
             Column("READY", ".status.summary.ready"),
-            Column("REASON", _condition("Ready", "reason")),
+            Column("REASON", build_condition_path("Ready", "reason")),
             Column("CLUSTERS", ".status.summary.clusters"),
         ),
         scale=Scale(".spec.replicas", ".status.replicas.total", ".status.selector"),
     ),
-    Kind(
-        "ModelEndpoint",
-        "modelendpoints",
-        "me",
-        namespaced=True,
-        own_columns=(Column("URL", ".spec.url"),),
-    ),
+    Kind("ModelEndpoint", "modelendpoints", "me", namespaced=True, own_columns=(Column("URL", ".spec.url"),)),
     Kind("ModelKey", "modelkeys", "mk", namespaced=True),
     Kind(
         "ModelReplica",

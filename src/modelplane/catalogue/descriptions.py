@@ -5,8 +5,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from modelplane.api.columns import Columns
 from modelplane.api.fields.cluster.node_pools import NodeTaint
+from modelplane.api.report_tables import Columns
 from modelplane.catalogue.cards import MI_PER_GI
 from modelplane.catalogue.entries import UNVERIFIED, Catalogue, Figure, Machine
 

@@ -19,7 +19,7 @@ from modelplane.user_error import UserError
 DELAYS_S: Final = (0.5, 1.0, 2.0)
 """Pauses before another try to read a file or a header."""
 _TIMEOUT_S: Final = 30.0
-_AGAIN: Final = frozenset({429, 500, 502, 503, 504})
+_RETRIED_STATUSES: Final = frozenset({429, 500, 502, 503, 504})
 
 Result = TypeVar("Result")
 
@@ -37,7 +37,7 @@ class Hub:
         try:
             about: Any = self._api.model_info(repo, revision=revision or None, files_metadata=True)
         except Exception as error:
-            raise _refused(repo, error) from error
+            raise _convert_error(repo, error) from error
         # One commit for all files, whatever is pushed meanwhile.
         self._revision: str = about.sha
         self.needs_token = bool(about.gated or about.private)
@@ -53,9 +53,9 @@ class Hub:
         """Return a file of at most ``limit`` bytes."""
         if self._sizes[file] > limit:
             raise UserError(f'"{file}" of {self.name} has more than {limit:,} bytes: it is none of a model')
-        return self._patiently(lambda: self._downloaded(file))
+        return self._retry(lambda: self._download(file))
 
-    def _downloaded(self, file: str) -> bytes:
+    def _download(self, file: str) -> bytes:
         with TemporaryDirectory() as folder:
             path = self._api.hf_hub_download(
                 self.name, file, revision=self._revision, local_dir=folder, etag_timeout=10
@@ -64,7 +64,7 @@ class Hub:
 
     def read_header(self, file: str) -> Iterator[Tensor]:
         """Yield the tensors of a safetensors file."""
-        metadata: Any = self._patiently(
+        metadata: Any = self._retry(
             lambda: self._api.parse_safetensors_file_metadata(
                 self.name, file, revision=self._revision, timeout=_TIMEOUT_S
             )
@@ -72,27 +72,27 @@ class Hub:
         for name, read in metadata.tensors.items():
             yield parse_tensor(name, read.dtype, read.shape, file)
 
-    def _patiently(self, attempt: Callable[[], Result]) -> Result:
+    def _retry(self, attempt: Callable[[], Result]) -> Result:
         for delay in (*DELAYS_S, None):
             try:
                 return attempt()
             except Exception as error:
-                if delay is None or not _may_pass(error):
-                    raise _refused(self.name, error) from error
+                if delay is None or not _is_transient(error):
+                    raise _convert_error(self.name, error) from error
                 time.sleep(delay)
         raise AssertionError  # pragma: no cover - the last try returns or raises
 
 
-def _may_pass(error: Exception) -> bool:
+def _is_transient(error: Exception) -> bool:
     """Return True for a failure that another try may not have."""
     from huggingface_hub import errors  # noqa: PLC0415 - optional, and slow to import
 
     if isinstance(error, errors.HfHubHTTPError):
-        return error.response.status_code in _AGAIN
+        return error.response.status_code in _RETRIED_STATUSES
     return isinstance(error, httpx2.TransportError)
 
 
-def _refused(repo: str, error: Exception) -> Exception:
+def _convert_error(repo: str, error: Exception) -> Exception:
     """Return an error of the library as one of sizing; a bug unchanged."""
     from huggingface_hub import errors  # noqa: PLC0415 - optional, and slow to import
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from modelplane.api.columns import Table
+    from modelplane.api.report_tables import Table
     from modelplane.offline.files.report_documents import Output
 
 F = TypeVar("F", bound=Callable[..., Any])

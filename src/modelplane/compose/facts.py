@@ -18,7 +18,7 @@ from modelplane.api.model_key import ModelKey
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
 from modelplane.compose.composition import Request, Silence
-from modelplane.deciders.autoscaling.decision import State
+from modelplane.deciders.autoscaling.autoscaler_state import AutoscalerState
 from modelplane.gateway.services import EndpointShare
 from modelplane.gateway.tokens import GatewayKeys
 from modelplane.gateway.usage.spent_budgets import KeyBudgets, TierBudgets
@@ -27,7 +27,7 @@ from modelplane.gateway.usage.spent_budgets import KeyBudgets, TierBudgets
 class AutoscalerFacts(msgspec.Struct, frozen=True):
     """Facts that the composition of an InferenceAutoscaler reads beside objects."""
 
-    autoscaling: State | None = None
+    autoscaling: AutoscalerState | None = None
     """Last decision for it; None where nothing scales."""
     gateway_without_module: str = ""
     """The reason for which the gateway's Envoy runs without its module; empty if it has it."""

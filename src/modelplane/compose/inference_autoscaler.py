@@ -16,7 +16,7 @@ from modelplane.compose.composition import Blocked, Composition, Requirement
 from modelplane.compose.conditions import Condition, false, list_written, true
 from modelplane.compose.facts import AutoscalerRequest
 from modelplane.compose.readiness import condition_of
-from modelplane.deciders.autoscaling.decision import Inert, State
+from modelplane.deciders.autoscaling.autoscaler_state import AutoscalerState, Inert
 
 _DEPLOYMENT = "deployment"
 _WITHOUT_PLACE = (
@@ -50,7 +50,7 @@ def _is_ready(active: Condition) -> bool:
     return active.holds or active.reason in {Reason.PAUSED, Reason.STANDBY}
 
 
-def _unchanged(request: AutoscalerRequest, state: State) -> Composition:
+def _unchanged(request: AutoscalerRequest, state: AutoscalerState) -> Composition:
     """Say nothing new before the counts were looked at: they may be there."""
     said = list_written(request.owner.status, (Type.SCALING_ACTIVE, Type.SCALING_LIMITED))
     ready = any(condition.type == Type.SCALING_ACTIVE and _is_ready(condition) for condition in said)
@@ -79,7 +79,7 @@ def _active(request: AutoscalerRequest) -> Condition:
     return true(Type.SCALING_ACTIVE, Reason.MEASURED, message)
 
 
-def _limited(request: AutoscalerRequest, state: State) -> tuple[Condition, ...]:
+def _limited(request: AutoscalerRequest, state: AutoscalerState) -> tuple[Condition, ...]:
     """Tell whether replicas that the load needs are out of reach; nothing while it is unknown."""
     type_ = Type.SCALING_LIMITED
     if state.limited:
@@ -96,7 +96,7 @@ def _limited(request: AutoscalerRequest, state: State) -> tuple[Condition, ...]:
     return (false(type_, Reason.WITHIN_BOUNDS, message),)
 
 
-def _status(state: State | None) -> dict[str, Any]:
+def _status(state: AutoscalerState | None) -> dict[str, Any]:
     if state is None:
         return {}
     status: dict[str, Any] = {"replicas": {"desired": state.desired, "ready": state.ready}}

@@ -25,7 +25,7 @@ from modelplane.gateway.module_files.key_rights import (
     list_services,
     must_count_by_service,
 )
-from modelplane.gateway.usage.spent_budgets import KeyBudgets, State, find_spent
+from modelplane.gateway.usage.spent_budgets import BudgetState, KeyBudgets, find_spent
 
 _INSTEAD = "so each gateway enforces an equal part of the limits"
 _NAMES = {
@@ -93,7 +93,7 @@ def within_budget(own: Budget | None, granted: Budget | None, found: KeyBudgets 
     return true(Type.WITHIN_BUDGET, Reason.AVAILABLE, "budgets are available for the key and the namespace")
 
 
-def amount_of_limit(state: State, currency: str) -> str:
+def amount_of_limit(state: BudgetState, currency: str) -> str:
     """Return a limit in words."""
     if state.limit in IN_MONEY:
         return f"{state.amount} {currency} {_NAMES[state.limit]}"

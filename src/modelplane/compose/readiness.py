@@ -48,7 +48,7 @@ def observed_generation(item: Object, type_: str) -> int:
     return int(found.get("observedGeneration", synced.get("observedGeneration", 0))) if found else 0
 
 
-class State(NamedTuple):
+class ObjectState(NamedTuple):
     """State of an object as every view shows it."""
 
     word: str
@@ -65,14 +65,14 @@ class State(NamedTuple):
 _UNKNOWN = "Unknown"
 
 
-def read_state(item: Object) -> State:
+def read_state(item: Object) -> ObjectState:
     """Return the state of an object, from its status."""
     ready = condition_of(item, READY)
     word, is_ready = str(ready.get("reason") or _UNKNOWN), ready.get("status") == "True"
     cause = str(ready.get("message") or "")
     if not is_ready and not cause:
         cause = "the status doesn't contain a reason" if ready else "no status yet"
-    return State(word, cause, is_ready)
+    return ObjectState(word, cause, is_ready)
 
 
 def when_condition(type_: str) -> "Readiness":

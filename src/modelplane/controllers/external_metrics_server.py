@@ -22,7 +22,7 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
 from modelplane.compose.service.selecting_services import SelectingServices, TooMany
-from modelplane.controllers.deciders.deployment_load import DeploymentLoad
+from modelplane.controllers.decision_loops.deployment_load import DeploymentLoad
 from modelplane.controllers.fleet_resources import resource_of_kind
 from modelplane.controllers.runnable import Runnable, run_all
 from modelplane.deciders.autoscaling import external_metrics

@@ -25,9 +25,9 @@ from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.serving_stack.component import StackFacts
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.clusters.gateway_probes import GatewayAnswers
-from modelplane.controllers.deciders.autoscaling_loop import Autoscaling
-from modelplane.controllers.deciders.canary_loop import Canaries
-from modelplane.controllers.deciders.failover_loop import Failover
+from modelplane.controllers.decision_loops.autoscaling_loop import Autoscaling
+from modelplane.controllers.decision_loops.canary_loop import Canaries
+from modelplane.controllers.decision_loops.failover_loop import Failover
 from modelplane.controllers.gateway.budget_enforcement import Budgets
 from modelplane.controllers.gateway.gateway_admission import Admission
 from modelplane.controllers.gateway.gateway_controller import GatewayController

@@ -31,9 +31,9 @@ from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.clusters.gateway_probes import Address, GatewayAnswers, gateway_addresses
 from modelplane.controllers.clusters.kubeconfigs import Kubeconfigs
 from modelplane.controllers.clusters.token_renewal import LIFETIME_S, Credentials
-from modelplane.controllers.deciders.autoscaling_loop import Autoscaling
-from modelplane.controllers.deciders.canary_loop import Canaries
-from modelplane.controllers.deciders.failover_loop import Failover
+from modelplane.controllers.decision_loops.autoscaling_loop import Autoscaling
+from modelplane.controllers.decision_loops.canary_loop import Canaries
+from modelplane.controllers.decision_loops.failover_loop import Failover
 from modelplane.controllers.definition_check import Definitions
 from modelplane.controllers.fact_sources import FactSource
 from modelplane.controllers.fleet_resources import resource_for
@@ -51,10 +51,11 @@ from modelplane.controllers.helm.release_control import Releases
 from modelplane.controllers.interests import Interests, OwnerKey
 from modelplane.controllers.local_copies import LocalCopies, NamedObjects
 from modelplane.controllers.process_settings import allow_many, collect_seldom, take_short_turns
-from modelplane.controllers.queue import Workers, WorkQueue
+from modelplane.controllers.queue import WorkQueue
 from modelplane.controllers.reconciler import Reconciler
 from modelplane.controllers.runnable import Runnable, guarded, run_all
-from modelplane.controllers.state_samples import Queue, State
+from modelplane.controllers.state_samples import ControllersState, Queue
+from modelplane.controllers.workers import Workers
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.route_table import Front
 from modelplane.host.addresses import is_loopback
@@ -231,11 +232,11 @@ class Manager:
         kubeconfigs.on_secret(releases.secret_changed)
         return releases
 
-    def state(self) -> State:
+    def state(self) -> ControllersState:
         """Return the state that metrics are read from."""
         clusters = (cluster["metadata"]["name"] for cluster in self._informers[_CLUSTER])
         queues = {"decisions": self._decisions, "work": self._work}
-        return State(
+        return ControllersState(
             {name: Queue(len(queue), queue.running) for name, queue in queues.items()},
             {name: not self._clusters.problem(name) for name in clusters},
             {kind: tuple(informer) for kind, informer in self._informers.items() if informer.synced},

@@ -120,7 +120,7 @@ class Queue:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ControllersState:
     """State of the controllers: queues, reachability of clusters, objects of each kind.
 
     A kind whose objects have not been listed yet is absent, unlike a kind without objects.
@@ -137,7 +137,7 @@ class State:
     """True while the breaker stops replacements; None while no deployment has failover."""
 
 
-def samples(state: State) -> Iterator[Sample]:
+def samples(state: ControllersState) -> Iterator[Sample]:
     """Yield every sample that a state gives."""
     for name, queue in state.queues.items():
         yield Sample(metric_definitions.QUEUE_DEPTH, (name,), queue.waiting)

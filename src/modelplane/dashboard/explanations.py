@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from modelplane.api.columns import Explained
 from modelplane.api.conditions.reasons import ModelDeploymentCondition, ModelDeploymentReason
 from modelplane.api.fields.deployment.rollout_settings import CanaryPhase
 from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
+from modelplane.api.report_tables import Explained
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.readiness import condition_of
 from modelplane.dashboard.snapshot import EVENT, Snapshot
@@ -31,10 +31,7 @@ _MOST_ROWS: Final = 20
 MOST_BYTES: Final = 256 * 1024
 """Maximum of a manifest to plan."""
 
-_VERDICTS = {
-    CanaryPhase.PROMOTED: "Promoted",
-    CanaryPhase.ABORTED: "Aborted",
-}
+_VERDICTS = {CanaryPhase.PROMOTED: "Promoted", CanaryPhase.ABORTED: "Aborted"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup
 
-from modelplane.api.columns import Explained
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
+from modelplane.api.report_tables import Explained
 from modelplane.dashboard import explanations
 from modelplane.dashboard.explanations import describe_canary
 from modelplane.dashboard.snapshot import (

@@ -156,7 +156,7 @@ class Snapshot:
         """The devices by cluster and pool; empty while a replica cannot be read."""
         counted: defaultdict[tuple[str, str], dict[str, dict[str, int]]] = defaultdict(dict)
         needed = (kind_name(InferenceCluster), kind_name(ModelReplica))
-        state = state_samples.State(objects={kind: self.list_objects(kind) for kind in needed})
+        state = state_samples.ControllersState(objects={kind: self.list_objects(kind) for kind in needed})
         for sample in state_samples.samples(state):
             if sample.metric is metric_definitions.DEVICES:
                 cluster, pool, device, what = sample.labels

@@ -39,7 +39,7 @@ _STUCK_S: Final = 600.0
 STALL_S: Final = 30.0
 
 
-class State(StrEnum):
+class ClusterState(StrEnum):
     """State of a cluster, as its condition Reachable has it."""
 
     REACHABLE = "Reachable"
@@ -93,19 +93,19 @@ class Witnesses(msgspec.Struct, frozen=True):
         return " and ".join(witness.cause for witness in self.bad if witness.cause)
 
 
-def judge(seen: Witnesses) -> State | None:
+def judge(seen: Witnesses) -> ClusterState | None:
     """Return the state that the witnesses alone show; None if they show nothing.
 
     A cluster is lost only if two witnesses agree: its API server, and its data path or its heartbeat.
     """
     is_silent = seen.api.evidence is Evidence.BAD
     if is_silent and len(seen.bad) > 1:
-        return State.LOST
+        return ClusterState.LOST
     if is_silent and seen.data_path.evidence is Evidence.GOOD:
-        return State.ISOLATED
+        return ClusterState.ISOLATED
     if seen.bad:
-        return State.SUSPECT
-    return State.REACHABLE if seen.api.evidence is Evidence.GOOD else None
+        return ClusterState.SUSPECT
+    return ClusterState.REACHABLE if seen.api.evidence is Evidence.GOOD else None
 
 
 class Standing(msgspec.Struct, frozen=True):
@@ -115,7 +115,7 @@ class Standing(msgspec.Struct, frozen=True):
     answers again, and `losses` the times at which it was lost, in the caller's seconds.
     """
 
-    state: State = State.REACHABLE
+    state: ClusterState = ClusterState.REACHABLE
     cause: str = ""
     lost_s: float = 0.0
     answers_s: float = 0.0
@@ -143,18 +143,18 @@ def advance(before: Standing, seen: Witnesses, now: float, passed_s: float) -> S
     losses = tuple(at for at in before.losses if now - at < _RELAPSE_S)[-_COUNTED:]
     is_silent = seen.api.evidence is Evidence.BAD
     after = replace(before, state=state, cause=seen.cause, answers_s=0.0, losses=losses, silent=is_silent)
-    if state is State.LOST:
-        if before.state is State.LOST:
+    if state is ClusterState.LOST:
+        if before.state is ClusterState.LOST:
             return replace(after, lost_s=before.lost_s + passed_s)
         return replace(after, losses=(*losses, now), distrusted=True)
-    if state is not State.REACHABLE or not before.distrusted:
+    if state is not ClusterState.REACHABLE or not before.distrusted:
         return after
-    answers_s = before.answers_s + passed_s if before.state is State.RETURNING else 0.0
+    answers_s = before.answers_s + passed_s if before.state is ClusterState.RETURNING else 0.0
     if answers_s >= after.trusted_after_s:
         return Standing(losses=losses)
     return replace(
         after,
-        state=State.RETURNING,
+        state=ClusterState.RETURNING,
         answers_s=answers_s,
         cause="the cluster was lost, and hasn't responded for long enough yet",
     )
@@ -190,11 +190,7 @@ class Pace(msgspec.Struct, frozen=True):
     replicas: float = PER_MINUTE
 
     def admit(
-        self,
-        moves: Iterable[Move],
-        standings: Mapping[str, Standing],
-        now: float,
-        passed_s: float,
+        self, moves: Iterable[Move], standings: Mapping[str, Standing], now: float, passed_s: float
     ) -> "Pace":
         """Return the pace with the moves that are due; of a namespace, the cluster lost first comes first."""
         due = {other.key: other for other in moves if _is_due(other, standings)}
@@ -233,10 +229,10 @@ def _in_turn(due: Iterable[Move], admitted: Collection[Key], standings: Mapping[
 
 def _is_due(move: Move, standings: Mapping[str, Standing]) -> bool:
     standing = standings.get(move.cluster, Standing())
-    return standing.state is State.LOST and standing.lost_s >= move.after_s
+    return standing.state is ClusterState.LOST and standing.lost_s >= move.after_s
 
 
-_ANSWERING = (State.REACHABLE, State.RETURNING)
+_ANSWERING = (ClusterState.REACHABLE, ClusterState.RETURNING)
 
 
 class Located(msgspec.Struct, frozen=True):
@@ -249,9 +245,9 @@ class Located(msgspec.Struct, frozen=True):
 def explain_pause(clusters: Mapping[str, Located], own_problem: str | None) -> str | None:
     """Return why nothing may be replaced; None if it may, or if no cluster is lost."""
     counted = {
-        name: located for name, located in clusters.items() if located.standing.state is not State.GONE
+        name: located for name, located in clusters.items() if located.standing.state is not ClusterState.GONE
     }
-    if not any(located.standing.state is State.LOST for located in counted.values()):
+    if not any(located.standing.state is ClusterState.LOST for located in counted.values()):
         return None
     if own_problem:
         return f"the control plane cannot judge clusters: {own_problem}"
@@ -324,7 +320,7 @@ def step(memory: Memory, seen: Observation, now: float) -> Memory:
     if not 0 <= passed_s <= STALL_S:
         former, passed_s = {name: standing.restart() for name, standing in former.items()}, 0.0
     standings = {
-        name: Standing(State.GONE)
+        name: Standing(ClusterState.GONE)
         if cluster.gone
         else advance(former.get(name, Standing()), cluster.witnesses, now, passed_s)
         for name, cluster in seen.clusters.items()

@@ -58,9 +58,7 @@ CLUSTER_ROLE_BINDINGS = Resource(
 )
 DEPLOYMENTS = Resource("apps", "v1", "Deployment", "deployments")
 DEVICE_CLASSES = Resource("resource.k8s.io", "v1", "DeviceClass", "deviceclasses", namespaced=False)
-DEVICE_TAINT_RULES = Resource(
-    "resource.k8s.io", "v1alpha3", "DeviceTaintRule", "devicetaintrules", namespaced=False
-)
+DEVICE_TAINT_RULES = Resource("resource.k8s.io", "v1alpha3", "DeviceTaintRule", "devicetaintrules", False)
 ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices")
 EVENTS = Resource("events.k8s.io", "v1", "Event", "events")
 GATEWAY_CLASSES = Resource("gateway.networking.k8s.io", "v1", "GatewayClass", "gatewayclasses", False)
@@ -90,18 +88,14 @@ SELF_SUBJECT_ACCESS_REVIEWS = Resource(
 )
 SERVICES = Resource("", "v1", "Service", "services")
 VALIDATING_ADMISSION_POLICIES = Resource(
-    "admissionregistration.k8s.io",
-    "v1",
-    "ValidatingAdmissionPolicy",
-    "validatingadmissionpolicies",
-    namespaced=False,
+    "admissionregistration.k8s.io", "v1", "ValidatingAdmissionPolicy", "validatingadmissionpolicies", False
 )
 VALIDATING_ADMISSION_POLICY_BINDINGS = Resource(
     "admissionregistration.k8s.io",
     "v1",
     "ValidatingAdmissionPolicyBinding",
     "validatingadmissionpolicybindings",
-    namespaced=False,
+    False,
 )
 
 # Kinds of objects that are applied as manifests, and not read.

@@ -193,17 +193,6 @@ def measure_memory() -> int:
     return min(total, int(limit)) if limit.isdecimal() else total
 
 
-def build_environment(
-    machine: Iterable[DiscoveredDevice], allocated: Iterable[DiscoveredDevice]
-) -> dict[str, str]:
-    """Return the variables that make an engine see its allocated devices and no others."""
-    if not any(device.driver == NVIDIA_DRIVER for device in machine):
-        return {}
-    uuids = [device.uuid for device in allocated if device.driver == NVIDIA_DRIVER]
-    # CUDA numbers devices by speed; a uuid is independent of the order.
-    return {"CUDA_VISIBLE_DEVICES": ",".join(uuids), "NVIDIA_VISIBLE_DEVICES": ",".join(uuids) or "void"}
-
-
 def _model_name() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()

@@ -1,6 +1,7 @@
 """Everything a local fleet needs on disk before its first process starts.
 
-Each step keeps what exists and is valid, so it runs before every start.
+Each step keeps what exists and is valid, so it runs before every start. Clusters are registered afterwards
+(``local/kubernetes/cluster_registration.py``).
 
 A kubeconfig contains the certificates of its identity. The file alone grants the identity, and can be moved
 (Kubernetes, "Organizing Cluster Access Using kubeconfig Files").
@@ -61,10 +62,11 @@ def make_home(home: Home) -> None:
 
 def set_up(home: Home, choice: Choice = AS_BEFORE) -> LocalSettings:
     """Make settings, certificates and kubeconfigs in a home; return the settings."""
-    held = {
-        path for path in home.run.glob("*.lock") if path != home.turn and locks.find_holder(path) is not None
+    running = {
+        lock.stem
+        for lock in home.run.glob("*.lock")
+        if lock != home.turn and locks.find_holder(lock) is not None
     }
-    running = {path.stem for path in held}
     # The supervisor of a running fleet claims its ports.
     is_free = ports.can_listen if LEADER in running else ports.claim_free
     chosen = settings.choose(home, choice, running, is_free)

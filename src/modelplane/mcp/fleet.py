@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Protocol, Self
 
-from modelplane.api.columns import Table
+from modelplane.api.report_tables import Table
 from modelplane.controllers.condition_events import CONTROLLER
 from modelplane.controllers.fleet_resources import LATER_KINDS
 from modelplane.dashboard.snapshot import EVENT, Snapshot

@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
-from modelplane.api.columns import Columns, Explained
 from modelplane.api.conditions.reasons import find_row
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.kinds import KINDS, Kind
@@ -20,6 +19,7 @@ from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
+from modelplane.api.report_tables import Columns, Explained
 from modelplane.api.schema.decode import InvalidObject
 from modelplane.checkpoints import checkpoint
 from modelplane.checkpoints.hub import Hub

@@ -6,13 +6,13 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from modelplane.api.columns import Columns
 from modelplane.api.conditions.reasons import ModelKeyCondition, ModelKeyReason
 from modelplane.api.fields.requests.pricing import Budget
 from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Object, get_full_name
 from modelplane.api.model_key import MAX_HASHES, BudgetScope, KeyHash, ModelKey, UsedBudget
 from modelplane.api.rejected import Rejected
+from modelplane.api.report_tables import Columns
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.gateway.module_files.key_rights import list_services
 from modelplane.gateway.module_files.keys import parse_seconds
@@ -50,9 +50,7 @@ def rotate_hashes(
     before = hashes[-1]
     if expires is None and not is_valid(before, now):
         return Rejected(
-            subject="the key",
-            detail="has expired",
-            remedy="set the new key's lifetime with --expires",
+            subject="the key", detail="has expired", remedy="set the new key's lifetime with --expires"
         )
     end = now + overlap
     old = [KeyHash(sha256=hash_.sha256, expires=_shorten_life(hash_, end)) for hash_ in hashes]

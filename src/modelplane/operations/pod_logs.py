@@ -1,4 +1,4 @@
-"""Logs of pods on many clusters, read once or followed while pods come and go.
+"""Logs of pods on many clusters, read once or followed. ``pods_of_object`` chooses the pods.
 
 Each container is read on its own. The server puts a time before each line; after a lost connection or a
 restart of the container, reading resumes at the time of the last line, so no line is reported twice.

@@ -110,7 +110,7 @@ _DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class SequenceState:
     """The state of one sequence in one layer, in bytes."""
 
     convolution: int
@@ -163,7 +163,7 @@ class Architecture:
     index: int = 0
     """Bytes of the index key of a token (sparse MLA)."""
     window: int = 0
-    state: State | None = None
+    state: SequenceState | None = None
     quantization: Quantization | None = None
     stated_length: int = 0
     """The longest context (``model_max_length``); 0 if the configuration has none beside its positions."""
@@ -286,11 +286,11 @@ def _layers(config: _Config) -> tuple[LayerKind, ...]:
 _BYTES: Final[Mapping[str, Literal[2, 4]]] = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 
-def _state(config: _Config) -> State:
+def _state(config: _Config) -> SequenceState:
     """Return the state of a layer, of Mamba-2 or of a gated DeltaNet."""
     if (heads := config.mamba_num_heads) and (width := config.mamba_head_dim) and config.ssm_state_size:
         inner, size = heads * width, config.ssm_state_size
-        return State(
+        return SequenceState(
             convolution=(inner + 2 * config.n_groups * size) * (config.conv_kernel - 1) * 2,
             recurrent=inner * size * _BYTES.get(config.mamba_ssm_cache_dtype, 4),
         )
@@ -300,7 +300,7 @@ def _state(config: _Config) -> State:
         raise UserError(
             '"config.json" has layers with a state of unknown size: this model family is not supported'
         )
-    return State(
+    return SequenceState(
         convolution=(2 * keys * key + values * value) * (config.linear_conv_kernel_dim - 1) * 2,
         recurrent=values * value * key * 2,
     )

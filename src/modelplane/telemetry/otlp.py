@@ -23,8 +23,8 @@ _PREFIX = "modelplane."
 _LAST_EXPORT_S = 5.0
 """Time limit for the last spans of a process that ends: less than a kubelet's grace period."""
 
-_QUOTES_HEADERS = "opentelemetry.util.re"
-"""It logs a header that it cannot read, and headers hold credentials."""
+_HEADER_PARSER_LOGGER = "opentelemetry.util.re"
+"""OpenTelemetry's parser logs a header that it cannot read, and headers contain credentials."""
 
 
 class _Span:
@@ -44,10 +44,10 @@ class Exporter:
     def __init__(self, service: str, last_export_s: float = _LAST_EXPORT_S) -> None:
         """``service`` is the name of the service, unless the environment has one."""
         self._last_export_s = last_export_s
-        logging.getLogger(_QUOTES_HEADERS).setLevel(logging.ERROR)
-        ours = {SERVICE_NAME: service, SERVICE_VERSION: __version__}
-        theirs = OTELResourceDetector().detect().attributes
-        resource = Resource.create({key: value for key, value in ours.items() if key not in theirs})
+        logging.getLogger(_HEADER_PARSER_LOGGER).setLevel(logging.ERROR)
+        defaults = {SERVICE_NAME: service, SERVICE_VERSION: __version__}
+        given = OTELResourceDetector().detect().attributes
+        resource = Resource.create({key: value for key, value in defaults.items() if key not in given})
         self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
         self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         self._tracer = self._provider.get_tracer("modelplane", __version__)
@@ -55,9 +55,12 @@ class Exporter:
     @contextmanager
     def open_span(self, name: str, attributes: Mapping[str, AttributeValue]) -> Iterator[_Span]:
         """Work in a span; it is the parent of those that begin meanwhile, in the same task or thread."""
-        named = {_PREFIX + key: value for key, value in attributes.items()}
         # An exception's message goes into the status; its traceback is for the log.
-        with self._tracer.start_as_current_span(name, attributes=named, record_exception=False) as span:
+        with self._tracer.start_as_current_span(
+            name,
+            attributes={_PREFIX + key: value for key, value in attributes.items()},
+            record_exception=False,
+        ) as span:
             yield _Span(span)
 
     def get_ids(self) -> dict[str, str]:

@@ -9,7 +9,7 @@ from modelplane.api.fields.requests.first_token import BOUNDS_S, BUCKETS
 from modelplane.deciders.autoscaling.decision import Outcome, ScalingSettings, decide
 from modelplane.deciders.autoscaling.evidence import Evidence, Sample
 
-SETTINGS = ScalingSettings(0, 40, requests=10, down_s=600, idle_s=900)
+SETTINGS = ScalingSettings(0, 40, requests=10, scale_down_window_s=600, scale_to_zero_window_s=900)
 TICK_S = 2.0
 LATE = BOUNDS_S.index(5.0)
 """Bucket of streams that wait three to five seconds for their first token."""
@@ -124,16 +124,16 @@ def test_no_sample_changes_nothing() -> None:
 
 @pytest.mark.parametrize(("replicas", "expected"), [(0, 2), (1, 2), (9, 5)])
 def test_bounds_apply_at_once(replicas: int, expected: int) -> None:
-    assert Deployment(replicas, replace(SETTINGS, least=2, most=5)).see() == expected
+    assert Deployment(replicas, replace(SETTINGS, min_replicas=2, max_replicas=5)).see() == expected
 
 
 def test_a_maximum_that_is_too_small_is_said() -> None:
-    deployment = Deployment(2, replace(SETTINGS, most=2))
+    deployment = Deployment(2, replace(SETTINGS, max_replicas=2))
     assert (deployment.see(in_flight=100), deployment.limited) == (2, True)
 
 
 def test_a_maximum_that_is_too_small_is_said_until_it_sufficed_for_a_minute() -> None:
-    deployment = Deployment(2, replace(SETTINGS, most=2))
+    deployment = Deployment(2, replace(SETTINGS, max_replicas=2))
     deployment.see(in_flight=100)
     assert (deployment.see(58), deployment.limited) == (2, True)
     # The mean of a minute falls below the maximum some time after the load does.
@@ -141,7 +141,7 @@ def test_a_maximum_that_is_too_small_is_said_until_it_sufficed_for_a_minute() ->
 
 
 def test_a_maximum_is_not_said_to_suffice_before_a_minute_of_complete_counts() -> None:
-    deployment = Deployment(2, replace(SETTINGS, most=2))
+    deployment = Deployment(2, replace(SETTINGS, max_replicas=2))
     assert [deployment.see(60), deployment.limited] == [2, None]
     assert [deployment.see(), deployment.limited] == [2, False]
     assert [deployment.see(complete=False), deployment.limited] == [2, None]
@@ -230,7 +230,7 @@ def test_unknown_readiness_keeps_the_whole_window() -> None:
         sample = Sample(tick * TICK_S, in_flight=60 if 150 <= tick < 200 else 20)
         evidence, decision = decide(SETTINGS, evidence, sample, replicas)
         replicas = decision.replicas
-        assert replicas >= 6 or tick * TICK_S >= 400 + SETTINGS.down_s
+        assert replicas >= 6 or tick * TICK_S >= 400 + SETTINGS.scale_down_window_s
 
 
 GOAL = replace(SETTINGS, first_token_s=1.0)
@@ -293,7 +293,7 @@ def test_a_load_that_made_first_tokens_late_is_not_tried_with_as_few_replicas_fo
 
 
 def test_late_first_tokens_stay_within_the_bounds_and_say_so() -> None:
-    deployment = Deployment(2, replace(GOAL, most=2))
+    deployment = Deployment(2, replace(GOAL, max_replicas=2))
     assert [deployment.see(90, in_flight=15, late=1), deployment.limited] == [2, True]
 
 

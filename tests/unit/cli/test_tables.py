@@ -1,4 +1,4 @@
-from modelplane.api.columns import Columns, Table
+from modelplane.api.report_tables import Columns, Table
 from modelplane.cli import output
 
 NAME = "a-cluster-with-a-name-that-is-wider-than-the-terminal"

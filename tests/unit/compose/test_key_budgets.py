@@ -10,7 +10,7 @@ from modelplane.api.schema.decode import decode_as
 from modelplane.compose import model_key
 from modelplane.compose.composition import Composition, Request
 from modelplane.compose.facts import KeyFacts
-from modelplane.gateway.usage.spent_budgets import KeyBudgets, State
+from modelplane.gateway.usage.spent_budgets import BudgetState, KeyBudgets
 
 DAY, COST = BudgetLimit.TOKENS_PER_DAY, BudgetLimit.COST_PER_MONTH
 KEY, NAMESPACE = BudgetScope.KEY, BudgetScope.NAMESPACE
@@ -18,10 +18,10 @@ TOMORROW, NEXT_MONTH = "2026-11-24T00:00:00Z", "2026-12-01T00:00:00Z"
 OWN = Budget(tokens_per_day=1000, cost_per_month="12.50")
 
 
-def states(day: int = 0, cost: int = 0, scope: BudgetScope = KEY) -> tuple[State, ...]:
+def states(day: int = 0, cost: int = 0, scope: BudgetScope = KEY) -> tuple[BudgetState, ...]:
     return (
-        State(scope, DAY, "1000", day, TOMORROW),
-        State(scope, COST, "12.50", cost, NEXT_MONTH),
+        BudgetState(scope, DAY, "1000", day, TOMORROW),
+        BudgetState(scope, COST, "12.50", cost, NEXT_MONTH),
     )
 
 

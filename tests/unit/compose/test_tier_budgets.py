@@ -10,14 +10,14 @@ from modelplane.api.schema.decode import decode_as
 from modelplane.compose.composition import Composition, Request
 from modelplane.compose.facts import ServiceFacts
 from modelplane.compose.service import model_service, service_conditions
-from modelplane.gateway.usage.spent_budgets import State, TierBudgets
+from modelplane.gateway.usage.spent_budgets import BudgetState, TierBudgets
 
 TOMORROW = "2026-11-24T00:00:00Z"
 UNKNOWN = TierBudgets(problem="no answer")
 
 
 def state(percent: int, limit: BudgetLimit = BudgetLimit.TOKENS_PER_DAY) -> TierBudgets:
-    return TierBudgets({1: (State(BudgetScope.KEY, limit, "1000", percent, TOMORROW),)})
+    return TierBudgets({1: (BudgetState(BudgetScope.KEY, limit, "1000", percent, TOMORROW),)})
 
 
 def service(said: str = "", *, budget: bool = True) -> ModelService:

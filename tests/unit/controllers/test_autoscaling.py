@@ -10,9 +10,9 @@ import pytest
 from modelplane.api.fields.requests.first_token import BOUNDS_S, BUCKETS
 from modelplane.api.inference_autoscaler import InferenceAutoscaler
 from modelplane.api.schema.decode import decode_as
-from modelplane.controllers.deciders.autoscaling_loop import Autoscaling
+from modelplane.controllers.decision_loops.autoscaling_loop import Autoscaling
 from modelplane.controllers.interests import OwnerKey
-from modelplane.deciders.autoscaling.decision import Inert, State
+from modelplane.deciders.autoscaling.autoscaler_state import AutoscalerState, Inert
 from modelplane.gateway.usage.load import Load, Reading
 from modelplane.kube import errors
 
@@ -110,7 +110,7 @@ class Bench:
             deployment | changed | {"status": {"replicas": {"total": replicas, "ready": ready}}}
         )
 
-    async def look(self, seconds: float = 2.0) -> State:
+    async def look(self, seconds: float = 2.0) -> AutoscalerState:
         """Look every two seconds, and return the state of the first autoscaler."""
         end = self.now + seconds
         while self.now < end:
@@ -118,7 +118,7 @@ class Bench:
             await self.autoscaling.look(self)  # type: ignore[arg-type]  # as above
         return self.state()
 
-    def state(self, name: str = "qwen") -> State:
+    def state(self, name: str = "qwen") -> AutoscalerState:
         found = self.autoscaling.state(
             decode_as(InferenceAutoscaler, self.copies["InferenceAutoscaler"][name])
         )

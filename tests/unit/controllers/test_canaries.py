@@ -6,7 +6,7 @@ from typing import Any
 
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import decode_as
-from modelplane.controllers.deciders.canary_loop import Canaries
+from modelplane.controllers.decision_loops.canary_loop import Canaries
 from modelplane.controllers.interests import OwnerKey
 from modelplane.deciders.canary import UNDECIDED, Decision, Observed, Outcome
 from modelplane.gateway.usage.load import Load, Reading

@@ -12,9 +12,9 @@ from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.schema.decode import decode_as
 from modelplane.controllers.clusters.gateway_probes import DataPath, gateway_addresses
-from modelplane.controllers.deciders.failover_loop import Failover
+from modelplane.controllers.decision_loops.failover_loop import Failover
 from modelplane.controllers.interests import OwnerKey
-from modelplane.deciders.cluster_health import Evidence, State, Watched, Witness
+from modelplane.deciders.cluster_health import ClusterState, Evidence, Watched, Witness
 from modelplane.kube import errors
 from support.telemetry import cluster, deployment, item, ready
 
@@ -116,9 +116,13 @@ async def test_a_cluster_is_lost_once_neither_its_server_nor_its_replicas_answer
     bench = Bench()
     bench.silence("a")
     await bench.look(1)
-    assert bench.loop.states == {"a": State.SUSPECT, "b": State.REACHABLE, "c": State.REACHABLE}
+    assert bench.loop.states == {
+        "a": ClusterState.SUSPECT,
+        "b": ClusterState.REACHABLE,
+        "c": ClusterState.REACHABLE,
+    }
     await bench.look(2)
-    assert bench.loop.states["a"] is State.LOST
+    assert bench.loop.states["a"] is ClusterState.LOST
     assert bench.of(ModelDeployment) == Watched()
     await bench.look(2)
     silent = "the API server doesn't respond: connection refused"
@@ -149,17 +153,21 @@ async def test_a_heartbeat_that_stopped_is_the_second_witness_behind_a_load_bala
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The load balancer accepts connections for a cluster that is down."""
-    monkeypatch.setattr("modelplane.controllers.deciders.failover_loop.Heartbeats", Stopped)
+    monkeypatch.setattr("modelplane.controllers.decision_loops.failover_loop.Heartbeats", Stopped)
     bench = Bench()
     heartbeats = cast("Stopped", bench.loop._heartbeats)
     async with listening() as address:
         bench.addresses["a"] = [address]
         await bench.look(1)
         assert heartbeats.watched
-        assert bench.loop.states == {"a": State.SUSPECT, "b": State.REACHABLE, "c": State.REACHABLE}
+        assert bench.loop.states == {
+            "a": ClusterState.SUSPECT,
+            "b": ClusterState.REACHABLE,
+            "c": ClusterState.REACHABLE,
+        }
         bench.silence("a")
         await bench.look(4)
-        assert bench.loop.states["a"] is State.LOST
+        assert bench.loop.states["a"] is ClusterState.LOST
         assert "its no heartbeat for more than" in (bench.of(ModelDeployment) or Watched()).lost["a"]
     del bench.wanted["spec"]["failover"]
     await bench.look(1)
@@ -180,7 +188,7 @@ async def test_a_problem_that_is_no_silence_is_no_evidence(
     bench = Bench()
     bench.connections["a"].problem, bench.connections["a"].client.error = problem, error
     await bench.look(4)
-    assert bench.loop.states["a"] is State.SUSPECT, "only its replicas do not answer"
+    assert bench.loop.states["a"] is ClusterState.SUSPECT, "only its replicas do not answer"
 
 
 @pytest.mark.virtual_time
@@ -189,7 +197,7 @@ async def test_a_cluster_without_a_usable_kubeconfig_is_not_silent() -> None:
     bench.addresses = {}
     del bench.connections["a"]
     await bench.look(4)
-    assert bench.loop.states["a"] is State.REACHABLE
+    assert bench.loop.states["a"] is ClusterState.REACHABLE
 
 
 @pytest.mark.virtual_time

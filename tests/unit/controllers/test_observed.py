@@ -9,7 +9,7 @@ import pytest
 from modelplane import scheduler
 from modelplane.compose.deployment import scheduler_input
 from modelplane.controllers import state_samples
-from modelplane.controllers.state_samples import Queue, State
+from modelplane.controllers.state_samples import ControllersState, Queue
 from support.telemetry import cluster, deployment, device, item, pool, ready, replica
 
 EMPTY: dict[str, Any] = {}
@@ -17,7 +17,7 @@ EMPTY: dict[str, Any] = {}
 
 def told(metric: str, **objects: list[dict[str, Any]]) -> dict[tuple[str, ...], float]:
     """Return the samples of one metric that objects give, by their labels."""
-    samples = state_samples.samples(State({}, {}, objects))
+    samples = state_samples.samples(ControllersState({}, {}, objects))
     return {sample.labels: sample.value for sample in samples if sample.metric.name == metric}
 
 
@@ -27,7 +27,7 @@ def hardware(metric: str, clusters: list[Any], replicas: list[Any]) -> dict[tupl
 
 def test_queues_and_clusters_are_told_as_they_are() -> None:
     expires = datetime(2027, 1, 1, tzinfo=UTC)
-    state = State(
+    state = ControllersState(
         {"work": Queue(3, 1)},
         {"east": True, "west": False},
         {},

@@ -4,7 +4,8 @@ import pytest
 
 from modelplane.api.rejected import Rejected
 from modelplane.controllers.interests import OwnerKey
-from modelplane.controllers.queue import Workers, WorkQueue
+from modelplane.controllers.queue import WorkQueue
+from modelplane.controllers.workers import Workers
 
 pytestmark = pytest.mark.virtual_time
 

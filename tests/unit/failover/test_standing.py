@@ -2,7 +2,15 @@
 
 import pytest
 
-from modelplane.deciders.cluster_health import Evidence, Standing, State, Witness, Witnesses, advance, judge
+from modelplane.deciders.cluster_health import (
+    ClusterState,
+    Evidence,
+    Standing,
+    Witness,
+    Witnesses,
+    advance,
+    judge,
+)
 
 G, B, U = Evidence.GOOD, Evidence.BAD, Evidence.UNKNOWN
 
@@ -17,20 +25,22 @@ GOOD, LOST = witnesses(G, G), witnesses(B, B)
 @pytest.mark.parametrize(
     ("seen", "state"),
     [
-        pytest.param(witnesses(G), State.REACHABLE, id="an API server that answers is enough"),
+        pytest.param(witnesses(G), ClusterState.REACHABLE, id="an API server that answers is enough"),
         pytest.param(witnesses(U), None, id="no evidence is no finding"),
         pytest.param(witnesses(U, G), None, id="requests that succeed do not show that the API answers"),
-        pytest.param(witnesses(B), State.SUSPECT, id="one bad witness alone never loses a cluster"),
-        pytest.param(witnesses(G, B), State.SUSPECT, id="replicas that do not answer stay where they are"),
-        pytest.param(witnesses(U, B), State.SUSPECT, id="an unknown API is not a silent one"),
-        pytest.param(witnesses(G, B, B), State.SUSPECT, id="an API server that answers is not lost"),
-        pytest.param(witnesses(B, G), State.ISOLATED, id="it serves without its API server"),
-        pytest.param(witnesses(B, B), State.LOST, id="API server and data path"),
-        pytest.param(witnesses(B, U, B), State.LOST, id="API server and heartbeat"),
-        pytest.param(witnesses(B, G, B), State.LOST, id="the second witness counts, whichever it is"),
+        pytest.param(witnesses(B), ClusterState.SUSPECT, id="one bad witness alone never loses a cluster"),
+        pytest.param(
+            witnesses(G, B), ClusterState.SUSPECT, id="replicas that do not answer stay where they are"
+        ),
+        pytest.param(witnesses(U, B), ClusterState.SUSPECT, id="an unknown API is not a silent one"),
+        pytest.param(witnesses(G, B, B), ClusterState.SUSPECT, id="an API server that answers is not lost"),
+        pytest.param(witnesses(B, G), ClusterState.ISOLATED, id="it serves without its API server"),
+        pytest.param(witnesses(B, B), ClusterState.LOST, id="API server and data path"),
+        pytest.param(witnesses(B, U, B), ClusterState.LOST, id="API server and heartbeat"),
+        pytest.param(witnesses(B, G, B), ClusterState.LOST, id="the second witness counts, whichever it is"),
     ],
 )
-def test_a_finding_needs_two_witnesses_to_lose_a_cluster(seen: Witnesses, state: State | None) -> None:
+def test_a_finding_needs_two_witnesses_to_lose_a_cluster(seen: Witnesses, state: ClusterState | None) -> None:
     assert judge(seen) is state
 
 
@@ -46,7 +56,11 @@ def after(*steps: tuple[Witnesses, float], of: Standing | None = None, at: float
 
 def test_the_time_for_which_a_cluster_is_lost_begins_when_it_is_seen_lost() -> None:
     standing = after((GOOD, 60), (LOST, 100))
-    assert (standing.state, standing.lost_s, standing.cause) == (State.LOST, 90.0, "no API and no answers")
+    assert (standing.state, standing.lost_s, standing.cause) == (
+        ClusterState.LOST,
+        90.0,
+        "no API and no answers",
+    )
 
 
 def test_time_in_which_nothing_is_known_does_not_count() -> None:
@@ -71,13 +85,16 @@ def test_the_damper_trusts_a_cluster_that_relapses_later_each_time(
 ) -> None:
     flaps = [(LOST, 20.0), (GOOD, 20.0)] * relapses
     returning = after(*flaps, (LOST, 20), (GOOD, trusted_after_s))
-    assert returning.state is State.RETURNING
-    assert after((GOOD, 10), of=returning, at=relapses * 40 + 20 + trusted_after_s).state is State.REACHABLE
+    assert returning.state is ClusterState.RETURNING
+    assert (
+        after((GOOD, 10), of=returning, at=relapses * 40 + 20 + trusted_after_s).state
+        is ClusterState.REACHABLE
+    )
 
 
 def test_a_relapse_is_forgotten_after_an_hour() -> None:
     standing = after((LOST, 20), (GOOD, 3700), (LOST, 20), (GOOD, 130))
-    assert standing.state is State.REACHABLE
+    assert standing.state is ClusterState.REACHABLE
 
 
 def test_a_cluster_that_comes_and_goes_adds_up_the_time_for_which_it_was_lost() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from modelplane.deciders.cluster_health import (
     ClusterSeen,
+    ClusterState,
     Evidence,
     Located,
     Memory,
@@ -13,7 +14,6 @@ from modelplane.deciders.cluster_health import (
     Observation,
     Pace,
     Standing,
-    State,
     Witness,
     Witnesses,
     explain_pause,
@@ -58,7 +58,7 @@ def test_nothing_is_replaced_any_more_when_the_cluster_answers_again() -> None:
     memory = watched(*[LOST] * 7, observation((), [MOVE]))
     assert memory.report_for_deployment("qwen").lost == {}
     assert memory.report_for_cluster("a").standing == memory.standings["a"]
-    assert memory.standings["a"].state is State.RETURNING
+    assert memory.standings["a"].state is ClusterState.RETURNING
 
 
 @pytest.mark.parametrize("gap_s", [31.0, 3600.0, -5.0])
@@ -78,7 +78,8 @@ def located(lost: str, regions: str) -> dict[str, Located]:
     """Return clusters, each in the region at its place in a text; a dot is no region."""
     return {
         name: Located(
-            Standing(State.LOST if name in lost else State.REACHABLE, silent=name in lost), region.strip(".")
+            Standing(ClusterState.LOST if name in lost else ClusterState.REACHABLE, silent=name in lost),
+            region.strip("."),
         )
         for name, region in zip("abcdefghij", regions, strict=False)
     }
@@ -112,7 +113,7 @@ def test_the_breaker_lets_one_region_go(lost: str, regions: str, why: str) -> No
 
 
 def test_clusters_of_which_nothing_tells_whether_they_are_lost_count_for_the_breaker() -> None:
-    fleet = located("a", "xyz") | {"b": Located(Standing(State.SUSPECT, silent=True), "y")}
+    fleet = located("a", "xyz") | {"b": Located(Standing(ClusterState.SUSPECT, silent=True), "y")}
     assert explain_pause(fleet, None) == "1 of the 2 clusters outside x don't respond either"
 
 
@@ -137,11 +138,11 @@ def test_a_person_closes_the_breaker_by_deleting_clusters_that_do_not_come_back(
     assert open_.paused
     closed = watched(observation("acef", [MOVE], gone="cef"), memory=open_)
     assert closed.paused == ""
-    assert closed.standings["c"].state is State.GONE
+    assert closed.standings["c"].state is ClusterState.GONE
 
 
 def admitted(moves: Iterable[Move], pace: Pace, clusters: int, now: float, passed_s: float = 0.0) -> Pace:
-    standings = {f"c{at}": Standing(State.LOST, lost_s=1000.0 - at) for at in range(clusters)}
+    standings = {f"c{at}": Standing(ClusterState.LOST, lost_s=1000.0 - at) for at in range(clusters)}
     return pace.admit(moves, standings, now, passed_s)
 
 

@@ -6,7 +6,7 @@ import threading
 import pytest
 from mcp.server.mcpserver import MCPServer
 
-from modelplane.api.columns import Explained
+from modelplane.api.report_tables import Explained
 from modelplane.dashboard import explanations
 from modelplane.dashboard.explanations import MOST_BYTES
 from modelplane.dashboard.snapshot import Snapshot

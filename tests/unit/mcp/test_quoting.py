@@ -5,7 +5,7 @@ import re
 import pytest
 from hypothesis import given, strategies as st
 
-from modelplane.api.columns import Table
+from modelplane.api.report_tables import Table
 from modelplane.mcp import fleet
 from modelplane.mcp.fleet import clean, format_table, quote
 

@@ -7,9 +7,9 @@ import pytest
 from modelplane.api.kinds import KINDS
 from modelplane.compose.kinds import COMPOSED, COMPOSERS
 from modelplane.offline.files.diagnostics import Severity
+from modelplane.offline.files.engine_commands import _parsed
 from modelplane.offline.lint import advice as advice_module
 from modelplane.offline.lint.advice import RULES, find_advice
-from modelplane.offline.lint.engine_commands import _parsed
 from support.manifests import API, CLASS, DEPLOYMENT, cluster, said, validated
 
 ARGS = "                  args: "
@@ -358,14 +358,14 @@ def test_a_reference_to_a_variable_that_nothing_sets_is_a_warning_at_its_word():
 
 def test_every_module_of_a_rule_is_in_the_list():
     folder = Path(advice_module.__file__).parent
-    parts = {"advice", "engine_commands", "label_keys"}
+    parts = {"advice", "label_keys"}
     modules = {each.stem for each in folder.glob("*.py")} | {
-        f"together.{each.stem}" for each in (folder / "together").glob("*.py")
+        f"across_objects.{each.stem}" for each in (folder / "across_objects").glob("*.py")
     }
     listed = [rule.name for rule in RULES]
     assert sorted(listed) == sorted({name for name in modules - parts if not name.endswith("__init__")})
     for rule in RULES:
-        assert hasattr(rule.load(), "Check" if rule.is_together else "check"), rule
+        assert hasattr(rule.load(), "Check" if rule.is_across_objects else "check"), rule
 
 
 def test_a_command_line_is_parsed_once_for_all_rules():

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.sizing.architecture import LayerKind, State, parse_architecture
+from modelplane.sizing.architecture import LayerKind, SequenceState, parse_architecture
 from modelplane.user_error import UserError
 
 PLAIN = {"num_hidden_layers": 4, "hidden_size": 64, "num_attention_heads": 8}
@@ -47,7 +47,7 @@ def test_layers_have_their_kinds(more: dict[str, Any], layers: tuple[LayerKind, 
 def test_the_state_of_mamba_is_that_of_its_formula() -> None:
     sizes = {"mamba_num_heads": 2, "mamba_head_dim": 8, "ssm_state_size": 16, "n_groups": 1, "conv_kernel": 4}
     found = read(hybrid_override_pattern="MM*-", **sizes)
-    assert found.state == State(convolution=(16 + 2 * 16) * 3 * 2, recurrent=16 * 16 * 4)
+    assert found.state == SequenceState(convolution=(16 + 2 * 16) * 3 * 2, recurrent=16 * 16 * 4)
 
 
 def test_null_is_the_same_as_absent() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from modelplane import __version__
-from modelplane.controllers.state_samples import Queue, State
+from modelplane.controllers.state_samples import ControllersState, Queue
 from modelplane.telemetry import metric_definitions, metrics
 from modelplane.telemetry.metric_definitions import (
     LABELS,
@@ -43,7 +43,7 @@ QUOTA = item(
     spec={"namespaces": ["ml-team"], "classes": [{"className": "h200", "nominalQuota": 8}]},
     status={"classes": [{"className": "h200", "deviceName": "gpu", "used": 8, "borrowed": 0}]},
 )
-STATE = State(
+STATE = ControllersState(
     queues={"decisions": Queue(0, 1), "work": Queue(3, 4)},
     reachable={"east": True},
     cluster_states={"east": "Reachable"},
@@ -154,7 +154,10 @@ def test_a_reconcile_is_counted_with_its_result_and_its_time() -> None:
 
 
 def test_what_is_gone_is_told_no_more() -> None:
-    states = [STATE, State({}, {}, {"InferenceCluster": [], "ModelDeployment": [], "ModelReplica": []})]
+    states = [
+        STATE,
+        ControllersState({}, {}, {"InferenceCluster": [], "ModelDeployment": [], "ModelReplica": []}),
+    ]
     found, gone = (scraped(Program.CONTROLLER, lambda state=state: state) for state in states)
 
     def named(series: Series) -> set[str]:
@@ -186,7 +189,7 @@ def test_the_buckets_of_an_observed_histogram_count_those_before_them() -> None:
 
 def test_names_of_objects_are_quoted() -> None:
     odd: dict[str, Any] = item("ModelDeployment", 'a"b\\c\nd', spec={"replicas": 1})
-    found = scraped(Program.CONTROLLER, lambda: State({}, {}, {"ModelDeployment": [odd]}))
+    found = scraped(Program.CONTROLLER, lambda: ControllersState({}, {}, {"ModelDeployment": [odd]}))
     labels = {"namespace": "ml-team", "deployment": 'a"b\\c\nd', "state": "desired"}
     assert _value(found, metric_definitions.REPLICAS, **labels) == 1
 
@@ -214,7 +217,7 @@ def test_a_standby_that_does_not_run_lacks_no_replica() -> None:
     running = deployment("second", 2, total=1)
     running["spec"]["standbyFor"] = {"name": "qwen"}
     running["status"]["standby"] = {"active": True}
-    state = State(objects={"ModelDeployment": [STANDBY, running]})
+    state = ControllersState(objects={"ModelDeployment": [STANDBY, running]})
     found = scraped(Program.CONTROLLER, lambda: state)
     for name, active, missing in (("qwen-int4", 0, 0), ("second", 1, 1)):
         labels = {"namespace": STANDBY["metadata"]["namespace"], "deployment": name}

@@ -10,9 +10,10 @@ from typing import Any
 
 from msgspec import Struct, inspect
 
-from modelplane.api.kinds import CATEGORY, Column, Kind, Scale
+from modelplane.api.kinds import CATEGORY, Kind, Scale
 from modelplane.api.meta import Model
 from modelplane.api.names import MAX_LENGTH
+from modelplane.api.printer_columns import Column
 from modelplane.api.schema.fields import Rule
 
 Schema = dict[str, Any]

@@ -24,9 +24,9 @@ from modelplane.cli.target import (
 from modelplane.user_error import UserError
 
 if TYPE_CHECKING:
-    from modelplane.api.columns import Explained
     from modelplane.api.kinds import Kind
     from modelplane.api.meta import Object
+    from modelplane.api.report_tables import Explained
     from modelplane.offline.explain.statuses import Said
     from modelplane.offline.files.report_documents import Report
     from modelplane.offline.plan.fleet_of_files import Files

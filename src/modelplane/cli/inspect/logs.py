@@ -33,7 +33,7 @@ _MAX_LISTED = 20
 
 
 def _sources() -> list[str]:
-    from modelplane.operations.pods_behind import RESOURCES
+    from modelplane.operations.pods_of_object import RESOURCES
 
     return ["PROCESS", *list_forms(RESOURCES)]
 
@@ -42,7 +42,7 @@ def _source(_context: click.Context, _parameter: click.Parameter, text: str) -> 
     """Return the name of a process, or the kind and name of an object."""
     if "/" not in text:
         return text
-    from modelplane.operations.pods_behind import RESOURCES
+    from modelplane.operations.pods_of_object import RESOURCES
 
     source = parse_object_name(text, tuple(RESOURCES))
     if source is None:
@@ -150,7 +150,7 @@ def _process_names(home: Home) -> list[str]:
 
 def _list_targets(target: Target) -> None:
     """List the processes and objects that have logs."""
-    from modelplane.operations.pods_behind import RESOURCES
+    from modelplane.operations.pods_of_object import RESOURCES
 
     home = choose_home(target.home)
     has_processes = home.settings.exists()
@@ -183,7 +183,7 @@ def _list_targets(target: Target) -> None:
 def _show_object(
     target: Target, kind: "Kind", name: str, namespace: str, options: "LogOptions", *, follow: bool
 ) -> None:
-    from modelplane.operations.pods_behind import RESOURCES
+    from modelplane.operations.pods_of_object import RESOURCES
 
     async def show(client: "Client") -> bool:
         item = await get_object(client, RESOURCES[kind], name, namespace)
@@ -264,7 +264,7 @@ async def _look(clusters: "InferenceClusters", client: "Client", item: "Object")
     from modelplane.compose.conditions import READY
     from modelplane.compose.readiness import condition_of
     from modelplane.operations import pod_logs
-    from modelplane.operations.pods_behind import find_pods
+    from modelplane.operations.pods_of_object import find_pods
 
     behind = await find_pods(client, item)
     pods = await pod_logs.find(clusters, behind.pods)

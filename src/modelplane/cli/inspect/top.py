@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from modelplane.api.columns import Columns
+from modelplane.api.report_tables import Columns
 from modelplane.cli.inspect.dashboard import watch_fleet
 from modelplane.cli.options import format_example
 from modelplane.cli.output import clean_text
@@ -17,7 +17,7 @@ from modelplane.cli.target import Target, add_target_options
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from modelplane.api.columns import Table
+    from modelplane.api.report_tables import Table
     from modelplane.dashboard.pages import View
     from modelplane.dashboard.snapshot import Cluster, Deployment, Readiness, Service
     from modelplane.dashboard.traffic import Rates

@@ -85,9 +85,7 @@ def _tariff(target: Target) -> "tuple[Tariff, str]":
         return Tariff(None), ""
     try:
         gateway = read(
-            target,
-            "the prices",
-            lambda client: client.get(resource_of_kind(InferenceGateway), DEFAULT_NAME),
+            target, "the prices", lambda client: client.get(resource_of_kind(InferenceGateway), DEFAULT_NAME)
         )
         spec = decode_as(InferenceGateway, gateway).spec if gateway else None
     except (UserError, InvalidObject) as error:
@@ -120,7 +118,7 @@ def _notes(outcome: "Read", sums: "Usage") -> list[str]:
 
 
 def _print_groups(by: str, sums: "Usage", currency: str) -> None:
-    from modelplane.api.columns import Columns
+    from modelplane.api.report_tables import Columns
     from modelplane.cli.output import print_table
     from modelplane.gateway.usage.costs import format_rounded
 

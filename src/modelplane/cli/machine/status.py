@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from modelplane.api.columns import Columns
+from modelplane.api.report_tables import Columns
 from modelplane.cli.exit_statuses import FAILED
 from modelplane.cli.machine.running import describe_addresses, find_addresses, require_fleet
 from modelplane.cli.options import add_home_option, format_example
@@ -168,10 +168,7 @@ _PROCESSES: Final = Columns[ProcessStatus](
     ("PID", lambda process: str(process.pid or "-")),
     ("SINCE", lambda process: _ago(process.since)),
     ("RESTARTS", lambda process: str(process.restarts)),
-    (
-        "MEMORY",
-        lambda process: f"{process.memory_bytes / 1e6:.0f} MB" if process.memory_bytes else "-",
-    ),
+    ("MEMORY", lambda process: f"{process.memory_bytes / 1e6:.0f} MB" if process.memory_bytes else "-"),
     ("LAST EXIT", lambda process: process.last_exit or "-"),
 )
 

@@ -7,7 +7,7 @@ import click
 
 from modelplane.cli.exit_statuses import UNMET
 from modelplane.cli.inspect import plan
-from modelplane.cli.models.deploy_options import TOKEN_SECRET, Asked, add_deploy_options
+from modelplane.cli.models.deploy_options import TOKEN_SECRET, DeployOptions, add_deploy_options
 from modelplane.cli.options import (
     add_all_option,
     add_fleet_option,
@@ -22,8 +22,8 @@ from modelplane.cli.target import Target, add_target_options, read_fleet, write_
 from modelplane.user_error import UserError
 
 if TYPE_CHECKING:
-    from modelplane.api.columns import Table
     from modelplane.api.meta import Object
+    from modelplane.api.report_tables import Table
     from modelplane.kube.client import Client
     from modelplane.offline.models.model_manifests import ModelSettings
     from modelplane.offline.models.proposals import Proposal, Proposed
@@ -49,7 +49,7 @@ _MOST: Final = 20
 )
 def deploy(
     *,
-    asked: Asked,
+    options: DeployOptions,
     fleet: tuple[str, ...],
     target: Target,
     yes: bool,
@@ -65,40 +65,40 @@ def deploy(
     from modelplane.sizing.memory import Load
 
     _check_options(output, target, yes=yes, fleet=fleet)
-    asked.check()
+    options.check()
     # Files have no context, and kubectl applies their objects to the namespace "default".
     settings = _read_settings(
-        asked, asked.namespace or "default" if fleet else target.choose_namespace(asked.namespace)
+        options, options.namespace or "default" if fleet else target.choose_namespace(options.namespace)
     )
-    needed = Load(settings.context, asked.concurrency)
-    proposed = _propose(settings, needed, fleet, target, use_cache=asked.use_cache)
+    needed = Load(settings.context, options.concurrency)
+    proposed = _propose(settings, needed, fleet, target, use_cache=options.use_cache)
     _finish(proposed, settings, target, output=output, everything=everything, yes=yes, files=bool(fleet))
 
 
-def _read_settings(asked: Asked, namespace: str) -> "ModelSettings":
+def _read_settings(options: DeployOptions, namespace: str) -> "ModelSettings":
     """Read the model, and return its deployment apart from the hardware."""
     from modelplane.checkpoints.checkpoint import build_model
     from modelplane.cli.models.deploy_options import TOKENS_OPTION, read_checkpoint
     from modelplane.offline.models.model_manifests import Engine, ModelSettings, make_name
     from modelplane.operations.model_sizes import choose_context
 
-    checkpoint = read_checkpoint(asked.model, asked.revision)
-    model = build_model(checkpoint, asked.quantization)
-    context = choose_context(model, asked.context_length, TOKENS_OPTION)
-    called = asked.name or make_name(asked.models_name)
+    checkpoint = read_checkpoint(options.model, options.revision)
+    model = build_model(checkpoint, options.quantization)
+    context = choose_context(model, options.context_length, TOKENS_OPTION)
+    called = options.name or make_name(options.models_name)
     return ModelSettings(
         model=model,
         name=called,
         namespace=namespace,
-        replicas=asked.replicas,
+        replicas=options.replicas,
         context=context,
-        engine=Engine(asked.engine),
-        image=asked.image,
-        repo="" if asked.is_folder else asked.model,
-        revision=asked.revision,
-        claim=(asked.claim or called) if asked.is_folder else "",
-        converted_to=asked.quantization or "",
-        token_secret=asked.token_secret or (TOKEN_SECRET if checkpoint.needs_token else ""),
+        engine=Engine(options.engine),
+        image=options.image,
+        repo="" if options.is_folder else options.model,
+        revision=options.revision,
+        claim=(options.claim or called) if options.is_folder else "",
+        converted_to=options.quantization or "",
+        token_secret=options.token_secret or (TOKEN_SECRET if checkpoint.needs_token else ""),
     )
 
 
@@ -214,12 +214,12 @@ def _show_proposal(proposal: "Proposal", settings: "ModelSettings", *, everythin
 
 
 def _tabulate_objects(proposal: "Proposal", settings: "ModelSettings") -> "Table":
-    from modelplane.api.columns import Columns
     from modelplane.api.listing import count_noun
     from modelplane.api.meta import kind_name
     from modelplane.api.model_cache import ModelCache
     from modelplane.api.model_deployment import ModelDeployment
     from modelplane.api.model_service import ModelService
+    from modelplane.api.report_tables import Columns
 
     split = proposal.served.split
     devices = f"{split.tensor} {'device' if split.tensor == 1 else 'devices'}"

@@ -76,8 +76,8 @@ TOKEN_SECRET: Final = "hf-token"  # noqa: S105  the name of a Secret
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """Values of the options."""
+class DeployOptions:
+    """Values of the options; each field has the name of an option's parameter."""
 
     model: str
     revision: str
@@ -182,14 +182,15 @@ _OPTIONS = (
 
 
 def add_deploy_options(command: F) -> F:
-    """Give a command MODEL and the options, together as ``asked``."""
-    names = [field.name for field in fields(Asked)]
+    """Give a command MODEL and the options, together as ``options``."""
 
     @wraps(command)
-    def call_with_asked(**given: Any) -> Any:
-        asked = Asked(**{name: given.pop(name) for name in names})
-        return command(asked=asked, **given)
+    def call_with_options(**given: Any) -> Any:
+        return command(
+            options=DeployOptions(**{field.name: given.pop(field.name) for field in fields(DeployOptions)}),
+            **given,
+        )
 
     for option in reversed(_OPTIONS):
-        call_with_asked = option(call_with_asked)
-    return cast("F", call_with_asked)
+        call_with_options = option(call_with_options)
+    return cast("F", call_with_options)

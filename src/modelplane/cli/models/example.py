@@ -38,7 +38,7 @@ def example(names: tuple[str, ...], directory: Path | None, overwrite: bool) -> 
             "---\n".join(path.read_text("utf-8") for entry in chosen for path in entry.manifests), nl=False
         )
     else:
-        from modelplane.api.columns import Columns
+        from modelplane.api.report_tables import Columns
         from modelplane.cli.output import print_table
 
         columns = Columns[examples.Example](

@@ -85,7 +85,7 @@ def _written(item: "Object") -> str | None:
 @_target
 def history(*, name: str, namespace: str, target: Target) -> None:
     """List the stored revisions of a deployment, newest first."""
-    from modelplane.api.columns import Columns
+    from modelplane.api.report_tables import Columns
     from modelplane.cli.output import print_table
     from modelplane.compose.deployment.revisions import get_revision_number
     from modelplane.operations import rollouts

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import click
 
-from modelplane.api.columns import Columns
+from modelplane.api.report_tables import Columns
 from modelplane.cli.options import format_example
 from modelplane.cli.output import TEXT, add_output_option, print_document, print_table
 

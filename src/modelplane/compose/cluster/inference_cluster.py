@@ -31,8 +31,8 @@ from modelplane.compose.clouds import provisioned
 from modelplane.compose.cluster import (
     cluster_stack,
     drain_progress,
+    gateway_status,
     live_capacity,
-    mutual_tls_phase,
     noticed_nodes,
 )
 from modelplane.compose.cluster.cluster_facts import ClusterRequest
@@ -96,7 +96,7 @@ def compose(request: ClusterRequest) -> Composition:
         conditions=(
             ready,
             backend,
-            *mutual_tls_phase.conditions(request),
+            *gateway_status.report_mutual_tls(request),
             *drain_conditions,
             *capacity.conditions,
             *evictions.conditions,
@@ -249,7 +249,7 @@ def _status(request: ClusterRequest, silence: Silence | None) -> dict[str, Any]:
     }
     if found := _capabilities(request):
         status["capabilities"] = found
-    if published := mutual_tls_phase.gateway_status(request, _gateway_address(request)):
+    if published := gateway_status.encode_gateway_status(request, _gateway_address(request)):
         status["gateway"] = published
     if storage := _cache_storage(cluster):
         status["cache"] = {"storageClassName": storage}

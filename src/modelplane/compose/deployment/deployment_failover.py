@@ -22,15 +22,13 @@ from modelplane.compose.cluster.cluster_facts import ClusterRequest
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.deployment.deployment_facts import DeploymentRequest
 from modelplane.compose.readiness import condition_of
-from modelplane.deciders.cluster_health import State, Watched
+from modelplane.deciders.cluster_health import ClusterState, Watched
 
 _DOUBTED = (InferenceClusterReason.SUSPECT, InferenceClusterReason.ISOLATED, InferenceClusterReason.LOST)
 
 
 def apply_failover(
-    request: DeploymentRequest,
-    clusters: tuple[scheduler.Cluster, ...],
-    deployment: scheduler.Deployment,
+    request: DeploymentRequest, clusters: tuple[scheduler.Cluster, ...], deployment: scheduler.Deployment
 ) -> tuple[tuple[scheduler.Cluster, ...], scheduler.Deployment]:
     """Return the clusters and the deployment as failover has them; unchanged where nothing is watched."""
     watched = request.facts.watched
@@ -69,15 +67,15 @@ def build_cluster_conditions(request: ClusterRequest) -> tuple[Condition, ...]:
     """Return the condition Reachable of a cluster; none if clusters are not watched."""
     watched = request.facts.watched
     standing = watched.standing if watched else None
-    if watched is None or standing is None or standing.state is State.GONE:
+    if watched is None or standing is None or standing.state is ClusterState.GONE:
         return ()
     reason = standing.state
-    if standing.state is State.REACHABLE:
+    if standing.state is ClusterState.REACHABLE:
         return (true(InferenceClusterCondition.REACHABLE, reason, "no sign of a failure"),)
     message = standing.cause
-    if standing.state is State.ISOLATED:
+    if standing.state is ClusterState.ISOLATED:
         message = f"{message}; its replicas still respond, and are kept"
-    if standing.state is State.LOST and watched.paused:
+    if standing.state is ClusterState.LOST and watched.paused:
         message = f"{message}. Failover is paused: {watched.paused}"
     return (false(InferenceClusterCondition.REACHABLE, reason, message),)
 

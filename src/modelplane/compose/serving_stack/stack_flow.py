@@ -21,7 +21,12 @@ from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.definition_owner import CRD_API_VERSION
 from modelplane.compose.serving_stack import ai_gateway, cluster_gateway, cluster_mutual_tls
 from modelplane.compose.serving_stack.component import Component, Plan, StackRequest, list_composed
-from modelplane.compose.serving_stack.installing import Outcome, is_installed, outcome, uninstalling
+from modelplane.compose.serving_stack.component_outcome import (
+    Outcome,
+    decide_outcome,
+    decide_removal,
+    is_installed,
+)
 from modelplane.compose.serving_stack.table import COMPONENTS
 from modelplane.compose.workload_kinds import INFERENCE_POOL, capabilities
 
@@ -60,13 +65,13 @@ def compose(request: StackRequest) -> Composition:
     outcomes: dict[ComponentName, Outcome] = {}
     for row in COMPONENTS:
         if row.name in plan.chosen:
-            outcomes[row.name] = outcome(row, plan, outcomes)
+            outcomes[row.name] = decide_outcome(row, plan, outcomes)
         elif (
             row.name in settings
             and settings[row.name].enabled is False
             and any(key in request.observed for key in row.keys)
         ):
-            outcomes[row.name] = uninstalling(row, plan)
+            outcomes[row.name] = decide_removal(row, plan)
     children = tuple(child for result in outcomes.values() for child in result.children)
     named = {child.key for child in children}
     leaving = (result for result in outcomes.values() if result.state is ComponentState.UNINSTALLING)

@@ -32,7 +32,7 @@ from modelplane.controllers.interests import OwnerKey
 from modelplane.controllers.local_copies import NamedObjects
 from modelplane.controllers.process_settings import allow_many
 from modelplane.controllers.runnable import Runnable, guarded, run_all
-from modelplane.controllers.state_samples import State
+from modelplane.controllers.state_samples import ControllersState
 from modelplane.gateway import configuration_state, tokens
 from modelplane.gateway.configuration_state import GatewayState
 from modelplane.gateway.destinations import Destinations
@@ -46,13 +46,7 @@ from modelplane.proxy.interface import Proxy
 _log = logging.getLogger(__name__)
 
 _RETRY_S = 5.0
-_KINDS: tuple[type[Model], ...] = (
-    InferenceGateway,
-    ModelDeployment,
-    ModelEndpoint,
-    ModelKey,
-    ModelService,
-)
+_KINDS: tuple[type[Model], ...] = (InferenceGateway, ModelDeployment, ModelEndpoint, ModelKey, ModelService)
 _GATEWAY = kind_name(InferenceGateway)
 
 
@@ -102,10 +96,10 @@ class GatewayManager:
             ),
         )
 
-    def state(self) -> State:
+    def state(self) -> ControllersState:
         """Return the state that metrics are read from."""
         objects = {kind: tuple(informer) for kind, informer in self._informers.items() if informer.synced}
-        return State(objects=objects, expiries=self._certificates.expiries)
+        return ControllersState(objects=objects, expiries=self._certificates.expiries)
 
     @property
     def problem(self) -> str | None:

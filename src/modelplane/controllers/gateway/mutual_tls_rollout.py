@@ -18,7 +18,7 @@ from modelplane.api.meta import kind_name
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.schema.decode import InvalidObject, decode_as
-from modelplane.compose.cluster.mutual_tls_phase import rollout
+from modelplane.compose.cluster.gateway_status import read_rollout
 from modelplane.compose.composition import Requirement, Unknown
 from modelplane.compose.memo import per_version
 from modelplane.compose.serving_stack import cluster_gateway, cluster_mutual_tls
@@ -70,7 +70,7 @@ class _Observed:
     def place(self) -> Place:
         """The place of its certificate."""
         name, uid = self.cluster.metadata.name, self.cluster.metadata.uid
-        checks = Protocol.TLS in list_accepted(rollout(self.cluster).phase)
+        checks = Protocol.TLS in list_accepted(read_rollout(self.cluster).phase)
         return Place(name, uid, build_server_name(uid), self.secret, checks=checks)
 
 
@@ -183,7 +183,7 @@ class MutualTls(Runnable):
         self, observed: _Observed, issued: Issued, in_use: frozenset[Protocol], now: datetime
     ) -> Link | Unknown:
         pair = issued.servers.get(observed.cluster.metadata.name)
-        state = rollout(observed.cluster)
+        state = read_rollout(observed.cluster)
         if pair is None and state.phase is not MutualTLSPhase.PLAIN:
             return Unknown(issued.problem or "its certificate is not known yet")
         wanted = observed.wanted
@@ -222,4 +222,4 @@ def _is_concerned(item: Mapping[str, Any]) -> bool:
 def _is_active(cluster: InferenceCluster) -> bool:
     """Return True if a cluster has mutual TLS, or is on its way to or from it."""
     is_wanted = cluster.spec.gateway.mutual_tls is not None
-    return is_wanted or rollout(cluster).phase is not MutualTLSPhase.PLAIN
+    return is_wanted or read_rollout(cluster).phase is not MutualTLSPhase.PLAIN

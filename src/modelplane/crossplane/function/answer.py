@@ -205,7 +205,7 @@ def _report(owner: Object, observation: Observation, composition: Composition, n
     written = {name: value for name, value in composition.status.items() if name not in row.only_controllers}
     conditions = [*_explained(composition.conditions, observation)]
     awaits = not composition.unsatisfied if row.lane is Lane.DECISIONS else pace.overflows(composition)
-    state = pace.State(
+    state = pace.OwnerState(
         is_ready,
         is_leaving=bool(owner["spec"].get("draining")),
         awaits=awaits,

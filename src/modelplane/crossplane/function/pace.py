@@ -89,7 +89,7 @@ _REPLICA = kind_name(ModelReplica)
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class OwnerState:
     """The state of an owner that determines the time to live of an answer."""
 
     is_ready: bool
@@ -113,7 +113,7 @@ def _of(kind: str) -> Pace:
     return row.pace if row else _UNKNOWN
 
 
-def compute_ttl_s(owner: Object, state: State, now: datetime) -> int:
+def compute_ttl_s(owner: Object, state: OwnerState, now: datetime) -> int:
     """Return the time to live of an answer, in seconds.
 
     It grows with the time for which an object has not changed, for ready objects to minutes at most. It is

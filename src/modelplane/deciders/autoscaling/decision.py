@@ -1,7 +1,8 @@
 """Decision: the number of replicas of a deployment, from evidence, bounds and targets.
 
-More replicas at once, fewer after a window, none after a longer one. The number follows from the load and not
-from the former number, so replicas that are starting count as capacity. Without a sample nothing changes.
+More replicas at once, fewer after a stabilization window, none after a longer one. The number follows from
+the load and not from the former number, so replicas that are starting count as capacity. Without a sample
+nothing changes.
 
 Load and tokens give a number by themselves. First tokens that are late ask for one more than there are, since
 their time says that there are too few and not by how much.
@@ -35,17 +36,17 @@ _MOST_FACTOR, _MOST_STEP = 2, 4
 class ScalingSettings:
     """Bounds, targets and windows."""
 
-    least: int = 1
-    most: int = 1
+    min_replicas: int = 1
+    max_replicas: int = 1
     requests: float | None = None
     """Requests in flight and held per replica."""
     tokens_per_second: float | None = None
     """Tokens of answers per second and replica."""
     first_token_s: float | None = None
     """Goal for the time to the first token of 95 of 100 streams, in seconds."""
-    down_s: float = 600.0
+    scale_down_window_s: float = 600.0
     """Seconds in which no more replicas were needed, before a step down."""
-    idle_s: float = 900.0
+    scale_to_zero_window_s: float = 900.0
     """Seconds without a request, before the last replica is given up."""
 
 
@@ -94,9 +95,9 @@ class Demand(NamedTuple):
 
     def limit(self, least: int, most: int) -> "Demand":
         """Return the number that bounds allow."""
-        if self.replicas < least:
-            return Demand(least, _By.MINIMUM)
-        return self._replace(replicas=min(self.replicas, most))
+        return (
+            Demand(least, _By.MINIMUM) if self.replicas < least else Demand(min(self.replicas, most), self.by)
+        )
 
     def explain(self, settings: ScalingSettings, evidence: Evidence) -> str:
         """Return the reason for the number, as part of a sentence."""
@@ -124,9 +125,9 @@ def decide(
         return evidence, Decision(replicas, Outcome.NO_METRICS, message)
     evidence = evidence.add_sample(sample, replicas, ready)
     evidence, needed = derive_demand(settings, evidence, replicas)
-    bounded = needed.limit(settings.least, settings.most)
-    evidence = evidence.add_recommendation(bounded.replicas, settings.down_s)
-    if needed.replicas > settings.most:
+    bounded = needed.limit(settings.min_replicas, settings.max_replicas)
+    evidence = evidence.add_recommendation(bounded.replicas, settings.scale_down_window_s)
+    if needed.replicas > settings.max_replicas:
         evidence = replace(evidence, exceeded=evidence.now)
     decision = replace(_step(settings, evidence, replicas, bounded), limited=evidence.is_limited())
     if decision.replicas < replicas:
@@ -163,9 +164,8 @@ def _demand_of_load(settings: ScalingSettings, evidence: Evidence, replicas: int
 
 def _per_replica(amount: float, target: float, replicas: int) -> int:
     """Return the replicas for an amount; the present number if the amount is about its target."""
-    if replicas and abs(amount / (target * replicas) - 1) <= TOLERANCE:
-        return replicas
-    return math.ceil(amount / target)
+    is_about = replicas and abs(amount / (target * replicas) - 1) <= TOLERANCE
+    return replicas if is_about else math.ceil(amount / target)
 
 
 def _is_late(evidence: Evidence, goal_s: float) -> bool:
@@ -190,9 +190,9 @@ def _fewest_on_time(evidence: Evidence) -> int:
 
 
 def _step(settings: ScalingSettings, evidence: Evidence, replicas: int, needed: Demand) -> Decision:
-    if replicas > settings.most:
-        message = f"from {replicas} to {settings.most}: limited by maxReplicas"
-        return Decision(settings.most, Outcome.BOUNDS, message)
+    if replicas > settings.max_replicas:
+        message = f"from {replicas} to {settings.max_replicas}: limited by maxReplicas"
+        return Decision(settings.max_replicas, Outcome.BOUNDS, message)
     if needed.replicas > replicas:
         return _up(settings, evidence, replicas, needed)
     if needed.replicas == replicas:
@@ -202,7 +202,7 @@ def _step(settings: ScalingSettings, evidence: Evidence, replicas: int, needed: 
 
 def _up(settings: ScalingSettings, evidence: Evidence, replicas: int, needed: Demand) -> Decision:
     fewest = evidence.find_fewest()
-    allowed = max(_MOST_FACTOR * fewest, fewest + _MOST_STEP, settings.least, replicas)
+    allowed = max(_MOST_FACTOR * fewest, fewest + _MOST_STEP, settings.min_replicas, replicas)
     count = min(needed.replicas, allowed)
     why = needed.explain(settings, evidence)
     if count == replicas:
@@ -214,12 +214,12 @@ def _up(settings: ScalingSettings, evidence: Evidence, replicas: int, needed: De
 def _down(settings: ScalingSettings, evidence: Evidence, replicas: int) -> Decision:
     if replicas == 1:
         return _to_zero(settings, evidence)
-    needed = evidence.find_peak(settings.down_s)
+    needed = evidence.find_peak(settings.scale_down_window_s)
     wait = f"fewer than {replicas} replicas would be enough"
     if evidence.samples[-1].held:
         return Decision(replicas, Outcome.WAITING, f"{wait}, and requests are held")
-    if evidence.now - evidence.since < settings.down_s or needed >= replicas:
-        message = f"{wait}, but not for {format_number(settings.down_s)} s yet"
+    if evidence.now - evidence.since < settings.scale_down_window_s or needed >= replicas:
+        message = f"{wait}, but not for {format_number(settings.scale_down_window_s)} s yet"
         return Decision(replicas, Outcome.WAITING, message)
     if evidence.lowered is not None and evidence.now - evidence.lowered < LOWER_EVERY_S:
         return Decision(
@@ -227,17 +227,17 @@ def _down(settings: ScalingSettings, evidence: Evidence, replicas: int) -> Decis
         )
     count = max(needed, replicas - max(1, replicas // 10), 1)
     enough = count_noun(needed, "replica")
-    message = (
-        f"from {replicas} to {count}: {enough} would have been enough for {format_number(settings.down_s)} s"
-    )
-    return Decision(count, Outcome.DOWN, message)
+    message = f"{enough} would have been enough for {format_number(settings.scale_down_window_s)} s"
+    return Decision(count, Outcome.DOWN, f"from {replicas} to {count}: {message}")
 
 
 def _to_zero(settings: ScalingSettings, evidence: Evidence) -> Decision:
-    if evidence.now - evidence.idle_since < settings.idle_s:
-        message = f"no requests now, but not for {format_number(settings.idle_s)} s yet"
+    if evidence.now - evidence.idle_since < settings.scale_to_zero_window_s:
+        message = f"no requests now, but not for {format_number(settings.scale_to_zero_window_s)} s yet"
         return Decision(1, Outcome.WAITING, message)
-    return Decision(0, Outcome.DOWN, f"from 1 to 0: no requests for {format_number(settings.idle_s)} s")
+    return Decision(
+        0, Outcome.DOWN, f"from 1 to 0: no requests for {format_number(settings.scale_to_zero_window_s)} s"
+    )
 
 
 def _name_load(by: _By, evidence: Evidence) -> str:
@@ -254,49 +254,3 @@ def _name_load(by: _By, evidence: Evidence) -> str:
 def format_number(number: float) -> str:
     """Return a number as a message has it."""
     return f"{number:.1f}".removesuffix(".0")
-
-
-class Inert(StrEnum):
-    """Reason for which an autoscaler changes nothing."""
-
-    NO_METRICS = "NoMetrics"
-    OTHER_WRITER = "OtherWriter"
-    NOT_WRITTEN = "ReconcileError"
-    INVALID_SCHEDULE = "InvalidSettings"
-    TOO_MANY_SERVICES = "LimitExceeded"
-    STANDBY = "NotNeeded"
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """Counts of the gateway at a time (RFC 3339)."""
-
-    time: str
-    in_flight: int
-    held: int
-    tokens_per_second: int
-    first_token_ms: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """The last decision on a deployment."""
-
-    inert: Inert | None = None
-    """Reason for which nothing is decided; None while decisions are made."""
-    problem: str = ""
-    """The same as a sentence."""
-    reading: bool = False
-    """True before the first look at the gateway's counts: nothing is known of them, good or bad."""
-    desired: int = 0
-    ready: int = 0
-    decision: str = ""
-    """Reason of the last change."""
-    open_schedules: tuple[str, ...] = ()
-    """Schedules whose window is open."""
-    changed: str = ""
-    """Time of the last change (RFC 3339)."""
-    limited: bool | None = None
-    """True if the load needs more replicas than ``maxReplicas``; None if nothing has told yet."""
-    cold_start_s: int | None = None
-    counts: Counts | None = None

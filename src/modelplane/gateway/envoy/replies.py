@@ -1,7 +1,8 @@
 """The proxy's own replies: errors in the form that clients of the OpenAI API parse.
 
-The form is ``{"error": {"message", "type", "param", "code"}}`` (OpenAI API
-reference, "Error codes"); an SDK shows the message to its user.
+The form is ``{"error": {"message", "type", "param", "code"}}`` (OpenAI API reference, "Error codes"); an SDK
+shows the message to its user. The replies 401, 403 and 429, and their ``Retry-After``, are the module's:
+``gateway-module/src/errors.rs``.
 """
 
 import json

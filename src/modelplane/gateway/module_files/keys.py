@@ -33,7 +33,7 @@ from modelplane.gateway.module_files.key_rights import (
 )
 
 
-class _Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class _LimitsEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """Limits, of a key or of a namespace."""
 
     services: tuple[str, ...]
@@ -44,7 +44,7 @@ class _Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
     """True if the rate limit service counts requests and tokens."""
 
 
-class KeyEntry(_Entry, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class KeyEntry(_LimitsEntry, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """One key."""
 
     sha256: str
@@ -59,7 +59,7 @@ class KeyEntry(_Entry, frozen=True, kw_only=True, rename="camel", omit_defaults=
     """Regions to which its requests may go; None for all."""
 
 
-class NamespaceEntry(_Entry, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class NamespaceEntry(_LimitsEntry, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """Limits of all keys of a namespace together."""
 
 
@@ -155,7 +155,7 @@ def build_key_table(objects: Iterable[Object], grants: Iterable[KeyGrant], forme
     A ModelKey that cannot be read keeps its entries of ``former``, within the grant of now: it gets no
     further right, and its clients are not cut off. One that was never read opens nothing. One that is being
     deleted, and one without a grant, is not in force. Of several ModelKeys with one hash, one has it
-    (``key_holders``).
+    (``key_rights.find_holders``).
     """
     find = grant_finder(grants)
     by_namespace: defaultdict[str, list[Object]] = defaultdict(list)
@@ -167,38 +167,36 @@ def build_key_table(objects: Iterable[Object], grants: Iterable[KeyGrant], forme
         known = former.parts.get(namespace)
         # Objects that are the same ones are equal at once.
         if known is None or (known.objects, known.grant) != (key_part.objects, key_part.grant):
-            known = _part(key_part, namespace, former)
+            known = _build_part(key_part, namespace, former)
         parts[namespace] = known
     if parts and [*map(id, parts.values())] == [*map(id, former.parts.values())]:
         return former
-    return _join(parts, former.holders)
+    return _join_parts(parts, former.holders)
 
 
-def _part(found: KeyPart, namespace: str, former: KeyTable) -> KeyPart:
+def _build_part(found: KeyPart, namespace: str, former: KeyTable) -> KeyPart:
     """Return the entries of a namespace, in the order of the file, and the problems."""
     entries: list[KeyEntry] = []
     claims: set[Claim] = set()
     problems: dict[str, str] = {}
     budgets: dict[str, Budget] = {}
-    grant, number = found.grant, 0
-    for item in sorted(
-        found.objects,
+    grant = found.grant
+    by_age = sorted(
+        (item for item in found.objects if "deletionTimestamp" not in item["metadata"]),
         key=lambda item: (str(item["metadata"].get("creationTimestamp", "")), item["metadata"]["name"]),
-    ):
-        if "deletionTimestamp" in item["metadata"]:
-            continue
+    )
+    for number, item in enumerate(by_age, start=1):
         id_ = f"{namespace}/{item['metadata']['name']}"
-        claims |= _claims(item, id_)
+        claims |= _list_claims(item, id_)
         if grant is None:
             problems[id_] = f'namespace "{namespace}" has no grant'
             continue
-        number += 1
         if number > grant.max_keys:
             problems[id_] = f'namespace "{namespace}" has more than {count_noun(grant.max_keys, "key")}'
             continue
         try:
             key = decode_as(ModelKey, item)
-            read, budget = _entries(key), key.spec.budget
+            read, budget = _build_entries(key), key.spec.budget
         except InvalidObject as error:
             part = former.parts.get(namespace)
             read = [entry for entry in (part.entries if part else former.file.keys) if entry.id == id_]
@@ -207,23 +205,23 @@ def _part(found: KeyPart, namespace: str, former: KeyTable) -> KeyPart:
             problems[id_] = (
                 f"{error}: {('the previous state remains active' if read else 'it is not active')}"
             )
-        entries += (_within(grant, entry) for entry in read)
+        entries += (_limit_by_grant(grant, entry) for entry in read)
         if budget is not None:
             budgets[id_] = budget
     entries.sort(key=lambda entry: (entry.id, entry.sha256))
-    metadata = (item["metadata"] for item in found.objects)
-    generations = {value["name"]: value.get("generation", 0) for value in metadata}
     return replace(
         found,
         entries=tuple(entries),
         claims=tuple(claims),
         problems=problems,
-        generations=generations,
+        generations={
+            item["metadata"]["name"]: item["metadata"].get("generation", 0) for item in found.objects
+        },
         budgets=budgets,
     )
 
 
-def _join(parts: Mapping[str, KeyPart], former: Holders) -> KeyTable:
+def _join_parts(parts: Mapping[str, KeyPart], former: Holders) -> KeyTable:
     """Return the table of all namespaces, where one of several keys with one hash has it."""
     holders = find_holders((claim for part in parts.values() for claim in part.claims), former)
     problems = {id_: problem for part in parts.values() for id_, problem in part.problems.items()}
@@ -233,7 +231,7 @@ def _join(parts: Mapping[str, KeyPart], former: Holders) -> KeyTable:
         entries = [entry for entry in part.entries if holders.ids.get(entry.sha256) == entry.id]
         if len(entries) < len(part.entries):
             others = (entry for entry in part.entries if holders.ids.get(entry.sha256) != entry.id)
-            problems |= {entry.id: _find_conflict(entry, holders) for entry in others}
+            problems |= {entry.id: _explain_conflict(entry, holders) for entry in others}
         keys += entries
         if entries and part.grant:
             grant = part.grant
@@ -247,7 +245,7 @@ def _join(parts: Mapping[str, KeyPart], former: Holders) -> KeyTable:
     return KeyTable(KeyFile(keys=tuple(keys), namespaces=used), problems, parts, holders)
 
 
-def _find_conflict(entry: KeyEntry, found: Holders) -> str:
+def _explain_conflict(entry: KeyEntry, found: Holders) -> str:
     """Return why a ModelKey does not have a hash; it names no object of another namespace."""
     named = f"hash {entry.sha256[:8]}"
     if (entry.id, entry.sha256) in found.refused:
@@ -255,26 +253,26 @@ def _find_conflict(entry: KeyEntry, found: Holders) -> str:
     return f"{named} belongs to ModelKey {found.ids.get(entry.sha256)}: remove it from one of them"
 
 
-def _claims(item: Object, id_: str) -> set[Claim]:
+def _list_claims(item: Object, id_: str) -> set[Claim]:
     """Return the hashes that a ModelKey names, whether or not it can be read."""
     metadata, status = item["metadata"], get_map(item, "status")
-    seen = {entry["sha256"]: entry for entry in _with_hash(status.get("hashes"))}
+    seen = {entry["sha256"]: entry for entry in _list_with_hash(status.get("hashes"))}
     is_edited, created = metadata.get("generation", 0) > 1, str(metadata.get("creationTimestamp", ""))
     found = set()
-    for sha256 in (entry["sha256"] for entry in _with_hash(get_map(item, "spec").get("hashes"))):
-        said = seen.get(sha256, {})
-        is_refused = bool(said.get("refused"))
-        found.add(Claim(sha256, id_, str(said.get("firstSeen", "")), is_refused, is_edited, created))
+    for sha256 in (entry["sha256"] for entry in _list_with_hash(get_map(item, "spec").get("hashes"))):
+        told = seen.get(sha256, {})
+        first_seen, is_refused = str(told.get("firstSeen", "")), bool(told.get("refused"))
+        found.add(Claim(sha256, id_, first_seen, is_refused, is_edited, created))
     return found
 
 
-def _with_hash(entries: object) -> Iterator[dict[str, Any]]:
+def _list_with_hash(entries: object) -> Iterator[dict[str, Any]]:
     for entry in entries if isinstance(entries, list) else ():
         if isinstance(entry, dict) and isinstance(entry.get("sha256"), str):
             yield entry
 
 
-def _entries(key: ModelKey) -> list[KeyEntry]:
+def _build_entries(key: ModelKey) -> list[KeyEntry]:
     metadata, spec = key.metadata, key.spec
     return [
         KeyEntry(
@@ -295,7 +293,7 @@ def _entries(key: ModelKey) -> list[KeyEntry]:
     ]
 
 
-def _within(grant: KeyGrant, entry: KeyEntry) -> KeyEntry:
+def _limit_by_grant(grant: KeyGrant, entry: KeyEntry) -> KeyEntry:
     """Return a key with the grant's limits of each request, which no sum over keys can bound."""
     limits = [limit for limit in (entry.max_body_bytes, grant.max_body_bytes) if limit is not None]
     least = min(limits, default=None)

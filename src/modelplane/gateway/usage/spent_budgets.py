@@ -36,7 +36,7 @@ class Used:
         self.cost += cost or 0
 
 
-class State(NamedTuple):
+class BudgetState(NamedTuple):
     """State of one limit of a budget."""
 
     scope: BudgetScope
@@ -63,7 +63,7 @@ class Spending:
     """By period and key."""
     namespaces: Mapping[str, Mapping[str, Used]] = field(default_factory=dict)
 
-    def list_states(self, scope: BudgetScope, name: str, budget: Budget | None) -> tuple[State, ...]:
+    def list_states(self, scope: BudgetScope, name: str, budget: Budget | None) -> tuple[BudgetState, ...]:
         """Return the state of each limit of a budget."""
         if budget is None:
             return ()
@@ -76,7 +76,9 @@ class Spending:
             (BudgetLimit.COST_PER_MONTH, budget.cost_per_month, month.cost, self.month),
         )
         return tuple(
-            State(scope, limit, str(amount), _percent(used, amount), f"{end_of(period):%Y-%m-%dT%H:%M:%SZ}")
+            BudgetState(
+                scope, limit, str(amount), _percent(used, amount), f"{end_of(period):%Y-%m-%dT%H:%M:%SZ}"
+            )
             for limit, amount, used, period in limits
             if amount is not None
         )
@@ -102,14 +104,14 @@ def sum_spending(ledger: Ledger, tariff: Tariff, now: dt.datetime) -> Spending:
 class BudgetTable:
     """State of all budgets."""
 
-    keys: Mapping[str, tuple[State, ...]] = field(default_factory=dict)
+    keys: Mapping[str, tuple[BudgetState, ...]] = field(default_factory=dict)
     """Of ModelKeys with a budget of their own, by NAMESPACE/NAME."""
-    namespaces: Mapping[str, tuple[State, ...]] = field(default_factory=dict)
+    namespaces: Mapping[str, tuple[BudgetState, ...]] = field(default_factory=dict)
     """Of namespaces whose grant has one."""
     currency: str = ""
     """Empty without prices, so that budgets in money have no effect."""
 
-    def list_states(self, key: str) -> tuple[State, ...]:
+    def list_states(self, key: str) -> tuple[BudgetState, ...]:
         """Return the state of the budgets of a key and of its namespace."""
         return self.keys.get(key, ()) + self.namespaces.get(key.partition("/")[0], ())
 
@@ -130,7 +132,7 @@ class BudgetTable:
 class KeyBudgets:
     """State of the budgets of one key."""
 
-    states: tuple[State, ...] = ()
+    states: tuple[BudgetState, ...] = ()
     currency: str = ""
     """Empty without prices."""
     problem: str = ""
@@ -147,8 +149,8 @@ def budget_table(
 ) -> BudgetTable:
     """Return the state of all budgets."""
     used = sum_spending(ledger, tariff, now)
-    keys: dict[str, tuple[State, ...]] = {}
-    namespaces: dict[str, tuple[State, ...]] = {}
+    keys: dict[str, tuple[BudgetState, ...]] = {}
+    namespaces: dict[str, tuple[BudgetState, ...]] = {}
     for namespace, part in parts.items():
         for key, budget in part.budgets.items():
             keys[key] = used.list_states(BudgetScope.KEY, key, budget)
@@ -179,7 +181,7 @@ def list_blocked(file: KeyFile) -> frozenset[str]:
     return frozenset(entry.id for entry in file.keys if entry.blocked == "Budget")
 
 
-def find_spent(states: Iterable[State]) -> State | None:
+def find_spent(states: Iterable[BudgetState]) -> BudgetState | None:
     """Return the limit that is spent and opens last; None if none is."""
     return max((state for state in states if state.is_spent), key=lambda state: state.opens, default=None)
 
@@ -193,7 +195,7 @@ def _percent(used: int, amount: int | str) -> int:
 class TierBudgets:
     """State of the budgets of a service's entries."""
 
-    states: Mapping[int, tuple[State, ...]] = field(default_factory=dict)
+    states: Mapping[int, tuple[BudgetState, ...]] = field(default_factory=dict)
     """By the index of the entry, of those with a budget."""
     currency: str = ""
     """Empty without prices."""
@@ -201,7 +203,7 @@ class TierBudgets:
     """Reason why the state is not known; else empty."""
 
     @property
-    def spent(self) -> Mapping[int, State]:
+    def spent(self) -> Mapping[int, BudgetState]:
         """The entries of which a budget is spent, and the limit that opens last."""
         spent = {index: find_spent(states) for index, states in self.states.items()}
         return {index: state for index, state in spent.items() if state}
@@ -237,7 +239,7 @@ class ServiceUse:
             if entry is not None:
                 for period, used in self.used.get((name, backend), {}).items():
                     sums[entry][period].add(used.tokens, used.cost)
-        states: dict[int, tuple[State, ...]] = {}
+        states: dict[int, tuple[BudgetState, ...]] = {}
         # What may be of any endpoint of the namespace counts for each entry: it does not open one.
         for period, used in self.used.get((f"{metadata.namespace}/", UNKNOWN), {}).items():
             for index in range(len(service.spec.endpoints)):

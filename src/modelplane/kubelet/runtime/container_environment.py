@@ -1,4 +1,4 @@
-"""The environment and arguments of a container (Kubernetes, core/v1 ``EnvVar``, ``EnvFromSource``).
+"""The environment and arguments of a container (core/v1 ``EnvVar``, ``EnvFromSource``), and the GPUs it sees.
 
 Pure: what a container refers to is fetched before and passed in.
 """
@@ -12,6 +12,7 @@ from typing import Any
 from modelplane.api.rejected import Rejected
 from modelplane.kube.resources import Object
 from modelplane.kubelet.cannot_start import WaitingReason
+from modelplane.kubelet.local_devices import NVIDIA_DRIVER, DiscoveredDevice
 
 _REFERENCE = re.compile(r"\$(\$|\(([^)]*)\))")
 _ENTRY = re.compile(r"metadata\.(labels|annotations)\['([^']+)'\]")
@@ -100,11 +101,7 @@ def _bulk(bulk: Mapping[str, Any], sources: Sources) -> dict[str, str] | Rejecte
 
 
 def _value(
-    name: str,
-    source: Mapping[str, Any],
-    pod: Mapping[str, Any],
-    addresses: tuple[str, str],
-    sources: Sources,
+    name: str, source: Mapping[str, Any], pod: Mapping[str, Any], addresses: tuple[str, str], sources: Sources
 ) -> str | Rejected | None:
     what = f'cannot set variable "{name}"'
     if "fieldRef" in source:
@@ -188,3 +185,14 @@ def find_field(path: str, pod: Mapping[str, Any], addresses: tuple[str, str]) ->
         "status.podIPs": address,
     }
     return str(fields[path]) if path in fields else None
+
+
+def list_device_variables(
+    machine: Iterable[DiscoveredDevice], allocated: Iterable[DiscoveredDevice]
+) -> dict[str, str]:
+    """Return the variables that make an engine see its allocated devices and no others."""
+    if not any(device.driver == NVIDIA_DRIVER for device in machine):
+        return {}
+    uuids = [device.uuid for device in allocated if device.driver == NVIDIA_DRIVER]
+    # CUDA numbers devices by speed; a uuid is independent of the order.
+    return {"CUDA_VISIBLE_DEVICES": ",".join(uuids), "NVIDIA_VISIBLE_DEVICES": ",".join(uuids) or "void"}

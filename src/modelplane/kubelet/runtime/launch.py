@@ -138,7 +138,7 @@ async def _launch(machine: Machine, pod: Object, record: PodRecord) -> Launch:
         "HOSTNAME": record.name,
         llama_cpp.POD_ADDRESS_VARIABLE: record.address,
         llama_cpp.MODELS_VARIABLE: str(llama_cpp.get_models_folder()),
-        **local_devices.build_environment(machine.devices, allocated),
+        **container_environment.list_device_variables(machine.devices, allocated),
     }
     trusted = machine.host_commands
     passed = launchers.select_variables(container, environment_of_pod, host_commands=trusted)

@@ -19,11 +19,11 @@ from modelplane.host.errors import LocalError
 from modelplane.local import ports, settings
 from modelplane.local.home import Home
 from modelplane.local.supervision import locks, process_records
-from modelplane.local.supervision.process_records import Record, State
+from modelplane.local.supervision.process_records import ProcessState, Record
 from modelplane.local.supervision.processes import LEADER, STANDBY, build_supervisor_argv, build_table
 from modelplane.local.supervision.supervisor import Supervisor
 
-_ALIVE = frozenset({State.STARTING, State.RUNNING, State.STOPPING})
+_ALIVE = frozenset({ProcessState.STARTING, ProcessState.RUNNING, ProcessState.STOPPING})
 _POLL_S = 0.05
 _HOPELESS_RESTARTS = 4
 
@@ -112,7 +112,7 @@ async def wait_until_running(
             record = process_records.read(home.record(name))
             if record is None:
                 continue
-            if record.state is State.RUNNING and locks.find_holder(home.lock(name)) == record.pid:
+            if record.state is ProcessState.RUNNING and locks.find_holder(home.lock(name)) == record.pid:
                 waiting.remove(name)
                 report(record)
             elif record.restarts - min(before.get(name, 0), record.restarts) >= _HOPELESS_RESTARTS:
@@ -219,7 +219,9 @@ def list_held(home: Home, clusters: Iterable[str]) -> tuple[str, ...]:
 
 def _stopped(home: Home, name: str) -> bool:
     record = process_records.read(home.record(name))
-    return (record is None or record.state is State.STOPPED) and locks.find_holder(home.lock(name)) is None
+    return (record is None or record.state is ProcessState.STOPPED) and locks.find_holder(
+        home.lock(name)
+    ) is None
 
 
 def _tell_leader(home: Home) -> bool:
@@ -285,13 +287,13 @@ def _status(home: Home, name: str, watched: bool) -> ProcessStatus:
     record = process_records.read(home.record(name))
     if record is None:
         return ProcessStatus(
-            name, State.STARTING if pid else State.STOPPED, pid, 0.0, 0, measure_memory(pid), ""
+            name, ProcessState.STARTING if pid else ProcessState.STOPPED, pid, 0.0, 0, measure_memory(pid), ""
         )
     state = record.state
     if pid and (pid != record.pid or state not in _ALIVE):
-        state = State.STARTING  # the supervisor has not seen it yet
+        state = ProcessState.STARTING  # the supervisor has not seen it yet
     elif not pid and (state in _ALIVE or not watched):
-        state = State.STOPPED  # not seen by the supervisor yet, or there is no supervisor
+        state = ProcessState.STOPPED  # not seen by the supervisor yet, or there is no supervisor
     return ProcessStatus(
         name, state, pid, record.since, record.restarts, measure_memory(pid), record.last_exit
     )

@@ -15,7 +15,7 @@ from modelplane.host.file_system import write_private
 from modelplane.local.home import Home
 
 
-class State(StrEnum):
+class ProcessState(StrEnum):
     """State of a process."""
 
     WAITING = "Waiting"
@@ -34,7 +34,7 @@ class Record:
     """One process at its last change. ``since`` is in seconds of the epoch; ``pid`` 0 means none."""
 
     name: str
-    state: State
+    state: ProcessState
     pid: int
     since: float
     restarts: int = 0
@@ -65,6 +65,6 @@ def read(path: Path) -> Record | None:
     """Return a saved record; None if there is none, or it cannot be read."""
     try:
         fields = json.loads(path.read_text())
-        return Record(**(fields | {"state": State(fields["state"])}))
+        return Record(**(fields | {"state": ProcessState(fields["state"])}))
     except (OSError, ValueError, KeyError, TypeError):
         return None

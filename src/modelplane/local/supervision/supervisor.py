@@ -21,11 +21,11 @@ from dataclasses import dataclass, replace
 from modelplane.local import ports
 from modelplane.local.home import Home
 from modelplane.local.supervision import locks, process_records, spawn
-from modelplane.local.supervision.process_records import Record, State
+from modelplane.local.supervision.process_records import ProcessState, Record
 from modelplane.local.supervision.processes import LEADER, STANDBY, Process
 
 _PROBE_EVERY_S = 0.05
-_ALIVE = frozenset({State.STARTING, State.RUNNING, State.STOPPING})
+_ALIVE = frozenset({ProcessState.STARTING, ProcessState.RUNNING, ProcessState.STOPPING})
 
 FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 10.0
@@ -39,7 +39,7 @@ class _Supervised:
     """One process and its state; times are of the monotonic clock."""
 
     process: Process
-    state: State = State.STOPPED
+    state: ProcessState = ProcessState.STOPPED
     pid: int = 0
     pidfd: int = -1
     started: float = 0.0
@@ -74,7 +74,7 @@ class Supervisor:
         self._stopping = self._home.down.exists()
         for child in self._all.values():
             if not self._adopt(child):
-                self._enter(child, State.WAITING)
+                self._enter(child, ProcessState.WAITING)
         while not self._stopping:
             if self._asked:
                 self._look_again()
@@ -100,7 +100,7 @@ class Supervisor:
             now = time.monotonic()
             for child in self._all.values():
                 self._advance_stop(child, now)
-            deadlines = [child.act_at for child in self._all.values() if child.state is State.STOPPING]
+            deadlines = [child.act_at for child in self._all.values() if child.state is ProcessState.STOPPING]
             self._wait(max(0.0, min(deadlines, default=now) - now))
 
     # -- running
@@ -118,30 +118,30 @@ class Supervisor:
     def _advance_hold(self, child: _Supervised, now: float) -> None:
         if child.alive:
             self._advance_stop(child, now)
-        elif child.state is not State.STOPPED:
+        elif child.state is not ProcessState.STOPPED:
             self._stopped(child)
 
     def _advance(self, child: _Supervised, now: float) -> None:
-        if child.state is State.STOPPED:  # its cluster was held
-            self._enter(child, State.WAITING)
-        if child.state is State.BACK_OFF and now >= child.act_at:
-            self._enter(child, State.WAITING)
-        if child.state is State.WAITING and self._dependencies_run(child.process):
+        if child.state is ProcessState.STOPPED:  # its cluster was held
+            self._enter(child, ProcessState.WAITING)
+        if child.state is ProcessState.BACK_OFF and now >= child.act_at:
+            self._enter(child, ProcessState.WAITING)
+        if child.state is ProcessState.WAITING and self._dependencies_run(child.process):
             self._start(child)
-        if child.state is State.STARTING and child.process.ready.is_ready(now - child.started):
-            self._enter(child, State.RUNNING)
+        if child.state is ProcessState.STARTING and child.process.ready.is_ready(now - child.started):
+            self._enter(child, ProcessState.RUNNING)
 
     def _dependencies_run(self, process: Process) -> bool:
         needed = (self._all[name] for name in process.after if name in self._all)
-        return all(child.state is State.RUNNING for child in needed)
+        return all(child.state is ProcessState.RUNNING for child in needed)
 
     def _next_deadline(self, now: float) -> float | None:
         """Return the seconds until something is due without an event; None for never."""
-        timed = {State.BACK_OFF, State.STOPPING}
+        timed = {ProcessState.BACK_OFF, ProcessState.STOPPING}
         waits = [child.act_at - now for child in self._all.values() if child.state in timed]
-        waits += [_PROBE_EVERY_S for child in self._all.values() if child.state is State.STARTING]
+        waits += [_PROBE_EVERY_S for child in self._all.values() if child.state is ProcessState.STARTING]
         free = (child for child in self._all.values() if child.process.cluster not in self._held)
-        startable = (child for child in free if child.state is State.WAITING)
+        startable = (child for child in free if child.state is ProcessState.WAITING)
         waits += [0.0 for child in startable if self._dependencies_run(child.process)]
         return max(0.0, min(waits)) if waits else None
 
@@ -149,7 +149,7 @@ class Supervisor:
         try:
             if not self._adopt(child):
                 self._watch(child, spawn.start(self._home, child.process))
-                self._enter(child, State.STARTING)
+                self._enter(child, ProcessState.STARTING)
         except Exception as error:  # noqa: BLE001 - whatever it is, the others go on and this one is tried again
             self._failed(child, 0.0, f"cannot be started: {error!r}")
 
@@ -170,10 +170,10 @@ class Supervisor:
         record = process_records.read(self._home.record(child.process.name))
         if record is not None:
             child.restarts, child.last_exit = record.restarts, record.last_exit
-        if record is not None and (record.pid, record.state) == (pid, State.RUNNING):
-            child.state = State.RUNNING
+        if record is not None and (record.pid, record.state) == (pid, ProcessState.RUNNING):
+            child.state = ProcessState.RUNNING
         else:
-            self._enter(child, State.STARTING)
+            self._enter(child, ProcessState.STARTING)
         return True
 
     def _watch(self, child: _Supervised, pid: int) -> None:
@@ -193,7 +193,7 @@ class Supervisor:
         """Record the exit of a process, and the time of its restart."""
         how = _how_it_ended(child.pidfd)
         self._forget(child)
-        if child.state is State.STOPPING or self._stopping:
+        if child.state is ProcessState.STOPPING or self._stopping:
             child.last_exit = how
             self._stopped(child)
         else:
@@ -206,30 +206,30 @@ class Supervisor:
         pause_s = compute_pause_s(child.failures)
         child.act_at = time.monotonic() + pause_s
         _say(f"{child.process.name}: {how}; restarting in {pause_s:g} s")
-        self._enter(child, State.BACK_OFF)
+        self._enter(child, ProcessState.BACK_OFF)
 
     # -- stopping
 
     def _advance_stop(self, child: _Supervised, now: float) -> None:
-        if child.state is State.STOPPING and now >= child.act_at:
+        if child.state is ProcessState.STOPPING and now >= child.act_at:
             _say(
                 f"{child.process.name}: still running after {child.process.grace_s:g} s; killing the process"
             )
             _send(child.pidfd, signal.SIGKILL)
             child.act_at = now + child.process.grace_s
-        elif child.state in {State.STARTING, State.RUNNING} and not any(
+        elif child.state in {ProcessState.STARTING, ProcessState.RUNNING} and not any(
             other.alive and child.process.name in other.process.after for other in self._all.values()
         ):
             _send(child.pidfd, signal.SIGTERM)
             child.act_at = now + child.process.grace_s
-            self._enter(child, State.STOPPING)
+            self._enter(child, ProcessState.STOPPING)
 
     def _stopped(self, child: _Supervised) -> None:
         try:
             child.process.stopped()
         except Exception as error:  # noqa: BLE001 - whatever it is, the others are still to be stopped
             _say(f"{child.process.name}: cannot clean up after it: {error!r}")
-        self._enter(child, State.STOPPED)
+        self._enter(child, ProcessState.STOPPED)
 
     # -- events
 
@@ -259,7 +259,7 @@ class Supervisor:
             else:
                 self._ended(self._by_pidfd[descriptor])
 
-    def _enter(self, child: _Supervised, state: State) -> None:
+    def _enter(self, child: _Supervised, state: ProcessState) -> None:
         child.state = state
         record = Record(child.process.name, state, child.pid, time.time(), child.restarts, child.last_exit)
         # A full disk must not stop running processes.
@@ -287,13 +287,13 @@ def supervise(home: Home, table: Sequence[Process], claimed: Collection[int] = (
     led = _take_over(process_records.read(home.record(LEADER)))
     _record_leader(home, led)
     Supervisor(home, table, claimed).run()
-    _record_leader(home, replace(led, state=State.STOPPED, pid=0, since=time.time()))
+    _record_leader(home, replace(led, state=ProcessState.STOPPED, pid=0, since=time.time()))
 
 
 def _take_over(earlier: Record | None) -> Record:
     """Return the record of this leader, given that of the one before."""
-    leader = Record(LEADER, State.RUNNING, os.getpid(), time.time())
-    if earlier is None or earlier.state is not State.RUNNING:
+    leader = Record(LEADER, ProcessState.RUNNING, os.getpid(), time.time())
+    if earlier is None or earlier.state is not ProcessState.RUNNING:
         return leader
     _say(f"the leader, pid {earlier.pid}, died: taking over")
     return replace(leader, restarts=earlier.restarts + 1, last_exit="ended")

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from modelplane.api.columns import Columns, Explained
+from modelplane.api.report_tables import Columns, Explained
 from modelplane.offline.explain.replica_explanation import ReplicaExplanation, Routing
 from modelplane.offline.explain.service_explanation import RoutedEndpoint, ServiceExplanation, WithoutEndpoint
 from modelplane.offline.explain.statuses import Said

@@ -45,29 +45,29 @@ def merge_edits(existing_objects: Iterable[Object], written: Iterable[Object]) -
     on from it, and a DeviceQuota. The status of other kinds follows from their spec.
     """
     existing = {get_identity(item): item for item in existing_objects}
-    return [_edited(existing.get(get_identity(item)), item) for item in written]
+    return [_merge_edit(existing.get(get_identity(item)), item) for item in written]
 
 
-def _edited(before: Object | None, after: Object) -> Object:
+def _merge_edit(before: Object | None, after: Object) -> Object:
     if before is None or after["metadata"].get("uid"):
         return after
-    keeps_status = "status" in before and (after["kind"] in _KEEP_STATUS or _same_spec(before, after))
+    keeps_status = "status" in before and (after["kind"] in _KEEP_STATUS or _has_same_spec(before, after))
     kept = {"status": before["status"]} if keeps_status else {}
     # Results are cached by version, and this is another one.
     metadata = {key: value for key, value in before["metadata"].items() if key != "resourceVersion"}
     metadata |= after["metadata"]
     for name in ("labels", "annotations"):
         # Applying a manifest keeps the keys that others wrote there.
-        if merged := {**_mapping(before, name), **_mapping(after, name)}:
+        if merged := {**_get_metadata_map(before, name), **_get_metadata_map(after, name)}:
             metadata[name] = merged
     return {**kept, **after, "metadata": metadata}
 
 
-def _mapping(item: Object, field: str) -> dict[str, Any]:
+def _get_metadata_map(item: Object, field: str) -> dict[str, Any]:
     return dict(item["metadata"].get(field) or {})
 
 
-def _same_spec(before: Object, after: Object) -> bool:
+def _has_same_spec(before: Object, after: Object) -> bool:
     """Return True if two objects of one kind ask for the same."""
     kind = _KINDS.get((after["apiVersion"], after["kind"]))
     if kind is None:
@@ -116,11 +116,11 @@ _Identity = tuple[str, str, str]
 
 def add_uids(objects: Iterable[Object]) -> tuple[Object, ...]:
     """Return the objects with a uid each, and replicas and endpoints with the owner that a label implies."""
-    objects = tuple(map(_with_namespace, objects))
-    claimed = _claimed(objects)
-    with_uids = [_with_uid(item, claimed) for item in objects]
-    uids = {_identity(item): item["metadata"]["uid"] for item in with_uids}
-    return tuple(add_version(_with_owner(item, uids)) for item in with_uids)
+    objects = tuple(map(_add_namespace, objects))
+    claimed = _list_claimed_uids(objects)
+    with_uids = [_add_uid(item, claimed) for item in objects]
+    uids = {_get_completed_identity(item): item["metadata"]["uid"] for item in with_uids}
+    return tuple(add_version(_add_owner(item, uids)) for item in with_uids)
 
 
 def add_version(item: Object) -> Object:
@@ -130,21 +130,26 @@ def add_version(item: Object) -> Object:
     """
     if item["metadata"].get("resourceVersion"):
         return item
-    return _with_metadata(item, {"resourceVersion": hashlib.sha256(msgspec.json.encode(item)).hexdigest()})
+    return _add_metadata(item, {"resourceVersion": hashlib.sha256(msgspec.json.encode(item)).hexdigest()})
 
 
 def replace_version(item: Object) -> Object:
     """Return a changed object with the version of its content."""
-    metadata = {key: value for key, value in item["metadata"].items() if key != "resourceVersion"}
-    return add_version({**item, "metadata": metadata})
+    return add_version(
+        {
+            **item,
+            "metadata": {key: value for key, value in item["metadata"].items() if key != "resourceVersion"},
+        }
+    )
 
 
-def _identity(item: Object) -> _Identity:
+def _get_completed_identity(item: Object) -> _Identity:
+    """Return the identity of an object whose namespace is filled in; "" for one of the whole cluster."""
     metadata = item["metadata"]
     return item["kind"], metadata.get("namespace", ""), metadata["name"]
 
 
-def _claimed(objects: Iterable[Object]) -> dict[_Identity, str]:
+def _list_claimed_uids(objects: Iterable[Object]) -> dict[_Identity, str]:
     """Return the uids of owners that their children refer to."""
     uids: dict[_Identity, str] = {}
     for item in objects:
@@ -157,19 +162,19 @@ def _claimed(objects: Iterable[Object]) -> dict[_Identity, str]:
     return uids
 
 
-def _with_namespace(item: Object) -> Object:
+def _add_namespace(item: Object) -> Object:
     needs = (item["apiVersion"], item["kind"]) in _NAMESPACED and not item["metadata"].get("namespace")
-    return _with_metadata(item, {"namespace": "default"}) if needs else item
+    return _add_metadata(item, {"namespace": "default"}) if needs else item
 
 
-def _with_uid(item: Object, uids: Mapping[_Identity, str]) -> Object:
+def _add_uid(item: Object, uids: Mapping[_Identity, str]) -> Object:
     if item["metadata"].get("uid"):
         return item
-    identity = _identity(item)
-    return _with_metadata(item, {"uid": uids.get(identity, f"file:{'/'.join(identity)}")})
+    identity = _get_completed_identity(item)
+    return _add_metadata(item, {"uid": uids.get(identity, f"file:{'/'.join(identity)}")})
 
 
-def _with_owner(item: Object, uids: Mapping[_Identity, str]) -> Object:
+def _add_owner(item: Object, uids: Mapping[_Identity, str]) -> Object:
     metadata = item["metadata"]
     owner = _OWNERS.get(item["kind"])
     deployment = metadata.get("labels", {}).get(labels.DEPLOYMENT, "")
@@ -184,8 +189,8 @@ def _with_owner(item: Object, uids: Mapping[_Identity, str]) -> Object:
         "uid": uids.get(identity, f"file:{'/'.join(identity)}"),
         "controller": True,
     }
-    return _with_metadata(item, {"ownerReferences": [reference]})
+    return _add_metadata(item, {"ownerReferences": [reference]})
 
 
-def _with_metadata(item: Object, added: Mapping[str, Any]) -> Object:
+def _add_metadata(item: Object, added: Mapping[str, Any]) -> Object:
     return {**item, "metadata": {**item["metadata"], **added}}

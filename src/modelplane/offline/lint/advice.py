@@ -56,9 +56,9 @@ class Rule(NamedTuple):
     """The kinds that it reads. By name: to import their types takes long, and few are needed."""
 
     @property
-    def is_together(self) -> bool:
+    def is_across_objects(self) -> bool:
         """True if the rule is about several objects."""
-        return self.name.startswith("together.")
+        return self.name.startswith("across_objects.")
 
     def load(self) -> Any:
         """Return its module, imported when an object of its kinds is read."""
@@ -88,10 +88,10 @@ RULES: Final = (
     Rule("endpoint_url", ("ModelEndpoint",)),
     Rule("endpoint_labels", ("ModelService",)),
     Rule("stack_without_cluster", ("ServingStack",)),
-    Rule("together.ambiguous_aliases", ("InferenceGateway", "ModelService")),
-    Rule("together.beyond_kserve", ("InferenceCluster", "ModelDeployment")),
-    Rule("together.context_lengths", ("ModelCache", "ModelDeployment")),
-    Rule("together.refused_pods", ("InferenceCluster", "ModelDeployment")),
+    Rule("across_objects.ambiguous_aliases", ("InferenceGateway", "ModelService")),
+    Rule("across_objects.beyond_kserve", ("InferenceCluster", "ModelDeployment")),
+    Rule("across_objects.context_lengths", ("ModelCache", "ModelDeployment")),
+    Rule("across_objects.refused_pods", ("InferenceCluster", "ModelDeployment")),
 )
 """Every rule. The problems of several objects are reported in this order, after those of each object."""
 
@@ -105,7 +105,7 @@ def find_advice(kind: Kind, value: Mapping[str, Any]) -> Iterator[Advice]:
     if decoded.metadata.owner_references:
         return
     for rule in RULES:
-        if kind.name in rule.kinds and not rule.is_together:
+        if kind.name in rule.kinds and not rule.is_across_objects:
             yield from rule.load().check(decoded)
 
 
@@ -118,7 +118,7 @@ class Lint:
     def read(self, manifest: "Manifest") -> None:
         """Keep an object for the rules about its kind, if it decodes."""
         kind = manifest.kind
-        if kind is None or not any(rule.is_together and kind.name in rule.kinds for rule in RULES):
+        if kind is None or not any(rule.is_across_objects and kind.name in rule.kinds for rule in RULES):
             return
         decoded = manifest.decode()
         if decoded is None:
@@ -138,7 +138,7 @@ class Lint:
         """Yield the problems that each rule finds in each set, in the order of ``RULES``."""
         sets = split_by_fleet(self._objects)
         for rule in RULES:
-            for members in sets if rule.is_together else ():
+            for members in sets if rule.is_across_objects else ():
                 check: Together | None = None
                 for manifest, decoded in members:
                     if manifest.name.kind in rule.kinds:

@@ -10,8 +10,8 @@ from modelplane.api.model_deployment import Engine, Member, ModelDeployment
 from modelplane.catalogue.flag_table import SWITCHES, Flag, Release, describe_history
 from modelplane.compose.replica.engine_command_lines import DATA, PIPELINE, TENSOR
 from modelplane.offline.files.diagnostics import find_nearest, join_choices, quote
+from modelplane.offline.files.engine_commands import EngineCommand, Flags, Given, parse_commands
 from modelplane.offline.lint.advice import Advice, walk_members
-from modelplane.offline.lint.engine_commands import EngineCommand, Flags, Given, parse_commands
 
 _NODES: Final = ("--nnodes", "-n")
 _RANK: Final = ("--node-rank", "-r")

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from modelplane.api.columns import Columns
 from modelplane.api.inference_class import InferenceClass
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Object
 from modelplane.api.rejected import Rejected
+from modelplane.api.report_tables import Columns
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.offline.models.model_manifests import Engine, ModelSettings, build_manifests, choose_image
 from modelplane.offline.models.size_report import PoolFit, find_pool_fits

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from modelplane.api.columns import Columns, Table
+from modelplane.api.report_tables import Columns, Table
 from modelplane.offline.models.size_report import HardwareSize, Size, SplitSize
 
 _Column = tuple[str, Callable[[HardwareSize], str]]
@@ -57,10 +57,7 @@ SPLITS: Final = Columns[SplitSize](
     ("PER NODE", lambda split: format_gib(split.node_bytes)),
 )
 SPLITS_TITLE: Final = "Memory per GPU in GiB (OTHER: runtime, communication, and activations)"
-_POOL: Final[tuple[_Column, ...]] = (
-    ("CLUSTER", lambda size: size.cluster),
-    ("POOL", lambda size: size.pool),
-)
+_POOL: Final[tuple[_Column, ...]] = (("CLUSTER", lambda size: size.cluster), ("POOL", lambda size: size.pool))
 _CLASS: Final[_Column] = ("CLASS", lambda size: size.inference_class)
 _SERVED: Final[tuple[_Column, ...]] = (
     ("DEVICES", lambda size: f"{size.devices} {size.device}"),

@@ -6,8 +6,8 @@ Equal rows are merged: new replicas of one deployment on one cluster are one row
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from modelplane.api.columns import Columns, Explained, Table
 from modelplane.api.fields.pods.engines import Role
+from modelplane.api.report_tables import Columns, Explained, Table
 from modelplane.offline.files.diagnostics import join_choices
 from modelplane.offline.plan.placements import (
     Alternative,
@@ -186,10 +186,7 @@ def report_deployment(result: Explanation, most: int | None) -> Explained:
     if result.placed and result.reason:
         verdict += f"; not ready: {result.reason}"
     return Explained(
-        verdict,
-        result.placed and not result.reason,
-        tuple(table for table in tables if table.rows),
-        notes,
+        verdict, result.placed and not result.reason, tuple(table for table in tables if table.rows), notes
     )
 
 

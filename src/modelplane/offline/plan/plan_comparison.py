@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from typing import Final, Literal
 
-from modelplane.api.columns import Columns
 from modelplane.api.listing import count_noun
+from modelplane.api.report_tables import Columns
 from modelplane.offline.files.diagnostics import ObjectName
 from modelplane.offline.files.report_documents import Output, Report
 from modelplane.offline.plan.placements import CostReport, Deployment, Plan, Replica, State

@@ -187,11 +187,11 @@ class _Search(Backtracking[_Left, int]):
                 rest = (*left[:entry], left[entry] - count, *left[entry + 1 :])
                 yield entry, (rest, satisfied or self._claimed[entry])
 
-    def _alike(self, state: _Left) -> Hashable:
+    def _get_equivalence_key(self, state: _Left) -> Hashable:
         left, satisfied = state
         return (satisfied, *sorted(zip(self._kinds, left, strict=True)))
 
-    def _promising(self, to_come: Sequence[int], state: _Left) -> bool:
+    def _can_still_succeed(self, to_come: Sequence[int], state: _Left) -> bool:
         left, _ = state
         least = min(self._counts[request] for request in to_come)
         if sum(have for have in left if have >= least) < sum(self._counts[request] for request in to_come):
@@ -201,7 +201,7 @@ class _Search(Backtracking[_Left, int]):
             for request in to_come
         )
 
-    def _accepts(self, state: _Left) -> bool:
+    def _is_solution(self, state: _Left) -> bool:
         _, satisfied = state
         return satisfied
 

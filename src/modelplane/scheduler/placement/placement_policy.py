@@ -12,7 +12,10 @@ def rank_choice(policy: PlacementPolicy, cost: Cost) -> tuple[int, ...]:
 
 
 def rank_cluster(policy: PlacementPolicy | None, load: int, cost: Cost) -> tuple[int, ...]:
-    """Return the rank of a cluster with `load` replicas of the deployment; the lowest gets the next one."""
+    """Return the rank of a cluster with `load` replicas of the deployment; the lowest gets the next one.
+
+    The tie-break between clusters of one rank is in ``scheduler/placement/cluster_queue.py``.
+    """
     policy = policy or PlacementPolicy.SPREAD
     amounts = rank_choice(policy, cost)
     if policy is PlacementPolicy.CHEAPEST:

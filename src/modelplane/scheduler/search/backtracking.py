@@ -15,7 +15,10 @@ Choice = TypeVar("Choice")
 
 
 class Backtracking(ABC, Generic[State, Choice]):
-    """A search over items, which go by number. `state_cost` is the steps that each state visited takes."""
+    """A search over items, which go by number.
+
+    `state_cost` is the steps that each visited state takes; 0 if the choices count their own.
+    """
 
     def __init__(self, budget: SearchBudget, state_cost: int = 0) -> None:
         self._budget = budget
@@ -35,7 +38,7 @@ class Backtracking(ABC, Generic[State, Choice]):
             self._order = order
             self._dead.clear()
             self._steps, self._limit = 0, self._budget.allowance
-            chosen = self._from(0, start)
+            chosen = self._search_from(0, start)
             self._budget.spend(self._steps)
             if chosen is not None:
                 by_item = dict(zip(order, chosen, strict=True))
@@ -44,20 +47,20 @@ class Backtracking(ABC, Generic[State, Choice]):
                 break
         return None
 
-    def _from(self, position: int, state: State) -> tuple[Choice, ...] | None:
+    def _search_from(self, position: int, state: State) -> tuple[Choice, ...] | None:
         if position == len(self._order):
-            return () if self._accepts(state) else None
+            return () if self._is_solution(state) else None
         self._steps += self._state_cost
-        alike = (position, self._alike(state))
-        if alike in self._dead or not self._promising(self._order[position:], state):
+        equivalent = (position, self._get_equivalence_key(state))
+        if equivalent in self._dead or not self._can_still_succeed(self._order[position:], state):
             return None
         for choice, left in self._choices(self._order[position], state):
-            chosen = None if left is None else self._from(position + 1, left)
+            chosen = None if left is None else self._search_from(position + 1, left)
             if chosen is not None:
                 return (choice, *chosen)
             if self.exhausted:
                 return None
-        self._dead.add(alike)
+        self._dead.add(equivalent)
         return None
 
     @abstractmethod
@@ -65,14 +68,14 @@ class Backtracking(ABC, Generic[State, Choice]):
         """Yield the choices of an item, each with the next state, or None if the choice does not fit."""
 
     @abstractmethod
-    def _alike(self, state: State) -> Hashable:
+    def _get_equivalence_key(self, state: State) -> Hashable:
         """Return a value that is equal for states from which the same items can be served."""
 
     @abstractmethod
-    def _promising(self, to_come: Sequence[int], state: State) -> bool:
+    def _can_still_succeed(self, to_come: Sequence[int], state: State) -> bool:
         """Tell whether the items to come might all be served from a state."""
 
-    def _accepts(self, _: State) -> bool:
+    def _is_solution(self, _: State) -> bool:
         """Tell whether a state in which every item has its choice is a solution."""
         return True
 

@@ -79,10 +79,10 @@ class EngineSearch(Backtracking[tuple[int, ...], Option]):
         for option, loads in zip(self._options[item], self._wanted[item], strict=True):
             yield option, self._after(state, loads)
 
-    def _alike(self, state: tuple[int, ...]) -> Hashable:
+    def _get_equivalence_key(self, state: tuple[int, ...]) -> Hashable:
         return tuple(sorted(zip(self._kinds, state, strict=True)))
 
-    def _promising(self, to_come: Sequence[int], state: tuple[int, ...]) -> bool:
+    def _can_still_succeed(self, to_come: Sequence[int], state: tuple[int, ...]) -> bool:
         capacities = (self._capacities[number] for number in state)
         free = sum(max(left.free, 0) for left in capacities if isinstance(left, NodeCapacity))
         if free < sum(self._nodes[engine] for engine in to_come):

@@ -11,8 +11,8 @@ from modelplane.compose.replica.backends.prefill_decode import (
     check_arguments,
     list_arguments,
 )
+from modelplane.offline.files.engine_commands import parse_commands
 from modelplane.offline.lint import engine_advice
-from modelplane.offline.lint.engine_commands import parse_commands
 from support.replicas import engine, manifest, member
 
 IMAGES = {Connector.SGLANG: "lmsysorg/sglang:v0.5.12.post1"}

@@ -146,26 +146,27 @@ class TestTimesToLive:
         return owner(said("Ready", "True", seconds), **fields)
 
     def test_they_grow_while_nothing_happens(self) -> None:
-        after = [pace.compute_ttl_s(self.ready(each), pace.State(True), NOW) for each in (0, 60, 3600)]
+        after = [pace.compute_ttl_s(self.ready(each), pace.OwnerState(True), NOW) for each in (0, 60, 3600)]
         assert after == sorted(after)
         assert (12 <= after[0] <= 15, 96 <= after[-1] <= 120) == (True, True)
 
     def test_each_object_has_its_own(self) -> None:
         times = {
-            pace.compute_ttl_s(self.ready(3600, uid=str(each)), pace.State(True), NOW) for each in range(50)
+            pace.compute_ttl_s(self.ready(3600, uid=str(each)), pace.OwnerState(True), NOW)
+            for each in range(50)
         }
         assert len(times) > 10
 
     def test_news_begin_anew(self) -> None:
-        assert pace.compute_ttl_s(self.ready(3600), pace.State(True, is_news=True), NOW) <= 15
+        assert pace.compute_ttl_s(self.ready(3600), pace.OwnerState(True, is_news=True), NOW) <= 15
 
     def test_one_that_fails_is_looked_at_within_a_minute(self) -> None:
-        state = pace.State(True, is_failing=True)
+        state = pace.OwnerState(True, is_failing=True)
         assert pace.compute_ttl_s(self.ready(3600, kind="InferenceCluster"), state, NOW) <= 60
 
     def test_a_deployment_that_waits_is_looked_at_soon_and_less_often_in_time(self) -> None:
         waiting = [owner(said("Ready", "False", each)) for each in (1, 3600)]
-        state = pace.State(False, awaits=True)
+        state = pace.OwnerState(False, awaits=True)
         assert [pace.compute_ttl_s(each, state, NOW) for each in waiting] == [1, 15]
 
     @pytest.mark.parametrize(
@@ -180,7 +181,7 @@ class TestTimesToLive:
         self, replicas: int, seconds: int
     ) -> None:
         waiting = {**owner(said("Ready", "False", 1)), "spec": {"replicas": replicas}}
-        assert pace.compute_ttl_s(waiting, pace.State(False, awaits=True), NOW) == seconds
+        assert pace.compute_ttl_s(waiting, pace.OwnerState(False, awaits=True), NOW) == seconds
 
     @pytest.mark.parametrize(("children", "overflows"), [(9, False), (10, True)])
     def test_changes_of_many_children_overflow_a_bucket(self, children: int, overflows: bool) -> None:
@@ -189,7 +190,9 @@ class TestTimesToLive:
 
     def test_one_that_leaves_is_looked_at_soon(self) -> None:
         assert (
-            pace.compute_ttl_s(self.ready(3600, kind="ModelReplica"), pace.State(True, is_leaving=True), NOW)
+            pace.compute_ttl_s(
+                self.ready(3600, kind="ModelReplica"), pace.OwnerState(True, is_leaving=True), NOW
+            )
             == 2
         )
 
@@ -198,7 +201,7 @@ class TestTimesToLive:
         self, since: float, most: int
     ) -> None:
         deaf = owner(said("Ready", "True", 3600), said("Responsive", "False", since))
-        assert most * 0.8 <= pace.compute_ttl_s(deaf, pace.State(True), NOW) <= most
+        assert most * 0.8 <= pace.compute_ttl_s(deaf, pace.OwnerState(True), NOW) <= most
 
     def test_a_service_never_waits_long(self) -> None:
-        assert pace.compute_ttl_s(self.ready(3600, kind="ModelService"), pace.State(True), NOW) == 10
+        assert pace.compute_ttl_s(self.ready(3600, kind="ModelService"), pace.OwnerState(True), NOW) == 10

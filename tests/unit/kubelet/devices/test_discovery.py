@@ -2,6 +2,7 @@ import pytest
 
 from modelplane.kubelet import local_devices
 from modelplane.kubelet.local_devices import CPU_DRIVER, NVIDIA_DRIVER, DiscoveredDevice
+from modelplane.kubelet.runtime.container_environment import list_device_variables
 from support.rejections import message_of
 
 CPU = DiscoveredDevice(CPU_DRIVER, "cpu-0", {"type": {"string": "cpu"}}, {"memory": "1024Mi"})
@@ -25,12 +26,12 @@ def test_a_machine_without_a_gpu_has_its_cpu() -> None:
 
 
 def test_an_engine_sees_its_own_gpus_only() -> None:
-    assert local_devices.build_environment(GPUS, GPUS[1:])["CUDA_VISIBLE_DEVICES"] == "GPU-1"
-    assert local_devices.build_environment(GPUS, ()) == {
+    assert list_device_variables(GPUS, GPUS[1:])["CUDA_VISIBLE_DEVICES"] == "GPU-1"
+    assert list_device_variables(GPUS, ()) == {
         "CUDA_VISIBLE_DEVICES": "",
         "NVIDIA_VISIBLE_DEVICES": "void",
     }
-    assert local_devices.build_environment((CPU,), (CPU,)) == {}
+    assert list_device_variables((CPU,), (CPU,)) == {}
 
 
 def test_devices_are_published_in_one_slice_per_driver() -> None:

@@ -18,12 +18,13 @@ from modelplane.compose.deployment import standby
 from modelplane.compose.memo import readable
 from modelplane.compose.service.selecting_services import TooMany
 from modelplane.controllers.condition_events import Recorder
-from modelplane.controllers.deciders.autoscaler_memory import CONTEST, Scaled
-from modelplane.controllers.deciders.deployment_load import DeploymentLoad, Indexes
+from modelplane.controllers.decision_loops.autoscaler_memory import CONTEST, AutoscalerMemory
+from modelplane.controllers.decision_loops.deployment_load import DeploymentLoad, Indexes
 from modelplane.controllers.fleet_resources import MODEL_DEPLOYMENTS
 from modelplane.controllers.interests import OwnerKey
 from modelplane.controllers.runnable import Runnable
-from modelplane.deciders.autoscaling.decision import Counts, Decision, Inert, ScalingSettings, State, decide
+from modelplane.deciders.autoscaling.autoscaler_state import AutoscalerState, Counts, Inert
+from modelplane.deciders.autoscaling.decision import Decision, ScalingSettings, decide
 from modelplane.deciders.autoscaling.evidence import MEAN_S, Evidence, Sample, find_percentile_s
 from modelplane.deciders.autoscaling.schedules import Bounds, Invalid
 from modelplane.gateway.usage.load import Load
@@ -85,15 +86,15 @@ class Autoscaling(Runnable):
         self._now = now
         self._today = today
         self._recorder = Recorder(client)
-        self._scaled: dict[str, Scaled] = {}
+        self._scaled: dict[str, AutoscalerMemory] = {}
         self._before: Load | None = None
         self._indexes: Indexes = {}
 
-    def state(self, autoscaler: InferenceAutoscaler) -> State | None:
+    def state(self, autoscaler: InferenceAutoscaler) -> AutoscalerState | None:
         """Return what was decided for an autoscaler; None without a gateway that is read."""
         if self._proxy is None:
             return None
-        return (self._scaled.get(autoscaler.metadata.uid) or Scaled.of(autoscaler)).state
+        return (self._scaled.get(autoscaler.metadata.uid) or AutoscalerMemory.of(autoscaler)).state
 
     async def run(self) -> None:
         """Decide every two seconds, until cancelled."""
@@ -118,12 +119,12 @@ class Autoscaling(Runnable):
         counted = DeploymentLoad(self._informers, self._before or load, load, self._indexes)
         self._before = load.keep_missing(self._before)
         owners: dict[tuple[str, str], str] = {}
-        before: dict[str, State] = {}
+        before: dict[str, AutoscalerState] = {}
         changes: list[_Change] = []
         for at, item in enumerate(items):
             for autoscaler in readable(InferenceAutoscaler)(item):
                 if _uid(item) not in self._scaled:
-                    self._scaled[_uid(item)] = Scaled.of(autoscaler)
+                    self._scaled[_uid(item)] = AutoscalerMemory.of(autoscaler)
                 before[_uid(item)] = self._scaled[_uid(item)].state
                 target = autoscaler.metadata.namespace, autoscaler.spec.deployment_ref.name
                 owner = owners.setdefault(target, autoscaler.metadata.name)
@@ -146,11 +147,13 @@ class Autoscaling(Runnable):
         deployment = self._informers[MODEL_DEPLOYMENTS.kind].get(name, namespace)
         if owner != autoscaler.metadata.name:
             problem = f'InferenceAutoscaler "{owner}" is older and scales the ModelDeployment: delete one'
-            self._scaled[_uid(item)] = Scaled(state=State(inert=Inert.OTHER_WRITER, problem=problem))
+            self._scaled[_uid(item)] = AutoscalerMemory(
+                state=AutoscalerState(inert=Inert.OTHER_WRITER, problem=problem)
+            )
         elif deployment is None or "deletionTimestamp" in deployment["metadata"]:
-            self._scaled[_uid(item)] = Scaled()
+            self._scaled[_uid(item)] = AutoscalerMemory()
         elif why := standby.explain_idle(deployment):
-            self._scaled[_uid(item)] = Scaled(state=self._scaled[_uid(item)].state)
+            self._scaled[_uid(item)] = AutoscalerMemory(state=self._scaled[_uid(item)].state)
             self._scaled[_uid(item)].inert(Inert.STANDBY, why, desired=0, ready=0)
         else:
             yield from self._decide(item, autoscaler, deployment, counted)
@@ -223,8 +226,8 @@ def _settings(autoscaler: InferenceAutoscaler, bounds: Bounds) -> ScalingSetting
         requests=spec.targets.requests_per_replica,
         tokens_per_second=spec.targets.tokens_per_second_per_replica,
         first_token_s=goal / 1000 if goal else None,
-        down_s=spec.windows.scale_down_seconds,
-        idle_s=spec.windows.scale_to_zero_seconds,
+        scale_down_window_s=spec.windows.scale_down_seconds,
+        scale_to_zero_window_s=spec.windows.scale_to_zero_seconds,
     )
 
 

@@ -1,4 +1,4 @@
-"""Mutual TLS of an InferenceCluster: the address that requests use, and the condition about the phase."""
+"""Status of a cluster's gateway: the address that requests use, and the phase of mutual TLS."""
 
 from typing import Any
 
@@ -20,16 +20,16 @@ _NOTHING_ISSUES = (
 )
 
 
-def rollout(cluster: InferenceCluster) -> Rollout:
+def read_rollout(cluster: InferenceCluster) -> Rollout:
     """Return the state of the rollout that a cluster's status has."""
     known = cluster.status.gateway.mutual_tls if cluster.status.gateway else None
     return Rollout(known.phase, known.draining_since) if known else Rollout()
 
 
-def gateway_status(request: ClusterRequest, plain: str) -> dict[str, Any]:
+def encode_gateway_status(request: ClusterRequest, plain: str) -> dict[str, Any]:
     """Return the gateway in the status of a cluster; ``plain`` is its address for plain HTTP."""
-    link, known = request.facts.mutual_tls, request.owner.status.gateway
-    state = link.rollout if link else rollout(request.owner)
+    fact, known = request.facts.mutual_tls, request.owner.status.gateway
+    state = fact.rollout if fact else read_rollout(request.owner)
     status: dict[str, Any] = {"address": plain} if plain else {}
     if choose_protocol(state.phase) is Protocol.TLS:
         found = next(
@@ -49,14 +49,14 @@ def gateway_status(request: ClusterRequest, plain: str) -> dict[str, Any]:
     return status
 
 
-def conditions(request: ClusterRequest) -> tuple[Condition, ...]:
+def report_mutual_tls(request: ClusterRequest) -> tuple[Condition, ...]:
     """Return the condition of a cluster with mutual TLS; nothing for one without."""
-    link = request.facts.mutual_tls
+    fact = request.facts.mutual_tls
     wanted = request.owner.spec.gateway.mutual_tls is not None
-    phase = (link.rollout if link else rollout(request.owner)).phase
+    phase = (fact.rollout if fact else read_rollout(request.owner)).phase
     if not wanted and phase is MutualTLSPhase.PLAIN:
         return ()
-    if link is None:
+    if fact is None:
         return (false(Type.SECURED, Reason.UNSUPPORTED_GATEWAY, _NOTHING_ISSUES),)
     found = request.found(cluster_gateway.KEY)
     if wanted and found and not any(map(cluster_gateway.is_ours, found)):
@@ -67,9 +67,9 @@ def conditions(request: ClusterRequest) -> tuple[Condition, ...]:
             "spec.gateway.mutualTLS"
         )
         return (false(Type.SECURED, Reason.UNSUPPORTED_GATEWAY, message),)
-    if link.problem:
-        return (false(Type.SECURED, Reason.INVALID_CERTIFICATE, link.problem),)
+    if fact.problem:
+        return (false(Type.SECURED, Reason.INVALID_CERTIFICATE, fact.problem),)
     if wanted and phase is MutualTLSPhase.REQUIRED:
         message = "the gateway accepts only requests from the fleet's gateway"
         return (true(Type.SECURED, Reason.TLS_REQUIRED, message),)
-    return (false(Type.SECURED, Reason.ROLLING_OUT, link.waiting),)
+    return (false(Type.SECURED, Reason.ROLLING_OUT, fact.waiting),)

@@ -16,9 +16,9 @@ from modelplane.api.kinds import MODEL_DEPLOYMENT
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.compose.replica.engine_command_lines import find_model_argument, list_written_words
 from modelplane.offline.files.diagnostics import Path, Problem, Severity, quote
+from modelplane.offline.files.engine_commands import EngineCommand, Flags, parse_commands
 from modelplane.offline.files.manifest_objects import Manifest
 from modelplane.offline.lint.advice import Configs, find_settings, walk_members
-from modelplane.offline.lint.engine_commands import EngineCommand, Flags, parse_commands
 
 Repo = tuple[str, str]
 """A repository of the hub, and its revision; empty for the default one."""
@@ -51,13 +51,7 @@ _RULES: Final[Mapping[str, _Rule]] = {
         "SGLang does not start",
         "lower it, or extend the context with --json-model-override-args",
     ),
-    "llama.cpp": _Rule(
-        ("-c", "--ctx-size"),
-        (),
-        "",
-        "answers get worse beyond that length",
-        "lower it",
-    ),
+    "llama.cpp": _Rule(("-c", "--ctx-size"), (), "", "answers get worse beyond that length", "lower it"),
 }
 _ELSEWHERE: Final = ("--config",)
 """Flags with which some of an engine's flags are in a file."""

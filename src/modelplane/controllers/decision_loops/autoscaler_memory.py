@@ -1,4 +1,7 @@
-"""Memory of an autoscaler: evidence, its last write, and the writes of others."""
+"""Memory of an autoscaler: evidence, its last write, and the writes of others.
+
+Three changes of ``spec.replicas`` by others in ten minutes stop the autoscaler (reason ``OtherWriter``).
+"""
 
 from collections import deque
 from collections.abc import Iterator
@@ -8,7 +11,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from modelplane.api.conditions.reasons import InferenceAutoscalerCondition, InferenceAutoscalerReason
 from modelplane.api.inference_autoscaler import InferenceAutoscaler, InferenceAutoscalerSpec
-from modelplane.deciders.autoscaling.decision import Counts, Inert, State
+from modelplane.deciders.autoscaling.autoscaler_state import AutoscalerState, Counts, Inert
 from modelplane.deciders.autoscaling.evidence import Evidence
 from modelplane.deciders.autoscaling.schedules import Bounds, Invalid, Schedule, find_bounds
 from modelplane.kube import timestamps
@@ -27,7 +30,9 @@ CONTEST = (
 )
 _PATIENCE_S = 30.0
 """Time for which a new autoscaler waits for the first counts of a gateway that may be starting."""
-_READING = State(inert=Inert.NO_METRICS, problem="the gateway's counts are still being read", reading=True)
+_READING = AutoscalerState(
+    inert=Inert.NO_METRICS, problem="the gateway's counts are still being read", reading=True
+)
 
 
 class ScheduledBounds:
@@ -76,12 +81,12 @@ _FIRST_RETRY_S, _LAST_RETRY_S = 2.0, 60.0
 
 
 @dataclass
-class Scaled:
+class AutoscalerMemory:
     """Memory of one autoscaler."""
 
     evidence: Evidence = field(default_factory=Evidence)
     bounds: ScheduledBounds = field(default_factory=ScheduledBounds)
-    state: State = _READING
+    state: AutoscalerState = _READING
     _asked: int | None = None
     """Number of replicas that was written, or else observed last."""
     _wrote: float | None = None
@@ -100,11 +105,11 @@ class Scaled:
     """Time of the last counts in the state."""
 
     @classmethod
-    def of(cls, autoscaler: InferenceAutoscaler) -> "Scaled":
+    def of(cls, autoscaler: InferenceAutoscaler) -> "AutoscalerMemory":
         """Return what a former process has told in the status, while nothing is known."""
         status = autoscaler.status
         replicas, changed = status.replicas, status.last_scale_time
-        told = replace(
+        state = replace(
             _READING,
             desired=replicas.desired if replicas else 0,
             ready=replicas.ready if replicas else 0,
@@ -114,7 +119,7 @@ class Scaled:
             limited=_limited(autoscaler),
             cold_start_s=status.cold_start_seconds,
         )
-        return cls(state=told)
+        return cls(state=state)
 
     def observed(self, replicas: int, now: float) -> int:
         """Return the number of replicas that is asked for; an own write may not be seen at once."""
@@ -172,14 +177,16 @@ class Scaled:
 
     def inert(self, why: Inert, problem: str, desired: int, ready: int) -> None:
         """Note why nothing is decided."""
-        known = replace(self.state, reading=False, inert=why, problem=problem)
-        self.state = replace(known, desired=desired, ready=ready)
+        self.state = replace(
+            self.state, reading=False, inert=why, problem=problem, desired=desired, ready=ready
+        )
 
     def tell(self, desired: int, ready: int, limited: bool | None, counts: Counts | None, now: float) -> None:
         """Note a decision. Counts alone are told seldom, so that few statuses are written."""
         limited = self.state.limited if limited is None else limited
-        known = replace(self.state, reading=False, inert=None, problem="", limited=limited)
-        known = replace(known, desired=desired, ready=ready)
+        known = replace(
+            self.state, reading=False, inert=None, problem="", limited=limited, desired=desired, ready=ready
+        )
         is_due = self._told is None or now - self._told >= _TELL_EVERY_S
         if counts is not None and (known != self.state or (is_due and _differ(counts, self.state.counts))):
             self._told = now
@@ -189,10 +196,12 @@ class Scaled:
 
 def _limited(autoscaler: InferenceAutoscaler) -> bool | None:
     """Return what the condition of a former process tells of ``maxReplicas``."""
-    for condition in autoscaler.status.conditions:
-        if condition.type == InferenceAutoscalerCondition.SCALING_LIMITED:
-            return condition.reason == InferenceAutoscalerReason.TOO_MANY_REPLICAS
-    return None
+    limited, too_many = (
+        InferenceAutoscalerCondition.SCALING_LIMITED,
+        InferenceAutoscalerReason.TOO_MANY_REPLICAS,
+    )
+    found = (item for item in autoscaler.status.conditions if item.type == limited)
+    return next((item.reason == too_many for item in found), None)
 
 
 def _differ(counts: Counts, before: Counts | None) -> bool:

@@ -1,4 +1,4 @@
-"""Installing: what becomes of one component of a stack, and why."""
+"""The outcome of one component of a stack: installed, waiting, refused or removed, and why."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -65,28 +65,31 @@ def is_installed(row: Component, plan: Plan) -> bool:
     return any(key in plan.request.observed for key in row.keys) or row.name in list_composed(plan.stack)
 
 
-def outcome(row: Component, plan: Plan, before: Mapping[ComponentName, Outcome]) -> Outcome:
-    """Return what becomes of a component; ``before`` has those that come before it."""
+def decide_outcome(row: Component, plan: Plan, before: Mapping[ComponentName, Outcome]) -> Outcome:
+    """Return what becomes of a component; ``before`` has the outcomes of earlier ones.
+
+    In this order: invalid settings, part of another component, existing already, waiting, installed.
+    """
     settings = plan.settings.get(row.name) or ComponentSettings(name=row.name)
-    if rejected := _check(settings) or row.check(plan):
+    if rejected := _check_settings(settings) or row.check(plan):
         waiting = Outcome(row, ComponentState.WAITING, False, rejected.message, is_invalid=True)
         return _keep(row, rejected.message) if is_installed(row, plan) else waiting
     if row.part_of is not None:
-        whole = before.get(row.part_of)
-        if whole is None:
+        owner = before.get(row.part_of)
+        if owner is None:
             return Outcome(row, ComponentState.WAITING, False, f"{row.part_of} is not installed: enable it")
-        return Outcome(row, whole.state, whole.is_ready, whole.message)
+        return Outcome(row, owner.state, owner.is_ready, owner.message)
     if not is_installed(row, plan):
-        there = None if settings.enabled else _find_existing(row, plan)
-        if there is not None:
-            return there
+        existing = None if settings.enabled else _find_existing(row, plan)
+        if existing is not None:
+            return existing
         missing = [name for name in row.after if name in before and not before[name].is_ready]
         if missing:
             return Outcome(row, ComponentState.WAITING, False, f"waiting for {listing(missing)}")
-    return _installed(row, plan, settings)
+    return _compose_component(row, plan, settings)
 
 
-def uninstalling(row: Component, plan: Plan) -> Outcome:
+def decide_removal(row: Component, plan: Plan) -> Outcome:
     """Return what becomes of a component that is installed and not enabled any more."""
     needing_it = [
         component.name
@@ -107,7 +110,7 @@ def _keep(row: Component, message: str) -> Outcome:
     return Outcome(row, ComponentState.REFUSED, True, message, children=children)
 
 
-def _check(settings: ComponentSettings) -> Rejected | None:
+def _check_settings(settings: ComponentSettings) -> Rejected | None:
     """Return what is wrong with the settings of a component; None if nothing is."""
     level: list[Any] = [settings.values]
     for _ in range(MAX_DEPTH):
@@ -154,22 +157,20 @@ def _find_existing(row: Component, plan: Plan) -> Outcome | None:
     return Outcome(row, ComponentState.PRESENT, is_ready, message)
 
 
-def _installed(row: Component, plan: Plan, settings: ComponentSettings) -> Outcome:
+def _compose_component(row: Component, plan: Plan, settings: ComponentSettings) -> Outcome:
     observed = plan.request.observed
     version = settings.version or (row.version(plan.stack.spec.versions) if row.version else "")
-    children = [*_release(row, plan, settings, version), *(row.objects(plan) if row.objects else ())]
+    children = [*_compose_release(row, plan, settings, version), *(row.objects(plan) if row.objects else ())]
     unready = [child for child in children if not child.ready(observed.get(child.key, {}))]
     release = observed.get(str(row.name)) if row.chart else None
     problem = releases.problem(release) if release is not None else None
-    waiting = _progress(row, plan, unready) if unready else _unconfirmed(row, plan)
-    state = ComponentState.INSTALLING if waiting else ComponentState.INSTALLED
-    message = problem or waiting or ""
-    if problem:
-        state = ComponentState.FAILED
-    return Outcome(row, state, not unready, message, version, tuple(children))
+    waiting = _explain_progress(row, plan, unready) if unready else _explain_missing_confirmation(row, plan)
+    running = ComponentState.INSTALLING if waiting else ComponentState.INSTALLED
+    state = ComponentState.FAILED if problem else running
+    return Outcome(row, state, not unready, problem or waiting or "", version, tuple(children))
 
 
-def _unconfirmed(row: Component, plan: Plan) -> str | None:
+def _explain_missing_confirmation(row: Component, plan: Plan) -> str | None:
     """Return what is awaited of a controller whose pods run; None if a status of its own confirms it."""
     confirming = next(
         (component for component in plan.rows if row.confirmed_by in component.object_keys), None
@@ -198,7 +199,7 @@ def _unconfirmed(row: Component, plan: Plan) -> str | None:
     return f"{waiting}: {said}" if said else waiting
 
 
-def _progress(row: Component, plan: Plan, unready: list[Desired]) -> str:
+def _explain_progress(row: Component, plan: Plan, unready: list[Desired]) -> str:
     release = plan.request.observed.get(str(row.name)) if row.chart else None
     said = releases.progress(release) if release is not None else ""
     named = listing(
@@ -207,7 +208,9 @@ def _progress(row: Component, plan: Plan, unready: list[Desired]) -> str:
     return said or f"waiting for {named}"
 
 
-def _release(row: Component, plan: Plan, settings: ComponentSettings, version: str) -> tuple[Desired, ...]:
+def _compose_release(
+    row: Component, plan: Plan, settings: ComponentSettings, version: str
+) -> tuple[Desired, ...]:
     if row.chart is None:
         return ()
     values: Mapping[str, Any] = row.values(plan)
@@ -215,7 +218,7 @@ def _release(row: Component, plan: Plan, settings: ComponentSettings, version: s
     for part in parts:
         values = releases.merge_values(values, part.values(plan))
         own = plan.settings.get(part.name)
-        values = releases.merge_values(values, own.values if own and not _check(own) else {})
+        values = releases.merge_values(values, own.values if own and not _check_settings(own) else {})
     return (
         releases.release(
             str(row.name),

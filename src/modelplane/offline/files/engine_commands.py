@@ -1,4 +1,4 @@
-"""Commands that start an engine: a container's command line, parsed once.
+"""Command lines of engines in manifests, parsed once: the engine, its version and its flags.
 
 An engine is known by its program, or by an image whose entry point is the program. Its version is known by
 the tag of its official image; any other image may contain a version of its own.
@@ -206,7 +206,7 @@ def _to_its_end(words: Words) -> Iterator[tuple[str, Path]]:
 
 
 def _joined(written: tuple[Written, ...]) -> Iterator[tuple[str, Path]]:
-    """Yield the words with their places. A variable that Kubernetes expands is one word with its flag."""
+    """Yield the words with their places; the pieces of a variable (``$``, ``(``, name, ``)``) as one word."""
     for item in written:
         words = iter(item.words)
         for word in words:

@@ -26,11 +26,11 @@ from modelplane.controllers.interests import OwnerKey
 from modelplane.controllers.runnable import Runnable
 from modelplane.deciders.cluster_health import (
     ClusterSeen,
+    ClusterState,
     Evidence,
     Memory,
     Move,
     Observation,
-    State,
     Watched,
     Witness,
     Witnesses,
@@ -45,7 +45,7 @@ _log = logging.getLogger(__name__)
 _LOOK_S = 2.0
 _ANSWER_S = 5.0
 _CLUSTER = kind_name(InferenceCluster)
-_ANSWERS = (State.REACHABLE, State.RETURNING)
+_ANSWERS = (ClusterState.REACHABLE, ClusterState.RETURNING)
 _DEPLOYMENT = kind_name(ModelDeployment)
 
 
@@ -92,7 +92,7 @@ class Failover(Runnable):
         return self._memory.report_for_cluster(cluster.metadata.name) if self._memory else None
 
     @property
-    def states(self) -> dict[str, State]:
+    def states(self) -> dict[str, ClusterState]:
         """The state of every cluster; empty while no deployment has failover."""
         standings = self._memory.standings if self._memory else {}
         return {name: standing.state for name, standing in standings.items()}
@@ -187,11 +187,11 @@ def _summarize(watched: Watched) -> tuple[object, ...]:
     standing = watched.standing
     if standing is None:
         return ()
-    return (standing.state, standing.cause, watched.paused if standing.state is State.LOST else "")
+    return (standing.state, standing.cause, watched.paused if standing.state is ClusterState.LOST else "")
 
 
 def _moves(
-    deployment: ModelDeployment, replicas: Iterable[Object], states: Mapping[str, State]
+    deployment: ModelDeployment, replicas: Iterable[Object], states: Mapping[str, ClusterState]
 ) -> Iterator[Move]:
     """Yield the replicas of one deployment on each cluster, and whether enough others serve."""
     there = Counter(str(replica["spec"].get("clusterName", "")) for replica in replicas)

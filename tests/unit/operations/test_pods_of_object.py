@@ -1,7 +1,7 @@
 import pytest
 
 from modelplane.kube.http_messages import ObjectList
-from modelplane.operations.pods_behind import find_pods
+from modelplane.operations.pods_of_object import find_pods
 
 
 def replica(name, cluster, **labels):
