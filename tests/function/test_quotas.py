@@ -33,7 +33,7 @@ def test_replicas_above_the_quota_are_refused_until_it_is_raised(fleet: Fleet) -
     fleet.run_until(lambda: placed(fleet, name) == 2, within=120)
     fleet.run_for(300)
     assert placed(fleet, name) == 2
-    assert f"namespace {TEAM} uses 2 of 2 gpu devices of class l4 and may borrow 0" in scheduled(fleet, name)
+    assert f"namespace {TEAM} uses 2 of 2 gpu devices of class l4 and can borrow 0" in scheduled(fleet, name)
     [use] = fleet.get("DeviceQuota", "team")["status"]["classes"]
     assert (use["used"], use["borrowed"], use["capacity"]) == (2, 0, 4)
     fleet.apply(device_quota(0))

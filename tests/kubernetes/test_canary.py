@@ -50,7 +50,7 @@ def test_a_good_revision_is_promoted_and_bad_ones_are_stopped_under_load(fleet: 
         load.until_answered(20)  # those that were sent before have ended
         failed = len(load.failures)
         load.until_answered(20)
-        assert deployed.rollout("undo").startswith("md/chat returns to the template of revision 2")
+        assert deployed.rollout("undo").startswith("Rolled back md/chat to the template of revision 2")
         deployed.until_serving({better: 3})
         assert len(load.failures) == failed, "no request goes to what was stopped"
 

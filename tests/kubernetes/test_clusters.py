@@ -78,23 +78,23 @@ def test_the_administrator_of_one_cluster_is_nobody_on_another(two: Fleet, tmp_p
 
 def test_a_second_up_attaches_and_restarts_nothing(two: Fleet) -> None:
     before = pids(two)
-    assert "A fleet runs already" in two.modelplane("up")
-    assert "A fleet runs already" in two.modelplane("up", "--clusters", "2")
+    assert "A fleet is already running" in two.modelplane("up")
+    assert "A fleet is already running" in two.modelplane("up", "--clusters", "2")
     assert pids(two) == before
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        pytest.param(("up", "--clusters", "3"), "runs with other settings", id="more while it runs"),
-        pytest.param(("up", "--clusters", "1"), "what is there would be lost", id="fewer"),
+        pytest.param(("up", "--clusters", "3"), "is running with other settings", id="more while it runs"),
+        pytest.param(("up", "--clusters", "1"), "which would be lost", id="fewer"),
         pytest.param(
             ("down", "--cluster", "local-3"),
             'has no cluster "local-3": it has local-1, local-2',
             id="unknown",
         ),
         pytest.param(
-            ("down", "--cluster", "local-1", "--purge"), "--purge is for the whole fleet", id="purge"
+            ("down", "--cluster", "local-1", "--purge"), "--purge deletes the whole fleet", id="purge"
         ),
     ],
 )

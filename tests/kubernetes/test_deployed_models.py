@@ -78,7 +78,7 @@ def test_a_field_that_another_has_changed_is_a_conflict(live: Target, control_pl
 
     apply_all(live, manifests())
     asyncio.run(scale())
-    with pytest.raises(UserError, match=r"spec\.replicas.*others have changed these fields"):
+    with pytest.raises(UserError, match=r"spec\.replicas.*another manager owns these fields"):
         apply_all(live, manifests())
 
 

@@ -319,7 +319,8 @@ async def test_a_refused_file_changes_nothing_and_is_reported(gateway: Gateway) 
         assert admin.find_reload_problem(gateway.directory) is None
         for name in (CLUSTERS, name_routes_file("front-door")):
             write_private(gateway.directory / name, '{"resources":[{"@type":"nothing"}]}')
-        wanted = f"envoy refused {CLUSTERS}, {name_routes_file('front-door')} and keeps what it had before: "
+        rejected = f"Envoy rejected {CLUSTERS}, {name_routes_file('front-door')}"
+        wanted = f"{rejected} and keeps the previous configuration: "
         async with asyncio.timeout(PATIENCE_S):
             while not (problem := admin.find_reload_problem(gateway.directory) or "").startswith(wanted):
                 await asyncio.sleep(0.05)

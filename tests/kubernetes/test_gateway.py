@@ -522,7 +522,7 @@ async def test_a_gateway_without_configuration_is_open_and_answers_404(bench: Be
     await pod.envoy.end()
     status, words = await pod.check()
     assert status == 1
-    assert words.startswith("Error: cannot ask envoy about itself")
+    assert words.startswith("Error: cannot query Envoy")
 
 
 async def test_an_endpoint_where_the_gateway_must_not_go_gets_no_request_and_says_why(bench: Bench) -> None:

@@ -318,9 +318,9 @@ def test_nothing_is_uninstalled_while_there_are_models(cluster: Shell) -> None:
     before = _versions(cluster)
     said = cluster.run("modelplane uninstall", check=False)
     assert said.startswith(
-        'Error: there are models: ModelDeployment "ml-team/gemma", ModelReplica "ml-team/gemma-'
+        'Error: models exist: ModelDeployment "ml-team/gemma", ModelReplica "ml-team/gemma-'
     )
-    assert said.endswith(": delete them first, or say --delete-models\n")
+    assert said.endswith(": delete them first, or use --delete-models\n")
     assert _versions(cluster) == before
 
 
@@ -329,7 +329,7 @@ def test_uninstalling_with_the_models_leaves_only_what_others_made(cluster: Shel
     said = cluster.run("modelplane uninstall --delete-models --timeout 3m")
     assert "models: 3 deleted" in said
     assert f"kinds: {len(COMPOSED)} deleted" in said
-    [kept] = [line for line in said.splitlines() if "namespace modelplane-system: kept, because of" in line]
+    [kept] = [line for line in said.splitlines() if "Kept namespace modelplane-system, because of" in line]
     assert 'Secret "modelplane-system/gpu-1-kubeconfig"' in kept
     assert cluster.run("kubectl get deploy,svc,httproute,resourceclaimtemplate -n ml-team -o name") == ""
     [again] = cluster.run("modelplane uninstall").splitlines()

@@ -91,7 +91,7 @@ async def test_the_life_of_a_deployment(control_plane: ControlPlane, bench: KSer
 
     async def is_told() -> bool:
         said = await bench.condition(fleet_resources.MODEL_REPLICAS, "ModelReady", "False")
-        return "check that it runs on the cluster" in said or "being created" in said
+        return "check that the controller is running on the cluster" in said or "being created" in said
 
     await eventually(is_told)
     bench.kserve.works = True

@@ -351,7 +351,7 @@ async def test_the_controllers_publish_what_they_observe_and_say_what_they_may_n
         assert rules != role["rules"]
         await client.patch(resources.CLUSTER_ROLES, role["metadata"]["name"], {"rules": rules}, kind="merge")
         async with running_controllers(plane):
-            await says(client, "True", "DeviceTaintRules may not be listed, so their taints do not count")
+            await says(client, "True", "DeviceTaintRules can't be listed, so device taints are ignored")
         # An earlier registration: nothing new may be read, and what is known stays.
         rules = [each for each in role["rules"] if "resourceslices" not in each.get("resources", ())]
         assert len(rules) < len(role["rules"])

@@ -165,7 +165,7 @@ async def test_devices_that_were_lent_come_back_by_drain(bench: Bench) -> None:
     await bench.client.apply(_deployment(BATCH, 4))
     await bench.until_serving(0, 3)
     await bench.until_scheduled(
-        BATCH, "namespace team-batch uses 3 of 1 gpu devices of class quotas and may borrow 0"
+        BATCH, "namespace team-batch uses 3 of 1 gpu devices of class quotas and can borrow 0"
     )
     explained = await asyncio.to_thread(
         CliRunner().invoke, main, ["explain", "md/model", "-n", BATCH, "--kubeconfig", bench.kubeconfig]
@@ -189,4 +189,4 @@ async def test_devices_that_were_lent_come_back_by_drain(bench: Bench) -> None:
         return [each["used"] for each in uses] == [2, 1]
 
     await bench.until(counted)
-    await bench.until_scheduled(CHAT, "may borrow 0; this replica needs 1")
+    await bench.until_scheduled(CHAT, "can borrow 0; this replica needs 1")

@@ -207,7 +207,7 @@ def test_stopping_works_without_any_supervisor(etcd_only):
 
 
 def test_purging_deletes_the_home_but_not_what_someone_else_put_there(etcd_only):
-    with pytest.raises(LocalError, match="something still runs"):
+    with pytest.raises(LocalError, match="processes are still running"):
         lifecycle.purge(etcd_only)
     lifecycle.stop(etcd_only)
     (etcd_only.root / "notes.txt").write_text("mine")

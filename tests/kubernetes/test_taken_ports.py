@@ -28,7 +28,7 @@ def test_a_process_whose_port_is_taken_says_so_and_starts_once_it_is_free(
     os.kill(pid, signal.SIGKILL)
     with closing(taken(port)):
         uses = f"port {port} of 127.0.0.1, which {process} uses"
-        said = f"{uses}, is taken by another program: stop that program"
+        said = f"another program uses {uses}: stop that program"
         until(fleet, lambda problems, _: f"{said}; the process starts once the port is free" in problems)
         # Status tries the port itself, and may know before the process has been started again.
         log = until_logged(fleet, process, str(port))

@@ -82,6 +82,4 @@ def test_more_selectors_than_are_compared_are_told() -> None:
     assert not isinstance(several, TooMany)
     assert len(several) == MOST_COMPARED
     found = SelectingServices((*same, service(1000, {}))).of(deployment({"a": "x"}))
-    assert str(found).startswith(
-        "more than 128 ModelService selectors of ModelServices have labels of the deployment: "
-    )
+    assert str(found).startswith("more than 128 ModelService selectors use the deployment's labels: ")

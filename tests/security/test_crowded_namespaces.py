@@ -129,7 +129,7 @@ async def test_services_that_all_select_all_endpoints_are_bounded_and_the_newest
         assert await crowded.victims_seconds("crowded") < quiet + 2
         await crowded.until_full()
         said = await crowded.fleet.until_said(
-            MODEL_SERVICES, "s-29", "RoutingReady", "20 of 20 endpoints get no traffic, because", CROWD
+            MODEL_SERVICES, "s-29", "RoutingReady", "20 of 20 endpoints receive no requests, because", CROWD
         )
         assert (said["status"], said["reason"]) == ("False", "LimitExceeded")
         oldest = await crowded.fleet.until_said(
@@ -208,6 +208,8 @@ async def test_routes_from_before_the_maximum_stay_and_say_so(crowded: Crowded) 
         assert (routed.pop(f"{CROWD}/t-new"), {*routed.values()}) == (0, {ENDPOINTS})
         kept = await crowded.fleet.until_said(MODEL_SERVICES, "s-29", "RoutingReady", "adds no others", CROWD)
         assert (kept["status"], kept["reason"]) == ("True", "LimitExceeded")
-        new = await crowded.fleet.until_said(MODEL_SERVICES, "t-new", "RoutingReady", "get no traffic", CROWD)
+        new = await crowded.fleet.until_said(
+            MODEL_SERVICES, "t-new", "RoutingReady", "receive no requests", CROWD
+        )
         assert (new["status"], new["reason"]) == ("False", "LimitExceeded")
     path.unlink()

@@ -130,7 +130,7 @@ def test_the_home_is_no_volume(fleet: Fleet, tmp_path: Path, path: str, above: b
     mount = {"name": "home", "mountPath": "/mnt/home"}
     args = [*MODEL, "--chat-template-file", "/mnt/home/kubeconfig"]
     create(fleet, tmp_path, "volume", {"args": args, "volumeMounts": [mount]}, volumes=[volume])
-    assert 'volume "home" would show the files of the fleet' in message(fleet, "volume")
+    assert 'volume "home" would expose the fleet\'s files' in message(fleet, "volume")
     fleet.kubectl("delete", "pod", "volume", *TENANT, "--timeout=180s")
 
 

@@ -99,8 +99,8 @@ def test_a_cache_is_not_staged_in_a_namespace_of_another() -> None:
 def test_a_name_without_an_original_is_not_passed_on() -> None:
     said = composed(replica(engine("qwen", member(env=[NAMED]))))
     message = (
-        'Secret "prometheus" in namespace "ml-team", which the pods name does not exist: create it, or ask '
-        'the platform team to list it in spec.localObjects of InferenceCluster "east"'
+        'the pods refer to Secret "prometheus" in namespace "ml-team", which does not exist: create it, or '
+        'ask the platform team to list it in spec.localObjects of InferenceCluster "east"'
     )
     assert accepted(said) == (False, "NotFound", message)
     assert said.children == ()

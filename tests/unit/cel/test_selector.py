@@ -274,7 +274,7 @@ def test_a_malformed_device_says_so_to_every_selector(changes: dict[str, object]
         ),
         pytest.param(
             " \n",
-            "cannot compile selector ``: the file is empty",
+            "cannot compile selector ``: it is empty",
             id="nothing",
         ),
         pytest.param(

@@ -178,7 +178,7 @@ def test_kubectl_on_a_fleet_that_does_not_run_says_how_to_start_it(monkeypatch, 
 
 def test_an_empty_home_is_not_the_working_directory():
     result = run("up", "--home", "")
-    assert (result.exit_code, "Invalid value for '--home': the file is empty" in result.output) == (2, True)
+    assert (result.exit_code, "Invalid value for '--home': it is empty" in result.output) == (2, True)
 
 
 def test_a_kubeconfig_that_is_none_is_named(tmp_path):

@@ -158,7 +158,7 @@ def test_an_endpoint_outside_the_regions_says_so():
         GATEWAY, service(entry, "selector: {matchLabels: {app: qwen}}"), ruled, endpoint("paid")
     )
     assert [(each.percent, each.reason) for each in found.endpoints] == [
-        (0.0, 'the cluster is in no region, and ModelDeployment "qwen" allows only "eu-west"')
+        (0.0, 'it is in no region, and ModelDeployment "qwen" allows only "eu-west"')
     ]
 
 

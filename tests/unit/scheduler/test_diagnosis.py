@@ -208,7 +208,7 @@ def test_a_cluster_is_counted_under_the_pool_that_came_closest(say: Any) -> None
     placement = schedule(say.fleet("b: l4 x1, h200 x0"), say.deployment("1: 100Gi"))
     assert placement.diagnosis.describe() == (
         "0 of 1 replicas placed; 1 cluster: 1 without enough free nodes (b: pool h200 has 0 of 0 nodes "
-        'free, 1 needed); to place one more, add 1 node to pool h200 of InferenceCluster "b" or lower '
+        'free, 1 needed); to place one more, add 1 node to pool h200 of InferenceCluster "b" or relax '
         'memory from 100Gi to 24Gi in request "gpu"'
     )
 
