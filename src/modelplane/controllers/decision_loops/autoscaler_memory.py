@@ -121,7 +121,7 @@ class AutoscalerMemory:
         )
         return cls(state=state)
 
-    def observed(self, replicas: int, now: float) -> int:
+    def observe(self, replicas: int, now: float) -> int:
         """Return the number of replicas that is asked for; an own write may not be seen at once."""
         if self._asked is None:
             self._asked = replicas
@@ -145,7 +145,7 @@ class AutoscalerMemory:
         """Return True while something else keeps changing the number of replicas."""
         return len(self._foreign) == CONTESTED and now - self._foreign[0] < CONTEST_S
 
-    def started(self, ready: int, now: float) -> None:
+    def note_start(self, ready: int, now: float) -> None:
         """Measure a start from zero."""
         if self._starting is not None and ready:
             self.state = replace(self.state, cold_start_s=round(now - self._starting))
@@ -155,12 +155,12 @@ class AutoscalerMemory:
         """Return False while a refused write waits to be tried again."""
         return now >= self._retry
 
-    def refused(self, now: float) -> None:
+    def note_refusal(self, now: float) -> None:
         """Note a refused write."""
         self._retry = now + min(_FIRST_RETRY_S * 2**self._refusals, _LAST_RETRY_S)
         self._refusals = min(self._refusals + 1, 10)
 
-    def wrote(self, before: int, replicas: int, why: str, now: float) -> None:
+    def note_write(self, before: int, replicas: int, why: str, now: float) -> None:
         """Note a change."""
         self._asked, self._wrote, self._told = replicas, now, None
         self._refusals, self._retry = 0, 0.0
@@ -170,12 +170,12 @@ class AutoscalerMemory:
             self._starting = None
         self.state = replace(self.state, decision=why, changed=timestamps.format_now())
 
-    def opened(self, schedules: tuple[str, ...]) -> None:
+    def note_open(self, schedules: tuple[str, ...]) -> None:
         """Note the schedules whose window is open."""
         if schedules != self.state.open_schedules:
             self.state = replace(self.state, open_schedules=schedules)
 
-    def inert(self, why: Inert, problem: str, desired: int, ready: int) -> None:
+    def hold(self, why: Inert, problem: str, desired: int, ready: int) -> None:
         """Note why nothing is decided."""
         self.state = replace(
             self.state, reading=False, inert=why, problem=problem, desired=desired, ready=ready

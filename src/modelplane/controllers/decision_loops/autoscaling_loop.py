@@ -154,7 +154,7 @@ class Autoscaling(Runnable):
             self._scaled[_uid(item)] = AutoscalerMemory()
         elif why := standby.explain_idle(deployment):
             self._scaled[_uid(item)] = AutoscalerMemory(state=self._scaled[_uid(item)].state)
-            self._scaled[_uid(item)].inert(Inert.STANDBY, why, desired=0, ready=0)
+            self._scaled[_uid(item)].hold(Inert.STANDBY, why, desired=0, ready=0)
         else:
             yield from self._decide(item, autoscaler, deployment, counted)
 
@@ -163,29 +163,29 @@ class Autoscaling(Runnable):
     ) -> "Iterator[_Change]":
         """Yield the change of the number of replicas, if there is to be one now."""
         scaled, now = self._scaled[_uid(item)], self._now()
-        replicas = scaled.observed(int(deployment["spec"].get("replicas", 1)), now)
+        replicas = scaled.observe(int(deployment["spec"].get("replicas", 1)), now)
         ready = int((deployment.get("status", {}).get("replicas") or {}).get("ready", 0))
-        scaled.started(ready, now)
+        scaled.note_start(ready, now)
         sample = counted.sample(deployment, now)
         if isinstance(sample, TooMany):
-            scaled.inert(
+            scaled.hold(
                 Inert.TOO_MANY_SERVICES, f"the number of replicas is unchanged: {sample}", replicas, ready
             )
             return
         bounds = scaled.bounds.at(autoscaler, self._today())
         if isinstance(bounds, Invalid):
-            scaled.inert(Inert.INVALID_SCHEDULE, f"{bounds}, so nothing changes: correct it", replicas, ready)
+            scaled.hold(Inert.INVALID_SCHEDULE, f"{bounds}, so nothing changes: correct it", replicas, ready)
             return
-        scaled.opened(bounds.open)
+        scaled.note_open(bounds.open)
         settings = _settings(autoscaler, bounds)
         scaled.evidence, decision = decide(settings, scaled.evidence, sample, replicas, ready)
         if sample is None:
             if not scaled.is_early(now):
-                scaled.inert(Inert.NO_METRICS, f"{decision.message}: {counted.problem}", replicas, ready)
+                scaled.hold(Inert.NO_METRICS, f"{decision.message}: {counted.problem}", replicas, ready)
             return
         wanted = replicas if autoscaler.spec.paused else decision.replicas
         if scaled.is_contested(now):
-            scaled.inert(Inert.OTHER_WRITER, CONTEST, replicas, ready)
+            scaled.hold(Inert.OTHER_WRITER, CONTEST, replicas, ready)
             return
         counts = _counts(sample, scaled.evidence)
         if wanted == replicas:
@@ -198,10 +198,10 @@ class Autoscaling(Runnable):
         scaled, decision, now = self._scaled[_uid(change.autoscaler)], change.decision, change.at
         async with turns:
             if problem := await self._write(change.deployment, decision.replicas):
-                scaled.refused(now)
-                scaled.inert(Inert.NOT_WRITTEN, problem, change.replicas, change.ready)
+                scaled.note_refusal(now)
+                scaled.hold(Inert.NOT_WRITTEN, problem, change.replicas, change.ready)
                 return
-            scaled.wrote(change.replicas, decision.replicas, decision.message, now)
+            scaled.note_write(change.replicas, decision.replicas, decision.message, now)
             await self._recorder.record(change.autoscaler, true("Scaled", decision.outcome, decision.message))
         scaled.tell(decision.replicas, change.ready, decision.limited, change.counts, now)
 
