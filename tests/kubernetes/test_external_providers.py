@@ -289,7 +289,7 @@ def test_a_provider_gets_the_credential_that_its_owner_permits_and_nothing_else_
     assert paid.keys == {"Bearer sk-2"}
     fleet.kubectl("delete", "secret", "paid", "-n", TEAM)
     until(lambda: {asked(address) for _ in range(24)}, {"gemma"})
-    until(lambda: 'there is no Secret "paid"' in condition(fleet, "paid", "Authenticated"), True)
+    until(lambda: 'Secret "paid" does not exist' in condition(fleet, "paid", "Authenticated"), True)
     assert (paid.keys, thief.targets) == ({"Bearer sk-2"}, [])
     credential(fleet, "sk-3", paid.authority)
     endpoint(fleet, "paid", f"http://{paid.authority}/v1", **with_credential)

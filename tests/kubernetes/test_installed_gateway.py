@@ -247,7 +247,7 @@ async def test_traefik_is_installed_serves_and_is_removed_in_order(
         )
         bench = Bench(client)
         async with running_controllers(plane, Envoy(), Program((str(plane.binary), "helm"))):
-            await bench.said(f"Envoy accepts requests at {ENVOY}", f'there is no Secret "{INSTALLER}"')
+            await bench.said(f"Envoy accepts requests at {ENVOY}", f'requires Secret "{INSTALLER}"')
             file = kubeconfig(plane, INSTALLER, tmp_path / "installer")
             kubectl(
                 plane,

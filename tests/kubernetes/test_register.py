@@ -214,7 +214,7 @@ def test_one_command_leads_from_a_kubeconfig_to_an_answer(fleet: Fleet, tmp_path
     before = _state(fleet)
     assert 'Cluster "gpu-1" is already registered: nothing changed' in _register(fleet, "--apply")
     refused = _register(fleet, "--apply", name="gpu-2", check=False)
-    assert 'registered as InferenceCluster "gpu-1" already' in refused
+    assert 'already registered as InferenceCluster "gpu-1"' in refused
     assert _state(fleet) == before
 
 

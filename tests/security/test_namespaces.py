@@ -154,7 +154,9 @@ async def test_a_team_of_a_clusters_namespace_name_gets_nothing_there(plane: Att
         assert await contents(plane, "monitoring") == before
         own = {"metadata": {"labels": {labels.MANAGED_BY: "modelplane"}}}
         await plane.cluster.patch(resources.NAMESPACES, "monitoring", own)
-        await plane.until_said(*replicas, 'there is no Secret "prometheus"', "monitoring", status="False")
+        await plane.until_said(
+            *replicas, 'the pods refer to Secret "prometheus"', "monitoring", status="False"
+        )
         assert await contents(plane, "monitoring") == before
         await plane.deploy("model", "team")
         await plane.until_placed("model", "team")

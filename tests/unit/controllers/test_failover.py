@@ -145,7 +145,7 @@ class Stopped:
         self.watched = False
 
     def of(self, name: str) -> Witness:
-        return Witness(Evidence.BAD, "its no heartbeat for more than") if name == "a" else Witness()
+        return Witness(Evidence.BAD, "no heartbeat for more than") if name == "a" else Witness()
 
 
 @pytest.mark.virtual_time
@@ -168,7 +168,7 @@ async def test_a_heartbeat_that_stopped_is_the_second_witness_behind_a_load_bala
         bench.silence("a")
         await bench.look(4)
         assert bench.loop.states["a"] is ClusterState.LOST
-        assert "its no heartbeat for more than" in (bench.of(ModelDeployment) or Watched()).lost["a"]
+        assert "no heartbeat for more than" in (bench.of(ModelDeployment) or Watched()).lost["a"]
     del bench.wanted["spec"]["failover"]
     await bench.look(1)
     assert not heartbeats.watched

@@ -224,9 +224,7 @@ def _check_installer(request: GatewayRequest) -> Rejected | None:
     if request.found(INSTALLER_KEY):
         return None
     return Rejected(
-        detail=f"{secret} with the kubeconfig of an identity that can install charts on this "
-        "cluster does not "
-        "exist",
+        detail=f"installing charts on this cluster requires {secret}, which does not exist",
         remedy="create it with the commands that `modelplane install --inference-cluster --installer` prints",
     )
 
