@@ -80,10 +80,9 @@ class ModelKeySpec(KeyLimits):
         Annotated[
             RateLimitType,
             about(
-                "Where requestsPerMinute and tokensPerMinute are counted. Local: each gateway "
-                "enforces an equal part of the limits. Global: the rateLimitService of the "
-                "InferenceGateway counts for all gateways together. Default: Local, unless the grant "
-                "of the namespace allows only Global."
+                "Where requestsPerMinute and tokensPerMinute are counted. Local: each gateway enforces an "
+                "equal part of the limits. Global: the rateLimitService of the InferenceGateway counts for "
+                "all gateways together. Default: Local, unless the grant of the namespace allows only Global."
             ),
         ]
         | None

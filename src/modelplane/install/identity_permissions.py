@@ -166,9 +166,8 @@ SYSTEM = (
         "",
         ("secrets",),
         ("patch",),
-        "A renewed token of a cluster is written into its kubeconfig, and the key that clusters require "
-        "into the Secret of the gateway's keys. The platform team chooses the names of "
-        "these Secrets.",
+        "A renewed token of a cluster is written into its kubeconfig, and the key that clusters require into "
+        "the Secret of the gateway's keys. The platform team chooses the names of these Secrets.",
     ),
     Rule(
         "",

@@ -59,9 +59,8 @@ _TERMS = "The model of the first example is Gemma 3 270M. Its terms of use: http
     "--container-engine",
     type=click.Choice(["auto", "none", "docker", "podman", "nerdctl"]),
     help=(
-        "Container runtime for model images. auto uses an installed program instead of the "
-        "image if there is one, otherwise the first container runtime that responds. Default: "
-        "unchanged; auto for a new fleet."
+        "Container runtime for model images. auto uses an installed program instead of the image if there is "
+        "one, otherwise the first container runtime that responds. Default: unchanged; auto for a new fleet."
     ),
 )
 @click.option(

@@ -15,8 +15,7 @@ from modelplane.gateway.mutual_tls import Protocol, Rollout, build_server_name, 
 
 _NOTHING_ISSUES = (
     "only Modelplane's controllers issue certificates, and Crossplane reconciles this fleet. The current "
-    "configuration remains active: remove spec.gateway.mutualTLS, or let the controllers reconcile the "
-    "fleet"
+    "configuration remains active: remove spec.gateway.mutualTLS, or let the controllers reconcile the fleet"
 )
 
 

@@ -188,8 +188,7 @@ def _unsupported(owner: ModelDeployment, observed: Observed | None) -> str | Non
     if owner.spec.replicas == 1 and surge in (0, "0%"):
         return (
             "a single replica cannot run both revisions, so the canary cannot start and the replica is not "
-            "updated: set "
-            f"spec.rollout.maxSurge to 1, {or_without}"
+            f"updated: set spec.rollout.maxSurge to 1, {or_without}"
         )
     return None
 

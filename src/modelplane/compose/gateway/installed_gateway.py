@@ -79,8 +79,7 @@ class Implementation:
         return Rejected(
             subject=f"chart {self.chart.name} {version}",
             detail="sends requests to the wrong endpoints, because it distinguishes backends "
-            "only by Service and "
-            "port",
+            "only by Service and port",
             remedy=f"set version {oldest} or later",
         )
 

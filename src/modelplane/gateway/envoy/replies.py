@@ -91,9 +91,8 @@ def _overloaded() -> dict[str, Any]:
 
 def _destination_refused() -> dict[str, Any]:
     message = (
-        "the host of this ModelEndpoint's url resolves to an address that the gateway is not allowed to "
-        "send requests to: use another host, or ask the platform team to allow the address in the "
-        "InferenceGateway"
+        "the host of this ModelEndpoint's url resolves to an address that the gateway is not allowed to send "
+        "requests to: use another host, or ask the platform team to allow the address in the InferenceGateway"
     )
     names = (DENIED, DENIED_TO_OTHERS)
     denied = ", ".join(f"'rbac_access_denied_matched_policy[{name}]'" for name in names)

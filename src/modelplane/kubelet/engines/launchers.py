@@ -192,8 +192,7 @@ async def check_author(
     return Rejected(
         WaitingReason.NO_LAUNCHER,
         detail=f'cannot run image "{container["image"]}" without a container runtime: '
-        f"{launcher.engine} runs only "
-        "in pods that Modelplane creates",
+        f"{launcher.engine} runs only in pods that Modelplane creates",
         remedy=f"use another image, {_START_RUNTIME}, or {_ALLOWED}",
     )
 

@@ -15,9 +15,8 @@ def check(service: ModelService) -> Iterator[Advice]:
         path = ("spec", "endpoints", index, "selector", "matchLabels")
         if not entry.selector.match_labels:
             message = (
-                "selects every ModelEndpoint in namespace "
-                f"{quote(service.metadata.namespace or 'default')}: add a label, such as "
-                f"{labels.DEPLOYMENT}"
+                f"selects every ModelEndpoint in namespace {quote(service.metadata.namespace or 'default')}: "
+                f"add a label, such as {labels.DEPLOYMENT}"
             )
             yield Advice(path, message, at_key=True)
         yield from check_keys(path, entry.selector.match_labels, "ModelEndpoint")
