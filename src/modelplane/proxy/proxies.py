@@ -75,7 +75,7 @@ class GatewayDirectory:
         return file.read_text(errors="replace") if file.exists() else ""
 
     def find_former_problem(self) -> str | None:
-        """Return nothing: ``former`` raises ``OSError`` for a file that cannot be read."""
+        """Return nothing: ``read_former`` raises ``OSError`` for a file that cannot be read."""
         return None
 
     async def sum_usage(self) -> Ledger | None:

@@ -1,4 +1,4 @@
-"""Clusters of a route with tiers: Envoy takes the next group of them for each attempt.
+"""Fallback of a route with tiers: Envoy takes the next group of clusters for each attempt.
 
 Of Envoy's means, only this one both chooses again for each attempt and runs the filters below the router for
 it, so that no backend gets the path, the Host or the credential of another one. It draws one random number
