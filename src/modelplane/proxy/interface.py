@@ -68,7 +68,7 @@ class Proxy(Protocol):
         """Write the proxy's files; return True if any of them changed."""
 
     def list_formers(self, folder: str) -> tuple[str, ...]:
-        """Return the paths of the private files below a folder, such as ``tls/``, as of ``former``."""
+        """Return the paths of the private files below a folder, such as ``tls/``, as of ``read_former``."""
 
     def read_former(self, path: str) -> str:
         """Return a file as it was last written, also by an earlier process; empty if there is none."""

@@ -1,8 +1,8 @@
 """Failover of a deployment's replicas, and the condition of clusters and deployments about it.
 
-The caller watches the clusters and says which are lost (`deciders/cluster_health.py`). The state of every other cluster is in its condition
-Reachable, which only keeps replicas away or as they are. A deployment without `spec.failover` is not
-concerned.
+The caller watches the clusters and says which are lost (`deciders/cluster_health.py`). The state of every
+other cluster is in its condition Reachable, which only keeps replicas away or as they are. A deployment
+without `spec.failover` is not concerned.
 """
 
 from collections.abc import Mapping

@@ -1,11 +1,11 @@
 """Drains: which replicas of draining clusters and pools move now, and which wait for their turn.
 
-A replica that moves leaves: its replacement is placed elsewhere, and `compose/deployment/replica_lifecycle.py`
-holds the old one until that one serves. The moves in progress are derived from the replicas each time, so that
-nothing outlives the end of a drain: a replica moves while a replacement of its deployment is starting. A
-rollout's surge replica replaces none. One that is not ready needs no turn, because no request is lost with it;
-so a deployment that never becomes ready delays no other. Nor does a replacement that has been starting for too
-long.
+A replica that moves leaves: its replacement is placed elsewhere, and
+`compose/deployment/replica_lifecycle.py` holds the old one until that one serves. The moves in progress are
+derived from the replicas each time, so that nothing outlives the end of a drain: a replica moves while a
+replacement of its deployment is starting. A rollout's surge replica replaces none. One that is not ready
+needs no turn, because no request is lost with it; so a deployment that never becomes ready delays no other.
+Nor does a replacement that has been starting for too long.
 """
 
 from collections import Counter

@@ -1,10 +1,10 @@
 """Failover: which replicas are counted on while clusters are lost.
 
-For a deployment with failover a replica serves if it says so and its cluster is seen. One that is not seen
-is never removed, because it may be the last that serves, and never counted on, because it may not serve.
-When its cluster answers again there can be one replica too many. Then those that serve stay, and of two that
-serve, that on the cluster which was not lost (``scale_down``). Which clusters are lost, and when their replicas
-may be replaced, is decided in `deciders/cluster_health.py`.
+For a deployment with failover a replica serves if it says so and its cluster is seen. One that is not seen is
+never removed, because it may be the last that serves, and never counted on, because it may not serve. When
+its cluster answers again there can be one replica too many. Then those that serve stay, and of two that
+serve, that on the cluster which was not lost (``scale_down``). Which clusters are lost, and when their
+replicas may be replaced, is decided in `deciders/cluster_health.py`.
 """
 
 from modelplane.scheduler.cycle_state import CycleState
