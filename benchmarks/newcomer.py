@@ -33,7 +33,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 STAGES = ("wheel", "own-model", "region")
-FIRST_ANSWER = "Deploy a model and ask it something"
+FIRST_ANSWER = "Deploy a model and ask it a question"
 OWN_MODEL = ROOT / "docs" / "how-to" / "own-model.md"
 MODEL = "MODEL"
 """Stands for the path of the reader's model in the manifest of the page."""
@@ -166,7 +166,7 @@ def region(newcomer: Newcomer) -> dict[str, Any]:
     newcomer.run("modelplane example --dir examples")
     with clock() as tour:
         printed = newcomer.run("modelplane up --clusters 3 --no-register")
-        newcomer.lines = reaching(to_paste(printed, "Register a first cluster"))
+        newcomer.lines = reaching(to_paste(printed, "Register your first cluster"))
         for page in TOUR:
             # The first block of the first page has started the fleet.
             for block in blocks(ROOT / "examples" / page / "README.md", "console")[page == TOUR[0] :]:

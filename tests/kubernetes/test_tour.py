@@ -150,7 +150,7 @@ def test_a_cluster_is_drained_under_load_and_back_and_no_request_fails(tourist: 
         tourist.run(f"modelplane cluster uncordon eu-central --pool {pool}")
         load.until_answered(20)
     assert load.failures == []
-    assert told.rstrip().endswith('cluster "us-east" is drained')
+    assert told.rstrip().endswith('Drained cluster "us-east"')
     assert json.loads(drained) == {"left": 0, "moving": 0, "blocked": 0}
 
 
@@ -168,7 +168,7 @@ def test_nodes_are_taken_back_under_load_and_no_request_fails(tourist: Tourist) 
         assert placed_on(tourist, "qwen-demo") == "us-east"
         load.until_answered(20)
     assert load.failures == []
-    assert re.search(r"1 node is taken back: \S+ by \S+ \(taint modelplane.ai/eviction-notice\)", told)
+    assert re.search(r"1 node is being reclaimed: \S+ by \S+ \(taint modelplane.ai/eviction-notice\)", told)
 
 
 def engine() -> Object:

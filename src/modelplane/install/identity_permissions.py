@@ -224,7 +224,7 @@ _UNSEEN_OF_STACKS = "only a cluster with a serving stack gets such requests"
 
 _CAPACITY_WHY = (
     "What new replicas may use of the declared capacity: nodes that are ready, devices that are published "
-    "and not tainted, and those that other pods hold. Notices that nodes are taken back."
+    "and not tainted, and those that other pods hold. Notices that nodes are being reclaimed."
 )
 _CAPACITY_UNSEEN = "only an InferenceCluster with capacitySource Observed or a spot pool asks"
 _CAPACITY: Final = (

@@ -274,7 +274,7 @@ CAPACITY_PROBLEM = Metric(
 EVICTION_NOTICES = Metric(
     "modelplane_eviction_notices",
     Type.GAUGE,
-    "Nodes of a pool that are about to be taken back, by `status.evictionNotices`; absent without any.",
+    "Nodes of a pool that are about to be reclaimed, by `status.evictionNotices`; absent without any.",
     ("cluster", "pool"),
     observed=True,
 )

@@ -134,24 +134,24 @@ def test_what_is_not_there_is_not_made(command: str, arguments: list[str], said:
             id="it has ended",
         ),
         pytest.param(
-            {"status": "False", "reason": "Draining", "message": "1 replica is left: 1 moving, 0 blocked"},
+            {"status": "False", "reason": "Draining", "message": "1 replica remains: 1 moving, 0 blocked"},
             1,
-            ["  1 replica is left: 1 moving, 0 blocked", "timed out after 0 s: 1 replica is left"],
+            ["  1 replica remains: 1 moving, 0 blocked", "timed out after 0 s: 1 replica is left"],
             id="it takes longer",
         ),
         pytest.param(
-            {"status": "False", "reason": "DrainBlocked", "message": "1 replica is left: no place"},
+            {"status": "False", "reason": "DrainBlocked", "message": "1 replica remains: no place"},
             2,
             [
-                "timed out after 0 s: 1 replica is left: no place",
+                "timed out after 0 s: 1 replica remains: no place",
                 "To stop it, run `modelplane cluster uncordon`",
             ],
             id="a replica has no other place",
         ),
         pytest.param(
-            {"status": "False", "reason": "Draining", "message": "1 replica is left: \x1b[2Jgone"},
+            {"status": "False", "reason": "Draining", "message": "1 replica remains: \x1b[2Jgone"},
             1,
-            ["  1 replica is left:  [2Jgone", "timed out after 0 s: 1 replica is left:  [2Jgone"],
+            ["  1 replica remains:  [2Jgone", "timed out after 0 s: 1 replica is left:  [2Jgone"],
             id="a tenant writes to the terminal",
         ),
         pytest.param(
@@ -239,11 +239,11 @@ def test_what_is_closed_is_said_with_the_progress_of_a_drain() -> None:
         "type": "Drained",
         "status": "False",
         "reason": "Draining",
-        "message": "1 replica is left",
+        "message": "1 replica remains",
         "lastTransitionTime": "2026-01-01T00:00:00Z",
     }
     assert cordons.describe_closed(found | {"status": {"conditions": [drained]}}) == [
         "cluster west is cordoned",
-        "pool pool of cluster west is draining: 1 replica is left",
+        "pool pool of cluster west is draining: 1 replica remains",
     ]
     assert cordons.describe_closed(yaml.safe_load(cluster("west"))) == []

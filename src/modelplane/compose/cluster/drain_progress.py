@@ -128,8 +128,8 @@ def _state(owner: Mapping[str, Any] | None, rest: int) -> tuple[DrainState, str]
 def _condition(status: DrainStatus) -> Condition:
     if not status.left:
         return true(Type.DRAINED, Reason.DRAINED, "no replicas remain")
-    noun = "replica is" if status.left == 1 else "replicas are"
-    message = f"{status.left} {noun} left: {status.moving} moving, {status.blocked} blocked"
+    remain = "replica remains" if status.left == 1 else "replicas remain"
+    message = f"{status.left} {remain}: {status.moving} moving, {status.blocked} blocked"
     first = status.deployments[0]
     if first.message:
         message += f"; ModelDeployment {first.namespace}/{first.name}: {first.message}"
