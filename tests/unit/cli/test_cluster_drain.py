@@ -136,7 +136,7 @@ def test_what_is_not_there_is_not_made(command: str, arguments: list[str], said:
         pytest.param(
             {"status": "False", "reason": "Draining", "message": "1 replica remains: 1 moving, 0 blocked"},
             1,
-            ["  1 replica remains: 1 moving, 0 blocked", "timed out after 0 s: 1 replica is left"],
+            ["  1 replica remains: 1 moving, 0 blocked", "timed out after 0 s: 1 replica remains"],
             id="it takes longer",
         ),
         pytest.param(
@@ -151,7 +151,7 @@ def test_what_is_not_there_is_not_made(command: str, arguments: list[str], said:
         pytest.param(
             {"status": "False", "reason": "Draining", "message": "1 replica remains: \x1b[2Jgone"},
             1,
-            ["  1 replica remains:  [2Jgone", "timed out after 0 s: 1 replica is left:  [2Jgone"],
+            ["  1 replica remains:  [2Jgone", "timed out after 0 s: 1 replica remains:  [2Jgone"],
             id="a tenant writes to the terminal",
         ),
         pytest.param(
