@@ -28,12 +28,12 @@ PLACES: dict[str, Callable[[], Iterable[str]]] = {
 LIMITS = {
     # says so, stay, has the, clause as a noun, "its, their", bookish, is no, you
     "how-to pages": (0.1, 0.5, 1.2, 0.4, 6, 0.15, 0.4, 10),
-    "explanations": (0.1, 0.5, 1.2, 0.4, 6, 0.15, 0.4, 4.1),
-    "reference": (0.1, 0.5, 1.2, 0.4, 6, 0.15, 0.4, 1.6),
-    "examples": (0.1, 0.5, 1.2, 0.4, 6, 0.15, 0.74, 10),
-    "pages of the repository": (0.1, 0.5, 1.2, 1.78, 6, 0.15, 0.44, 2.4),
-    "changelog": (0.1, 0.5, 1.58, 1.18, 6.31, 0.39, 0.4, 6.7),
-    "texts of the program": (0.13, 0.5, 1.2, 0.7, 6.38, 0.15, 0.96, 1.6),
+    "explanations": (0.1, 0.5, 1.2, 0.4, 6, 0.15, 0.4, 5.6),
+    "reference": (0.1, 0.5, 1.2, 0.4, 6, 0.15, 0.4, 2.7),
+    "examples": (0.1, 0.5, 1.2, 0.4, 6, 0.15, 0.4, 10),
+    "pages of the repository": (0.1, 0.5, 1.2, 0.95, 6, 0.15, 0.4, 2.6),
+    "changelog": (0.1, 0.5, 1.2, 0.4, 6, 0.15, 0.4, 6.7),
+    "texts of the program": (0.1, 0.5, 1.2, 0.44, 6, 0.15, 0.6, 1.7),
 }
 """For each habit the most, and for words to the reader the least, per 1,000 words. Limits only tighten."""
 
