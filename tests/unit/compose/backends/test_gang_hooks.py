@@ -67,8 +67,9 @@ class Worker:
             if serves
             else draining.worker_hook(self._container)
         )
-        text = hook[-1]
-        text = text.replace("/proc/net", net or str(self._net)).replace(str(draining.WAIT_S), str(wait_s))
+        # The seconds first: the folder of a test may have the same number in its name.
+        text = hook[-1].replace(str(draining.WAIT_S), str(wait_s))
+        text = text.replace("/proc/net", net or str(self._net))
         shell = [self._program, "sh"] if self._program == "busybox" else [self._program]
         path = f"{self._bin}:{os.environ['PATH']}"
         began = time.monotonic()
