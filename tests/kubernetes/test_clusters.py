@@ -90,7 +90,7 @@ def test_a_second_up_attaches_and_restarts_nothing(two: Fleet) -> None:
         pytest.param(("up", "--clusters", "1"), "which would be lost", id="fewer"),
         pytest.param(
             ("down", "--cluster", "local-3"),
-            'has no cluster "local-3": it has local-1, local-2',
+            'has no cluster "local-3": the clusters are local-1, local-2',
             id="unknown",
         ),
         pytest.param(
@@ -114,7 +114,9 @@ def test_one_cluster_is_stopped_while_the_others_go_on(two: Fleet) -> None:
     assert "cluster local-2 is stopped: run `modelplane up` to start it" in two.modelplane(
         "status", check=False
     )
-    assert two.modelplane("down", "--cluster", "local-2").startswith("Nothing runs of cluster local-2")
+    assert two.modelplane("down", "--cluster", "local-2").startswith(
+        "No processes are running for cluster local-2"
+    )
     two.modelplane("up")
     after = pids(two)
     assert {name for name in before if after[name] != before[name]} == stopped

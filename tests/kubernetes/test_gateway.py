@@ -551,7 +551,7 @@ async def test_an_endpoint_where_the_gateway_must_not_go_gets_no_request_and_say
 
             async def unserved() -> bool:
                 status, answer = await pod.get("/team/metadata/")
-                return status == 503 and "cannot be used" in answer
+                return status == 503 and "is not usable" in answer
 
             await eventually(unserved)
 
