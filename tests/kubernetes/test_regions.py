@@ -42,7 +42,7 @@ async def test_a_failing_tier_goes_to_the_next_one_inside_the_regions_and_never_
         await _apply(gateway, [deployment("qwen", "eu-west")], [found[2]])
         status, why = await _ask(gateway)
         assert (status, _asked(far)) == (503, 0)
-        assert 'ModelEndpoint "far" (in region "us-east") gets no requests' in why
+        assert 'ModelEndpoint "far" (in region "us-east") receives no requests' in why
 
         # The same endpoints without the rule: the provider answers.
         await _apply(gateway, [deployment("qwen")], found)
