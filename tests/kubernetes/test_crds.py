@@ -1236,7 +1236,7 @@ REFUSED = [
     pytest.param(
         "ModelCache",
         {"spec.huggingFace.endpoint": "http://hub.example.org", "spec.huggingFace.authSecret": {"name": "t"}},
-        "authSecret needs an endpoint with https: a token is never sent in clear text",
+        "authSecret needs an endpoint with https: a token is not sent in clear text",
         id="a token for a mirror in clear text",
     ),
     pytest.param(
@@ -1249,7 +1249,7 @@ REFUSED = [
                 "authSecret": {"name": "t"},
             },
         },
-        "authSecret needs URLs with https: a token is never sent in clear text",
+        "authSecret needs URLs with https: a token is not sent in clear text",
         id="a token for a web server in clear text",
     ),
     pytest.param(
@@ -1263,7 +1263,7 @@ REFUSED = [
                 "authSecret": {"name": "t"},
             },
         },
-        "authSecret needs HTTPS: remove plainHTTP, because a password is never sent in clear text",
+        "authSecret needs HTTPS: remove plainHTTP, because a password is not sent in clear text",
         id="a password for a registry in clear text",
     ),
     pytest.param(

@@ -88,7 +88,7 @@ def test_an_object_of_others_is_left_as_it_is(live: Target, control_plane: Contr
             await client.apply(dict(manifests()[-1]))
 
     asyncio.run(write())
-    with pytest.raises(UserError, match=r"ModelService .* exists already"):
+    with pytest.raises(UserError, match=r"ModelService .* already exists"):
         apply_all(live, manifests())
 
 
