@@ -171,7 +171,7 @@ async def test_an_edit_is_paused_stopped_and_undone(bench: Bench) -> None:
     # The manifest does not have the field, so the apply leaves it to the command.
     await bench.until(lambda: _has(bench, "Paused"))
     assert await bench.images() == [GOOD] * 6
-    assert await bench.rollout("resume", "md/model") == (0, "md/model is resumed\n")
+    assert await bench.rollout("resume", "md/model") == (0, "Resumed md/model\n")
     await bench.until_complete(BETTER)
     assert bench.least_serving >= 4
 

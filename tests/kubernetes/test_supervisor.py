@@ -234,7 +234,7 @@ def test_a_process_that_cannot_start_is_an_error_with_the_end_of_its_log(kuberne
             lifecycle.stop(home)
     first, *rest = str(raised.value).splitlines()
     assert first == (
-        f"control-plane keeps ending (exited with status 1); the end of {home.log('control-plane')}:"
+        f"control-plane keeps exiting (exited with status 1); the end of {home.log('control-plane')}:"
     )
     assert "address already in use" in "".join(rest)
 
