@@ -267,7 +267,7 @@ async def test_a_cluster_gets_its_stack_and_a_model_although_an_optional_chart_f
             await bench.program_gateway()
             await bench.accept_routes(SYSTEM)
             await bench.said(
-                fleet_resources.INFERENCE_CLUSTERS, "member", "BackendReady", "doesn't respond", str(port)
+                fleet_resources.INFERENCE_CLUSTERS, "member", "BackendReady", "respond at", str(port)
             )
             async with _proxy(port):
                 await bench.said(fleet_resources.INFERENCE_CLUSTERS, "member", "BackendReady", "'True'")
