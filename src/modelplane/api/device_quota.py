@@ -123,8 +123,9 @@ class DeviceQuotaSpec(Model):
             "borrowingLimit and lendingLimit need a cohort: set cohort, or remove them",
         ),
         Rule(
-            "!has(self.classes) || self.classes.all(a, self.classes.exists_one(b, a.className == b.className "
-            "&& (has(a.deviceName) ? a.deviceName : '') == (has(b.deviceName) ? b.deviceName : '')))",
+            "!has(self.classes) || self.classes.all(a, self.classes.exists_one(b, "
+            "a.className == b.className && (has(a.deviceName) ? a.deviceName : '') == "
+            "(has(b.deviceName) ? b.deviceName : '')))",
             "a device of a class is listed twice: keep one of the entries",
         ),
         Rule(

@@ -84,9 +84,10 @@ _LABELED = (
 """On every object of a fleet."""
 
 _ANSWER = (
-    f"(object.kind == 'HTTPRoute' && object.metadata.name == '{ANSWER}' && object.metadata.namespace == "
-    f"'{SYSTEM_NAMESPACE}' && object.spec.?parentRefs.orValue([]).all(each, each.name == '{GATEWAY_NAME}') "
-    "&& object.spec.?rules.orValue([]).all(each, each.?backendRefs.orValue([]).size() == 0))"
+    f"(object.kind == 'HTTPRoute' && object.metadata.name == '{ANSWER}' && "
+    f"object.metadata.namespace == '{SYSTEM_NAMESPACE}' && "
+    f"object.spec.?parentRefs.orValue([]).all(each, each.name == '{GATEWAY_NAME}') && "
+    "object.spec.?rules.orValue([]).all(each, each.?backendRefs.orValue([]).size() == 0))"
 )
 """Holds for the route that the gateway of a serving stack answers by itself."""
 
@@ -133,11 +134,12 @@ _OBJECTS = (
     ),
     Validation(
         "object == null || object.kind != 'RoleBinding' || (object.roleRef.kind == 'Role' && "
-        "object.roleRef.name == object.metadata.name && object.?subjects.orValue([]).all(each, each.kind == "
-        "'ServiceAccount' && each.name == object.metadata.name && each.?namespace.orValue('') == "
-        f"object.metadata.namespace)) || (object.metadata.name == '{copy_access.ROLE}' && "
-        f"object.roleRef.name == '{copy_access.ROLE}' && object.?subjects.orValue([]).size() == 1 && "
-        f"object.subjects.all(each, each.kind == 'ServiceAccount' && each.name == '{INFERENCE_CLUSTER}' && "
+        "object.roleRef.name == object.metadata.name && object.?subjects.orValue([]).all(each, "
+        "each.kind == 'ServiceAccount' && each.name == object.metadata.name && "
+        "each.?namespace.orValue('') == object.metadata.namespace)) || "
+        f"(object.metadata.name == '{copy_access.ROLE}' && object.roleRef.name == '{copy_access.ROLE}' && "
+        "object.?subjects.orValue([]).size() == 1 && object.subjects.all(each, "
+        f"each.kind == 'ServiceAccount' && each.name == '{INFERENCE_CLUSTER}' && "
         f"each.?namespace.orValue('') == '{SYSTEM_NAMESPACE}'))",
         "a RoleBinding of Modelplane is for a Role of its namespace, or gives the fleet's identity alone the "
         f"role {copy_access.ROLE}",
@@ -181,8 +183,9 @@ _NAMESPACES = (
         f"{_SECURITY}={MADE[_SECURITY]}",
     ),
     Validation(
-        f"object.metadata.labels.all(key, key in {format_literal((*MADE, 'kubernetes.io/metadata.name'))}) "
-        "&& object.metadata.?annotations.orValue({}).all(key, key == "
+        "object.metadata.labels.all(key, key in "
+        f"{format_literal((*MADE, 'kubernetes.io/metadata.name'))}) && "
+        "object.metadata.?annotations.orValue({}).all(key, key == "
         "'kubectl.kubernetes.io/last-applied-configuration')",
         "a namespace that Modelplane makes has no further labels, and no annotations",
     ),
@@ -193,8 +196,9 @@ _STORAGE_CLASSES = sorted([row.cache_storage, row.cache_provisioner] for row in 
 _GATEWAYS = (
     *_LABELED,
     Validation(
-        f"object == null || object.kind != 'Gateway' || (object.metadata.name == '{GATEWAY_NAME}' && "
-        f"object.metadata.namespace == '{SYSTEM_NAMESPACE}' && !has(object.spec.infrastructure))",
+        "object == null || object.kind != 'Gateway' || "
+        f"(object.metadata.name == '{GATEWAY_NAME}' && object.metadata.namespace == '{SYSTEM_NAMESPACE}' && "
+        "!has(object.spec.infrastructure))",
         f"the Gateway of a serving stack is {SYSTEM_NAMESPACE}/{GATEWAY_NAME}, without infrastructure",
     ),
     Validation(
@@ -208,8 +212,9 @@ _GATEWAYS = (
         f"the ReferenceGrant of a serving stack is in namespace {CERTIFICATE_NAMESPACE}",
     ),
     Validation(
-        f"object == null || object.kind != 'ClientTrafficPolicy' || (object.metadata.name in ['{POLICY}', "
-        f"'{REQUESTS}'] && object.metadata.namespace == '{SYSTEM_NAMESPACE}')",
+        "object == null || object.kind != 'ClientTrafficPolicy' || "
+        f"(object.metadata.name in ['{POLICY}', '{REQUESTS}'] && "
+        f"object.metadata.namespace == '{SYSTEM_NAMESPACE}')",
         f"the ClientTrafficPolicies of a serving stack are {POLICY} and {REQUESTS} in {SYSTEM_NAMESPACE}",
     ),
     Validation(

