@@ -271,7 +271,10 @@ async def _look(clusters: "InferenceClusters", client: "Client", item: "Object")
     if pods.containers or pods.problems:
         return pods
     ready = condition_of(item, READY)
-    why = behind.nothing or f"there are no pods yet: {ready.get('message') or 'it has no conditions yet'}"
-    if not behind.nothing and ready.get("status") == "True":
+    if behind.nothing:
+        why = behind.nothing
+    elif ready.get("status") == "True":
         why = f"ready since {ready.get('lastTransitionTime')}, and its pods are gone with their logs"
+    else:
+        why = f"there are no pods yet: {ready.get('message') or 'it has no conditions yet'}"
     return pod_logs.Found((), (f'{item["kind"]} "{item["metadata"]["name"]}": {why}',))

@@ -125,8 +125,7 @@ def copies(request: "ReplicaRequest", cluster: InferenceCluster) -> Copies | Rej
                 detail=f'the pods refer to {mention.kind} "{mention.name}" in namespace '
                 f'"{replica.metadata.namespace}", which does not exist',
                 remedy="create it, or ask the platform team to list it in spec.localObjects of "
-                "InferenceCluster "
-                f'"{cluster.metadata.name}"',
+                f'InferenceCluster "{cluster.metadata.name}"',
             )
         else:
             continue

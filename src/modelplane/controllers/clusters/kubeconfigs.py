@@ -188,9 +188,8 @@ class Kubeconfigs(Runnable):
         if identity.namespace != SYSTEM_NAMESPACE:
             return Supplied(
                 problem=f"{reference} contains a kubeconfig for use with {what} in {identity}, "
-                "but the controllers "
-                f'read Secrets only in namespace "{SYSTEM_NAMESPACE}": use a Secret in that namespace in '
-                "the provider configuration"
+                f'but the controllers read Secrets only in namespace "{SYSTEM_NAMESPACE}": use a Secret in '
+                "that namespace in the provider configuration"
             )
         secret = self._secrets.get(identity.name, identity.namespace)
         try:

@@ -219,9 +219,8 @@ def list_held(home: Home, clusters: Iterable[str]) -> tuple[str, ...]:
 
 def _stopped(home: Home, name: str) -> bool:
     record = process_records.read(home.record(name))
-    return (record is None or record.state is ProcessState.STOPPED) and locks.find_holder(
-        home.lock(name)
-    ) is None
+    is_recorded = record is None or record.state is ProcessState.STOPPED
+    return is_recorded and locks.find_holder(home.lock(name)) is None
 
 
 def _tell_leader(home: Home) -> bool:
