@@ -1,9 +1,11 @@
 import socket
+import ssl
 import threading
 
 import pytest
 
 from modelplane.local.supervision.processes import Healthy, HealthyOnSocket, Listens, Lived
+from support import certificates
 
 
 @pytest.fixture
@@ -63,6 +65,38 @@ def test_a_port_that_does_not_speak_tls_is_not_healthy(tmp_path):
     authority = tmp_path / "ca.crt"
     with socket.create_server(("127.0.0.1", 0)) as server:
         assert Healthy(server.getsockname()[1], "/readyz", authority).is_ready(0.0) is False
+
+
+@pytest.mark.parametrize(
+    "has_certificate",
+    [
+        pytest.param(True, id="a client with a certificate is answered"),
+        pytest.param(False, id="one without is refused"),
+    ],
+)
+def test_a_server_that_asks_for_a_certificate_gets_the_clients(tmp_path, has_certificate):
+    authority = certificates.authority(tmp_path)
+    context = certificates.server_context(tmp_path, "localhost")
+    context.load_verify_locations(authority)
+    context.verify_mode = ssl.CERT_REQUIRED
+    pair = tmp_path / "client.crt", tmp_path / "client.key"
+    for path, content in zip(pair, certificates.server_pair(tmp_path, "client"), strict=True):
+        path.write_text(content)
+
+    def reply():
+        try:
+            with server.accept()[0] as plain, context.wrap_socket(plain, server_side=True) as connection:
+                connection.recv(1024)
+                connection.sendall(b"HTTP/1.0 200 OK\r\n\r\n")
+        except OSError:
+            pass  # the client had no certificate
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=reply)
+        thread.start()
+        check = Healthy(server.getsockname()[1], "/", authority, pair if has_certificate else None)
+        assert check.is_ready(0.0) is has_certificate
+        thread.join()
 
 
 def test_a_process_with_nothing_to_ask_is_ready_once_it_has_lived_for_a_while():

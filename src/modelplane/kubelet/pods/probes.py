@@ -20,6 +20,8 @@ from h2.events import DataReceived, Event, StreamEnded, StreamReset, TrailersRec
 from h2.exceptions import ProtocolError
 
 _HANG_UP_S = 0.2
+_FIRST_SUCCESS_S = 0.2
+"""How often a container is asked that has never answered well; only its ``periodSeconds`` count failures."""
 _SERVING = b"\x08\x01"
 _LONGEST_SERVICE = 127
 FIELDS = ("startupProbe", "readinessProbe", "livenessProbe")
@@ -72,22 +74,28 @@ def probe(container: Mapping[str, Any], field: str) -> Probe | None:
 async def observe_verdicts(asked: Probe, ask: Ask, running_s: float) -> AsyncIterator[Answer]:
     """Probe without end; yield each verdict that differs from the previous one, as an answer.
 
-    ``running_s`` is the time since the container started, from which the initial delay counts.
+    ``running_s`` is the time since the container started, from which the initial delay counts. Until the
+    first success, the check is also made between two periods, where a failure does not count.
     """
     await asyncio.sleep(max(asked.initial_delay_s - running_s, 0.0))
     loop = asyncio.get_running_loop()
     last: bool | None = None
+    succeeded = False
     streak_of, streak = True, 0
     while True:
         began = loop.time()
         answer = await ask(asked.handler, asked.timeout_s)
         streak = streak + 1 if answer.ok is streak_of else 1
         streak_of = answer.ok
+        succeeded = succeeded or answer.ok
         needed = asked.success_threshold if answer.ok else asked.failure_threshold
         if streak >= needed and answer.ok is not last:
             last = answer.ok
             yield Answer(answer.ok, "" if answer.ok else answer.problem)
-        await asyncio.sleep(max(asked.period_s - (loop.time() - began), 0.0))
+        while (left := began + asked.period_s - loop.time()) > 0.0:
+            await asyncio.sleep(left if succeeded else min(left, _FIRST_SUCCESS_S))
+            if not succeeded and left > _FIRST_SUCCESS_S and (await ask(asked.handler, asked.timeout_s)).ok:
+                break
 
 
 async def ask(

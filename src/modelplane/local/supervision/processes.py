@@ -36,6 +36,12 @@ STANDBY = "standby"
 
 CONTROL_PLANE = ("etcd", "control-plane")
 
+_READY_PATH = (
+    "/readyz?exclude=poststarthook/rbac/bootstrap-roles"
+    "&exclude=poststarthook/scheduling/bootstrap-system-priority-classes"
+)
+"""Without the two steps for which an API server sleeps a second; it serves an administrator before them."""
+
 
 class Check(Protocol):
     """One way to see readiness."""
@@ -95,6 +101,8 @@ class Healthy:
     port: int
     path: str
     authority: Path
+    certificate: tuple[Path, Path] | None = None
+    """The client's, and its key, where not everyone may ask."""
 
     def is_ready(self, age_s: float) -> bool:  # noqa: ARG002 - the protocol's
         """See ``Check``."""
@@ -102,6 +110,8 @@ class Healthy:
 
         try:
             context = ssl.create_default_context(cafile=str(self.authority))
+            if self.certificate is not None:
+                context.load_cert_chain(*self.certificate)
             with (
                 socket.create_connection(("127.0.0.1", self.port), _TIMEOUT_S) as plain,
                 context.wrap_socket(plain, server_hostname="localhost") as connection,
@@ -176,7 +186,9 @@ def _etcd(plane: ControlPlane) -> Process:
 
 def _control_plane(plane: ControlPlane, *, runs_pods: bool) -> Process:
     argv = plane.build_argv(runs_pods=runs_pods)
-    ready = Healthy(plane.ports.api_server, "/readyz", plane.pki.authority)
+    pki = plane.pki
+    administrator = pki.find_certificate("admin"), pki.find_key("admin")
+    ready = Healthy(plane.ports.api_server, _READY_PATH, pki.authority, administrator)
     about = (
         plane.name_process("control-plane"),
         argv,

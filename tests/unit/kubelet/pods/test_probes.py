@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from modelplane.kubelet.pods.probes import Answer, Probe, observe_verdicts, probe
+from support import virtual_time
 
 GOOD, BAD = Answer(True), Answer(False, "HTTP status 503")
 
@@ -69,6 +70,35 @@ async def test_the_initial_delay_counts_from_the_start_of_the_container() -> Non
         async for verdict in observe_verdicts(asked, ask, running_s=40):
             assert verdict == Answer(True)
             return
+
+
+@pytest.mark.parametrize(
+    ("is_good", "verdicts"),
+    [
+        pytest.param(lambda now: now >= 1.3, [(1.4, True)], id="the first success is seen before its period"),
+        pytest.param(lambda _now: False, [(10.0, False)], id="failures count once in a period"),
+        pytest.param(
+            lambda now: now < 0.1 or now >= 21.0,
+            [(0.0, True), (20.0, False), (30.0, True)],
+            id="after a success only the periods count",
+        ),
+    ],
+)
+def test_a_container_that_never_succeeded_is_asked_between_periods(is_good, verdicts) -> None:
+    asked = Probe({}, 0, 10, 1, 1, 2, None)
+
+    async def ask(_handler: Mapping[str, Any], _timeout_s: float) -> Answer:
+        return Answer(is_good(asyncio.get_running_loop().time()))
+
+    async def collect() -> list[tuple[float, bool]]:
+        found: list[tuple[float, bool]] = []
+        async for verdict in observe_verdicts(asked, ask, 0):
+            found.append((round(asyncio.get_running_loop().time(), 1), verdict.ok))
+            if len(found) == len(verdicts):
+                break
+        return found
+
+    assert virtual_time.run(collect()) == verdicts
 
 
 def test_the_defaults_are_those_of_kubernetes() -> None:
