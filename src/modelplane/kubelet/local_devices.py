@@ -271,8 +271,7 @@ async def find_devices(
     Raises ``CannotStart`` for any claim of the pod: no container starts before all are ready.
     """
     namespace = pod["metadata"]["namespace"]
-    container = pod["spec"]["containers"][0]
-    named = {entry["name"] for entry in container.get("resources", {}).get("claims", ())}
+    named = {entry["name"] for entry in pod["spec"]["containers"][0].get("resources", {}).get("claims", ())}
     matching: list[DiscoveredDevice] = []
     for entry in pod["spec"].get("resourceClaims", ()):
         name = find_claim_name(entry, pod)

@@ -236,8 +236,7 @@ async def _ask_grpc(
         ],
     )
     # Uncompressed, and the length in four bytes (gRPC over HTTP/2, "Length-Prefixed-Message").
-    framed = b"\0" + len(message).to_bytes(4, "big") + message
-    connection.send_data(stream, framed, end_stream=True)
+    connection.send_data(stream, b"\0" + len(message).to_bytes(4, "big") + message, end_stream=True)
     answered = b""
     while True:
         writer.write(connection.data_to_send())

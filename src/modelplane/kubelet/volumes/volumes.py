@@ -258,7 +258,13 @@ async def _claimed(
         raise _refuse(what, "is bound to a volume that is not a folder on this machine", remedy)
     path, read_only = Path(spec[kind]["path"]), bool(body.get("readOnly"))
     if path.parent == get_claim_folders(machine.directory):
-        return _Volume(_folder(path, pod_volumes), read_only)
+        # The link first: removal of the folder checks for it.
+        link = pod_volumes.claim(path.name)
+        link.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not link.is_symlink():
+            link.symlink_to(path)
+        _make_for_any_user(path)
+        return _Volume(path, read_only)
     real = _checked(machine, path, name)
     return _find_elsewhere(_Volume(path, read_only, of_machine=True, real=real), what)
 
@@ -268,17 +274,6 @@ def _find_elsewhere(volume: _Volume, what: str) -> _Volume:
     if not volume.path.exists():
         raise _refuse(what, f'is bound to "{volume.path}", which does not exist on this machine', "make it")
     return volume
-
-
-def _folder(path: Path, pod_volumes: PodVolumes) -> Path:
-    """Return the folder of this machine for a claim; create it."""
-    # The link first: removal of the folder checks for it.
-    link = pod_volumes.claim(path.name)
-    link.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not link.is_symlink():
-        link.symlink_to(path)
-    _make_for_any_user(path)
-    return path
 
 
 def _make_for_any_user(path: Path) -> None:
