@@ -68,8 +68,7 @@ def choose_listeners_file(directory: Path, *, has_module: bool) -> str:
 def find_listeners_file(directory: Path) -> str:
     """Return the file from which the Envoy of a prepared directory reads its listeners."""
     bootstrap = json.loads((directory / BOOTSTRAP).read_text())
-    source = bootstrap["dynamic_resources"]["lds_config"]["path_config_source"]
-    return str(source["path"]).removeprefix("./")
+    return str(bootstrap["dynamic_resources"]["lds_config"]["path_config_source"]["path"]).removeprefix("./")
 
 
 def is_new(directory: Path) -> bool:
