@@ -76,11 +76,10 @@ class _Priced:
 
     def is_match(self, service: str, host: str, model: str) -> bool | None:
         """Return True if it is for such a request; None if it may be."""
-        namespace = f"{service.partition('/')[0]}/*"
         found = (
             _is_one(host, self._hosts),
             _is_one(model, self._models),
-            True if namespace in self._services else _is_one(service, self._services),
+            True if f"{service.partition('/')[0]}/*" in self._services else _is_one(service, self._services),
         )
         if False in found:
             return False
