@@ -40,8 +40,7 @@ def print_replicas(deployments: "Sequence[Deployment]") -> None:
     from modelplane.offline.plan import placement_tables
 
     click.echo(placement_tables.describe_placed(deployments))
-    places = placement_tables.list_places(deployments)
-    print_table(placement_tables.REPLICAS.tabulate("Replicas", places))
+    print_table(placement_tables.REPLICAS.tabulate("Replicas", placement_tables.list_places(deployments)))
 
 
 def print_cost(deployments: "Sequence[Deployment]") -> None:
@@ -58,8 +57,7 @@ def print_fleet(result: "Plan", deployments: "Sequence[Deployment]", *, everythi
 
     pools = result.pools
     told = pools if everything else placement_tables.select_pools(pools, deployments, MOST)
-    amounts = placement_tables.list_amounts(told)
-    print_table(placement_tables.CAPACITY.tabulate("Remaining capacity", amounts))
+    print_table(placement_tables.CAPACITY.tabulate("Remaining capacity", placement_tables.list_amounts(told)))
     if len(told) < len(pools):
         rest = f"{len(pools) - len(told):,}"
         counted = f"and {rest} more pools" if told else f"\nRemaining capacity: {rest} pools"

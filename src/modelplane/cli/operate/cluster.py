@@ -186,7 +186,6 @@ def _plan(target: Target, name: str, pool: str) -> "Plan":
 
 
 def _tell(result: "Plan", *, everything: bool, output: str) -> None:
-    """Print the plan of a drain."""
     if output != TEXT:
         print_document(result, output)
     elif not result.deployments:

@@ -176,7 +176,6 @@ def _manager(options: _Options, client: "Client", fence: "Fence | None") -> "Man
 
 
 def _election(options: _Options) -> "LeaseThread | None":
-    """Return the election of a leader, if there is one."""
     from functools import partial
 
     from modelplane.controllers.lease_thread import LeaseThread
