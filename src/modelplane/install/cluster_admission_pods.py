@@ -29,7 +29,6 @@ def _specs(workload: str) -> str:
 
 
 def _templates(workload: str) -> str:
-    """Return the templates of the pods of a workload."""
     spec = f"{workload}.spec"
     groups = f"{spec}.leaderWorkerTemplate"
     return (
@@ -51,10 +50,6 @@ TEMPLATES: Final = {
 """Variables of policies about pods."""
 
 
-def _every_container(holds: str) -> str:
-    return f"variables.containers.all(each, each.all(c, {holds}))"
-
-
 PODS: Final = (
     Validation(
         " && ".join(
@@ -70,12 +65,10 @@ PODS: Final = (
         f"volumes of Modelplane's pods are of the kinds {', '.join(_VOLUMES)}",
     ),
     Validation(
-        _every_container(
-            "!c.?securityContext.?privileged.orValue(false) && "
-            "c.?securityContext.?capabilities.?add.orValue([]).size() == 0 && "
-            "c.?securityContext.?procMount.orValue('Default') == 'Default' && "
-            "c.?ports.orValue([]).all(p, p.?hostPort.orValue(0) == 0)"
-        ),
+        "variables.containers.all(each, each.all(c, !c.?securityContext.?privileged.orValue(false) && "
+        "c.?securityContext.?capabilities.?add.orValue([]).size() == 0 && "
+        "c.?securityContext.?procMount.orValue('Default') == 'Default' && "
+        "c.?ports.orValue([]).all(p, p.?hostPort.orValue(0) == 0)))",
         "containers of Modelplane have no privileges, capabilities or ports of their node",
     ),
     Validation(

@@ -32,12 +32,11 @@ class Rule:
 
     def build_manifest(self) -> Object:
         """Return the rule as an entry of a role."""
-        rule: Object = {
+        return {
             "apiGroups": [self.group],
             "resources": [*self.resources],
             "verbs": [*self.verbs],
-        }
-        return rule | ({"resourceNames": [*self.names]} if self.names else {})
+        } | ({"resourceNames": [*self.names]} if self.names else {})
 
 
 def build_account(name: str, namespace: str = SYSTEM_NAMESPACE) -> Object:

@@ -123,7 +123,10 @@ def describe_hardware(cluster: str, observed: Observed, catalogue: Catalogue) ->
             names[likeness] = made.metadata.name
             classes[made.metadata.name] = made
             notes += _doubts(made, alike)
-        name = group.label or _free(_pool_name(names[likeness], cluster), taken, _LONGEST_POOL)
+        # The name of a class may begin with the name of the cluster.
+        name = group.label or _free(
+            names[likeness].removeprefix(f"{format_slug(cluster, _LONGEST_CLASS)}-"), taken, _LONGEST_POOL
+        )
         taken.add(name)
         pools.append(Pool(name, names[likeness], tuple(member.node for member in group.members)))
     return Hardware(tuple(classes.values()), tuple(pools), tuple(notes), tuple(problems))
@@ -252,14 +255,8 @@ def _no_gpus(observed: Observed) -> str:
 
 
 def _free(name: str, taken: set[str], longest: int) -> str:
-    """Return a name that is not taken."""
     names = (name, *(f"{name[: longest - 4]}-{place}" for place in range(2, 1000)))
     return next(name for name in (text[:longest].strip("-") for text in names) if name not in taken)
-
-
-def _pool_name(class_name: str, cluster: str) -> str:
-    """Return the name of a pool after its class, which may begin with the name of the cluster."""
-    return class_name.removeprefix(f"{format_slug(cluster, _LONGEST_CLASS)}-")
 
 
 def _taint_key(taint: NodeTaint) -> tuple[str, str]:
