@@ -113,14 +113,10 @@ def read_lines(directory: Path) -> Iterator[bytes]:
         if not files:
             raise FileNotFoundError(directory / USAGE_LOG)
         for file in reversed(files.values()):
-            yield from _lines(file)
-
-
-def _lines(file: BinaryIO) -> Iterator[bytes]:
-    while line := file.readline(MOST_LINE_BYTES + 1):
-        yield line
-        while len(line) > MOST_LINE_BYTES and not line.endswith(b"\n"):
-            line = file.readline(MOST_LINE_BYTES + 1)
+            while line := file.readline(MOST_LINE_BYTES + 1):
+                yield line
+                while len(line) > MOST_LINE_BYTES and not line.endswith(b"\n"):
+                    line = file.readline(MOST_LINE_BYTES + 1)
 
 
 def list_rotated(directory: Path) -> list[Path]:

@@ -127,7 +127,6 @@ def _explained() -> "list[Kind]":
 
 
 def _parse_target(name: str) -> "tuple[Kind, str]":
-    """Return the kind and the name that an argument in kubectl's form names."""
     from modelplane.api.kinds import KINDS
 
     explained = _explained()

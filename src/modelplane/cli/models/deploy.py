@@ -230,13 +230,12 @@ def _tabulate_objects(proposal: "Proposal", settings: "ModelSettings") -> "Table
         kind_name(ModelDeployment): f"{replicas}: {pods} with {devices}{suffix}",
         kind_name(ModelService): "URL for requests",
     }
-    columns = Columns["Object"](
+    return Columns["Object"](
         ("KIND", lambda item: item["kind"]),
         ("NAMESPACE", lambda item: item["metadata"]["namespace"]),
         ("NAME", lambda item: item["metadata"]["name"]),
         ("PURPOSE", lambda item: what[item["kind"]]),
-    )
-    return columns.tabulate("Objects", proposal.manifests)
+    ).tabulate("Objects", proposal.manifests)
 
 
 def _needs(settings: "ModelSettings") -> Iterator[str]:

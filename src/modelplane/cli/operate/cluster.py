@@ -93,7 +93,12 @@ def drain(*, name: str, pool: str, target: Target, dry_run: bool, everything: bo
         return
     click.echo(f"Error: {_called(name, pool)}: {clean_text(problem)}", err=True)
     click.echo("The drain continues. To stop it, run `modelplane cluster uncordon`", err=True)
-    raise click.exceptions.Exit(UNMET if _is_blocked(read(target, "the cluster", _getter(name))) else FAILED)
+    from modelplane.api.conditions.reasons import InferenceClusterCondition, InferenceClusterReason
+    from modelplane.compose.readiness import condition_of
+
+    drained = condition_of(read(target, "the cluster", _getter(name)), InferenceClusterCondition.DRAINED)
+    is_blocked = drained.get("reason") == InferenceClusterReason.DRAIN_BLOCKED
+    raise click.exceptions.Exit(UNMET if is_blocked else FAILED)
 
 
 def _called(name: str, pool: str) -> str:
@@ -160,14 +165,6 @@ async def _wait(client: "Client", tainted: "Object", timeout_s: float) -> str:
     except NotInTime as error:
         return str(error)
     return ""
-
-
-def _is_blocked(cluster: "Object") -> bool:
-    from modelplane.api.conditions.reasons import InferenceClusterCondition, InferenceClusterReason
-    from modelplane.compose.readiness import condition_of
-
-    drained = condition_of(cluster, InferenceClusterCondition.DRAINED)
-    return bool(drained.get("reason") == InferenceClusterReason.DRAIN_BLOCKED)
 
 
 def _plan(target: Target, name: str, pool: str) -> "Plan":

@@ -162,7 +162,6 @@ def _listeners(listeners: Iterable[Listener], *, with_module: bool, is_former: b
 
 
 def _backends(table: Table) -> Iterator[tuple[str, Backend]]:
-    """Yield each distinct backend by the name of its cluster."""
     seen: dict[str, tuple[Any, ...]] = {}
     for listener in table.listeners:
         yield from envoy_routes.list_held_clusters(listener)

@@ -6,7 +6,7 @@ from typing import Final
 
 from modelplane.api import labels
 from modelplane.api.fields.cluster.devices import Device
-from modelplane.api.fields.cluster.node_pools import NodePool, NodeTaint
+from modelplane.api.fields.cluster.node_pools import NodePool
 from modelplane.api.inference_class import InferenceClass, InferenceClassSpec
 from modelplane.api.listing import count_noun, listing
 from modelplane.api.meta import ObjectMeta
@@ -53,7 +53,9 @@ class Pool:
             name=self.name,
             class_name=self.class_name,
             node_count=len(self.nodes),
-            taints=tuple(sorted(by_key.values(), key=_taint_key))[:_MOST_TAINTS],
+            taints=tuple(sorted(by_key.values(), key=lambda taint: (taint.key, str(taint.effect))))[
+                :_MOST_TAINTS
+            ],
         )
 
 
@@ -257,7 +259,3 @@ def _no_gpus(observed: Observed) -> str:
 def _free(name: str, taken: set[str], longest: int) -> str:
     names = (name, *(f"{name[: longest - 4]}-{place}" for place in range(2, 1000)))
     return next(name for name in (text[:longest].strip("-") for text in names) if name not in taken)
-
-
-def _taint_key(taint: NodeTaint) -> tuple[str, str]:
-    return taint.key, str(taint.effect)

@@ -254,7 +254,6 @@ async def _ask_grpc(
 
 
 def _find_grpc_status(event: Event) -> str | None:
-    """Return the status of gRPC in an event, unless it is OK."""
     if not isinstance(event, TrailersReceived):
         return None
     fields = {str(key): str(value) for key, value in event.headers or ()}

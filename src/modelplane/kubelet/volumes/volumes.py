@@ -131,8 +131,12 @@ async def build_mounts(
             ) from error
         read_only = folder.read_only or bool(entry.get("readOnly"))
         real = path if below else folder.real or path.resolve()
-        if folder.of_machine and not read_only:
-            _check_writable(machine, real, volume["name"])
+        # A pod must not change the programs of this machine.
+        is_writable = folder.of_machine and not read_only and not machine.host_commands
+        if is_writable and _overlaps(real, machine.programs):
+            fault = f'would let the pod write to "{real}", which contains this machine\'s programs'
+            remedy = "set readOnly in its volumeMount, or use another path"
+            raise _refuse(f'volume "{volume["name"]}"', fault, remedy)
         if folder.of_pod:
             _check_host_path(machine, real, volume["name"], read_only=read_only)
         in_memory = folder.in_memory and not below
@@ -216,13 +220,6 @@ def _checked(machine: Machine, path: Path, name: str) -> Path | None:
         fault = f'would expose the fleet\'s files, which are in "{path}"'
         raise _refuse(f'volume "{name}"', fault, "use another path")
     return place
-
-
-def _check_writable(machine: Machine, path: Path, name: str) -> None:
-    """Refuse a volume in which a pod could change the programs of this machine."""
-    if not machine.host_commands and _overlaps(path, machine.programs):
-        fault = f'would let the pod write to "{path}", which contains this machine\'s programs'
-        raise _refuse(f'volume "{name}"', fault, "set readOnly in its volumeMount, or use another path")
 
 
 def _check_host_path(machine: Machine, path: Path, name: str, *, read_only: bool) -> None:
