@@ -184,11 +184,11 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except click.NoSuchOption as error:
-            from modelplane.cli.options import find_current_name
+            from modelplane.cli.options import FORMER
 
             command = error.ctx.command_path.partition(" ")[2] if error.ctx else ""
             # Under kubectl, the name of the program has two words.
-            current = find_current_name(command.removeprefix("modelplane "), error.option_name)
+            current = FORMER.get((command.removeprefix("modelplane "), error.option_name))
             raise (
                 click.UsageError(f"{error.option_name} is now {current}", error.ctx) if current else error
             ) from error

@@ -185,11 +185,6 @@ def add_namespace_option(command: F) -> F:
     )(command)
 
 
-def add_all_namespaces_option(command: F) -> F:
-    """Give a command ``-A``."""
-    return click.option("-A", "--all-namespaces", is_flag=True, help="Use all namespaces.")(command)
-
-
 def read(target: Target, what: str, do: "Callable[[Client], Awaitable[T]]") -> T:
     """Read something from a control plane; raise its errors as ``UserError``."""
     return _reach(target, f"read {what} from", do)

@@ -39,9 +39,9 @@ class Rule:
         } | ({"resourceNames": [*self.names]} if self.names else {})
 
 
-def build_account(name: str, namespace: str = SYSTEM_NAMESPACE) -> Object:
+def build_account(name: str) -> Object:
     """Return a ServiceAccount as the subject of a binding."""
-    return {"kind": "ServiceAccount", "name": name, "namespace": namespace}
+    return {"kind": "ServiceAccount", "name": name, "namespace": SYSTEM_NAMESPACE}
 
 
 @dataclass(frozen=True, slots=True)

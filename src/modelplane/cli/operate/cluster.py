@@ -22,7 +22,6 @@ from modelplane.user_error import UserError
 if TYPE_CHECKING:
     from modelplane.api.fields.cluster.drain_settings import Cordon
     from modelplane.api.meta import Object
-    from modelplane.install.registration.account_kubeconfigs import Address
     from modelplane.install.registration.registration_proposal import Choices, Proposal
     from modelplane.install.waiting import Deadline, Report
     from modelplane.kube.client import Client
@@ -273,7 +272,21 @@ def register(
         address.build_kubeconfig("a.b.c")
         proposal = await _proposed(client, choices)
         if applied:
-            await _register(client, target, proposal, address, credential_lifetime, report, deadline)
+            from modelplane.install.registration.registering import Registration, Sides
+
+            for pool in proposal.hardware.pools:
+                report(str(pool))
+            for note in proposal.notes:
+                click.echo(f"Note: {note}", err=True)
+            seconds = parse_seconds(credential_lifetime, "choose a shorter one")
+            async with target.open_client() as control_plane:
+                sides = Sides(control_plane, client, address, seconds)
+                changed = await Registration(proposal, sides, report, deadline).register()
+            click.echo(
+                f'Registered cluster "{name}"'
+                if changed
+                else f'Cluster "{name}" is already registered: nothing changed'
+            )
         else:
             # Print the proposal: comments, and the manifests of both sides.
             from modelplane.install.registration.registration_proposal import build_preview
@@ -326,30 +339,3 @@ async def _proposed(client: "Client", choices: "Choices") -> "Proposal":
 
     async with prefix_errors(f'cluster "{choices.name}"'):
         return propose(choices, await look(client), load_catalogue())
-
-
-async def _register(
-    client: "Client",
-    target: Target,
-    proposal: "Proposal",
-    address: "Address",
-    lifetime: str,
-    report: "Report",
-    deadline: "Deadline",
-) -> None:
-    from modelplane.install.registration.registering import Registration, Sides
-
-    for pool in proposal.hardware.pools:
-        report(str(pool))
-    for note in proposal.notes:
-        click.echo(f"Note: {note}", err=True)
-    seconds = parse_seconds(lifetime, "choose a shorter one")
-    async with target.open_client() as control_plane:
-        sides = Sides(control_plane, client, address, seconds)
-        changed = await Registration(proposal, sides, report, deadline).register()
-    name = proposal.name
-    click.echo(
-        f'Registered cluster "{name}"'
-        if changed
-        else f'Cluster "{name}" is already registered: nothing changed'
-    )

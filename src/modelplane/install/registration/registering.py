@@ -166,7 +166,7 @@ class Registration:
         """Raise ``UserError`` if a Secret that would be written has a kubeconfig of another API server."""
         for name in (self.proposal.kubeconfig_secret, self.proposal.installer_secret):
             secret = await self.sides.control_plane.get(resources.SECRETS, name, SYSTEM_NAMESPACE)
-            content = read_stored(secret, KEY, name) if secret else None
+            content = read_stored(secret, name) if secret else None
             if secret is not None and not (content and self.sides.address.has_same_server(content)):
                 raise UserError(
                     f'Secret "{name}" in namespace "{SYSTEM_NAMESPACE}" contains no kubeconfig or one for '
@@ -204,7 +204,7 @@ class Registration:
         """
         async with prefix_errors(CONTROL_PLANE):
             secret = await self.sides.control_plane.get(resources.SECRETS, name, SYSTEM_NAMESPACE)
-        content = read_stored(secret, KEY, name) if secret else None
+        content = read_stored(secret, name) if secret else None
         async with prefix_errors(self._cluster):
             if (
                 content
