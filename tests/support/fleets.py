@@ -7,9 +7,9 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from modelplane.local import binary, setup
@@ -62,6 +62,8 @@ class Fleet(ControlPlane):
 
     python: str = sys.executable
     """The Python whose Modelplane is asked."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Further ones of the environment."""
 
     def modelplane(self, *arguments: str, check: bool = True) -> str:
         """Run a command of ours against the fleet and return what it prints."""
@@ -92,7 +94,7 @@ class Fleet(ControlPlane):
     def _run(self, command: Sequence[str], check: bool, **variables: str) -> str:
         done = subprocess.run(
             command,
-            env=os.environ | variables,
+            env=os.environ | self.variables | variables,
             capture_output=True,
             text=True,
             timeout=300,
