@@ -22,6 +22,7 @@ from modelplane.local.kubernetes import cluster_objects
 from modelplane.proxy.proxies import GatewayDirectory
 from support.controllers import running_controllers
 from support.fleets import ControlPlane
+from support.kinds import create_missing
 from support.patience import PATIENCE_S
 
 API = "modelplane.ai/v1alpha1"
@@ -123,8 +124,8 @@ async def attacked(
     """Prepare a control plane as a fleet of one cluster, named ``test``; by default its own."""
     place = cluster or control_plane
     async with _administrator(control_plane) as client, _administrator(place) as there:
-        await _install(client, [crd(kind) for kind in KINDS])
-        await _install(there, cluster_objects.load_gateway_api())
+        await create_missing(client, [crd(kind) for kind in KINDS])
+        await create_missing(there, cluster_objects.load_gateway_api())
         for manifest in [*cluster_objects.build_fleet_roles(), *_fleet(place.home.controller_kubeconfig)]:
             await client.apply(manifest)
         for manifest in [*cluster_objects.build_cluster_roles(), *cluster_objects.build_gateway(8081)]:
@@ -134,12 +135,6 @@ async def attacked(
 
 def _administrator(plane: ControlPlane) -> Client:
     return Client.from_kubeconfig(str(plane.kubeconfig), known=fleet_resources.find_known)
-
-
-async def _install(client: Client, kinds: list[Object]) -> None:
-    for manifest in kinds:
-        await client.apply(manifest)
-    await cluster_objects.wait_until_established(client, [kind["metadata"]["name"] for kind in kinds])
 
 
 def _fleet(kubeconfig: Path) -> list[Object]:
