@@ -7,7 +7,7 @@ import asyncio
 import base64
 import gc
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
@@ -30,7 +30,7 @@ from modelplane.proxy.proxies import GatewayDirectory
 from support.controllers import running_controllers
 from support.fleets import ControlPlane
 from support.kinds import create_missing
-from support.patience import PATIENCE_S
+from support.patience import eventually
 from support.pod_reports import report
 
 # Where controllers stop while they connect, httpcore2 leaves a connection whose TLS handshake is cancelled to
@@ -161,12 +161,6 @@ def _engines(memory: str) -> list[Object]:
         "template": {"spec": {"containers": [{"name": "engine", "image": "engine:1"}]}},
     }
     return [{"name": "engine", "members": [member]}]
-
-
-async def eventually(check: Callable[[], Awaitable[bool]], timeout_s: float = PATIENCE_S) -> None:
-    async with asyncio.timeout(timeout_s):
-        while not await check():
-            await asyncio.sleep(0.05)
 
 
 def _fleet(kubeconfig: Path) -> list[Object]:

@@ -16,7 +16,8 @@ from support.controllers import running_controllers
 from support.engine_shapes import WORDS, edited, shapes
 from support.fleets import ControlPlane
 from support.kinds import create_missing
-from support.serving_bench import Bench, eventually, fleet_of, of
+from support.patience import eventually
+from support.serving_bench import Bench, fleet_of, of
 
 pytestmark = [
     pytest.mark.kubernetes,

@@ -19,7 +19,8 @@ from support.controllers import running_controllers
 from support.fleets import ControlPlane
 from support.kinds import create_missing
 from support.kserve import SERVICES, KServe
-from support.serving_bench import Bench, eventually, fleet_of, of
+from support.patience import eventually
+from support.serving_bench import Bench, fleet_of, of
 from support.third_party_crds import definitions
 
 pytestmark = [

@@ -3,9 +3,8 @@
 No node exists here: what counts is what is written.
 """
 
-import asyncio
 import base64
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,7 @@ from modelplane.proxy.proxies import GatewayDirectory
 from support.controllers import running_controllers
 from support.fleets import ControlPlane
 from support.kinds import create_missing
-from support.patience import PATIENCE_S
+from support.patience import eventually
 
 API = "modelplane.ai/v1alpha1"
 
@@ -108,13 +107,6 @@ class Attacked:
         except TimeoutError:
             raise AssertionError(found) from None
         return found
-
-
-async def eventually(check: Callable[[], Awaitable[bool]], timeout_s: float = PATIENCE_S) -> None:
-    """Wait until a check holds."""
-    async with asyncio.timeout(timeout_s):
-        while not await check():
-            await asyncio.sleep(0.05)
 
 
 @asynccontextmanager
