@@ -67,7 +67,6 @@ _ATTRIBUTES: Mapping[str, str] = {
     "predict": "n_predict",
     "batch_size": "n_batch",
     "ubatch_size": "n_ubatch",
-    "threads": "cpuparams.n_threads",
     "threads_batch": "cpuparams_batch.n_threads",
     "gpu_layers": "n_gpu_layers",
     "jinja": "use_jinja",
@@ -159,14 +158,15 @@ def configure(parameters: Any, library: Any, settings: Mapping[str, Value], mode
     parameters.n_parallel = parallel
     # The slots share the context.
     parameters.n_ctx = int(settings.get("ctx_size", 4096 * parallel))
+    # To fit what is not set to a GPU's memory, llama.cpp reads the model twice.
+    has_gpu = any("GPU" in device["type"].name for device in library.get_device_info())
+    parameters.fit_params = has_gpu or parameters.n_ctx == 0
     parameters.ui = False
     # Also without --metrics: at a stop, it shows the end of the last request.
     parameters.endpoint_metrics = True
     parameters.use_jinja = True
-    threads = max(1, len(os.sched_getaffinity(0)) // _ENGINES_PER_MACHINE)
+    threads = settings.get("threads", max(1, len(os.sched_getaffinity(0)) // _ENGINES_PER_MACHINE))
     parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = threads
-    if "threads" in settings:
-        parameters.cpuparams_batch.n_threads = settings["threads"]
     if settings.get("verbose"):
         parameters.verbosity = 99
     if model.is_base and "chat_template" not in settings and "chat_template_file" not in settings:
