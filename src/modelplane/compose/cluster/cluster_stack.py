@@ -67,7 +67,19 @@ def asked(request: ClusterRequest, provisioned: Desired | None, *, is_running: b
     if is_off or not secrets:
         return Keep(KEY) if observed is not None else None
     inside = _with_kserve(request, _inside(request, provisioned), observed or {})
-    return _stack(request.owner, secrets, inside, observed or {})
+    kind, name = kind_of(ServingStack), request.owner.metadata.name
+    spec: dict[str, Any] = {"clusterName": name, "profile": str(settings.profile), "secrets": secrets}
+    # A parameter that cannot be read takes nothing away.
+    known = (observed or {}).get("spec", {}).get("storageClass")
+    if storage := msgspec.to_builtins(inside.storage) if inside.storage else known:
+        spec["storageClass"] = storage
+    if components := _components(settings, inside, has_storage=bool(storage)):
+        spec["components"] = components
+    if root := _DRIVER_ROOTS.get(request.owner.spec.cluster.source):
+        spec["nvidiaDriverRoot"] = root
+    metadata = {"name": name_stack(name), "namespace": SYSTEM_NAMESPACE, "labels": {labels.CLUSTER: name}}
+    manifest = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": metadata, "spec": spec}
+    return Desired(KEY, manifest, when_condition(READY))
 
 
 def _is_open(request: ClusterRequest) -> bool:
@@ -104,24 +116,6 @@ def _with_kserve(request: ClusterRequest, inside: Inside, observed: Object) -> I
     if not _has_kserve(observed) and (request.unknown(key) or request.found(key)):
         return inside
     return replace(inside, components={**{name: {} for name in _KSERVE}, **inside.components})
-
-
-def _stack(
-    cluster: InferenceCluster, secrets: list[dict[str, Any]], inside: Inside, observed: Object
-) -> Desired:
-    kind, name, settings = kind_of(ServingStack), cluster.metadata.name, cluster.spec.serving_stack
-    spec: dict[str, Any] = {"clusterName": name, "profile": str(settings.profile), "secrets": secrets}
-    # A parameter that cannot be read takes nothing away.
-    known = observed.get("spec", {}).get("storageClass")
-    if storage := msgspec.to_builtins(inside.storage) if inside.storage else known:
-        spec["storageClass"] = storage
-    if components := _components(settings, inside, has_storage=bool(storage)):
-        spec["components"] = components
-    if root := _DRIVER_ROOTS.get(cluster.spec.cluster.source):
-        spec["nvidiaDriverRoot"] = root
-    metadata = {"name": name_stack(name), "namespace": SYSTEM_NAMESPACE, "labels": {labels.CLUSTER: name}}
-    manifest = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": metadata, "spec": spec}
-    return Desired(KEY, manifest, when_condition(READY))
 
 
 def _components(settings: Settings, inside: Inside, *, has_storage: bool) -> list[dict[str, Any]]:

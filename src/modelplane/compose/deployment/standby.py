@@ -54,7 +54,12 @@ def standby(request: DeploymentRequest) -> Standby:
     """Return a deployment's request with the replicas that it runs now."""
     settings = request.owner.spec.standby_for
     if settings is None:
-        return Standby(request, {}, _ended(request))
+        if request.facts.observes_capacity:
+            return Standby(request, {}, ())
+        # Crossplane keeps the conditions that are left out.
+        message = "spec.standbyFor is absent, so the replicas always run"
+        ended = true(Type.STANDBY_ACTIVE, Reason.NOT_A_STANDBY, message)
+        return Standby(request, {}, state_unless_new(ended, request.owner.status))
     before = _read_state(request, settings)
     order = preferred.order(request, settings)
     if isinstance(order, Condition):
@@ -99,7 +104,15 @@ def step(
     if not seen.is_current:
         return before
     now = now.replace(microsecond=0)
-    state = _with_times(before, seen, settings, now)
+    served = before.active and bool(seen.served_by) and not _is_held_back(before, seen, settings)
+    unplaced = seen.unplaced and StandbyTrigger.UNPLACED in settings.when
+    saturated = seen.saturation is Saturation.SATURATED and StandbyTrigger.SATURATED in settings.when
+    state = replace(
+        before,
+        served_since=_since(before.served_since, now) if served else None,
+        unplaced_since=_since(before.unplaced_since, now) if unplaced and not before.active else None,
+        saturated_since=_since(before.saturated_since, now) if saturated and not before.active else None,
+    )
     for trigger, since, after in _windows(state, settings):
         if since is not None and _passed(since, now, watching_since) >= after:
             return StandbyStatus(
@@ -154,13 +167,6 @@ def _with_replicas(request: DeploymentRequest, state: StandbyStatus) -> Deployme
 
 def _wire(state: StandbyStatus) -> dict[str, Any]:
     return {"standby": {"active": state.active, **msgspec.to_builtins(state)}}
-
-
-def _ended(request: DeploymentRequest) -> tuple[Condition, ...]:
-    """Return the conditions of a former standby: Crossplane keeps those that are left out."""
-    message = "spec.standbyFor is absent, so the replicas always run"
-    ended = true(Type.STANDBY_ACTIVE, Reason.NOT_A_STANDBY, message)
-    return () if request.facts.observes_capacity else state_unless_new(ended, request.owner.status)
 
 
 def _unsaturable(request: DeploymentRequest, settings: StandbyFor) -> tuple[Condition, ...]:
@@ -238,18 +244,6 @@ def _windows(
     return (
         (StandbyTrigger.UNPLACED, state.unplaced_since, settings.after_seconds),
         (StandbyTrigger.SATURATED, state.saturated_since, settings.saturated_after_seconds),
-    )
-
-
-def _with_times(before: StandbyStatus, seen: Seen, settings: StandbyFor, now: dt.datetime) -> StandbyStatus:
-    served = before.active and bool(seen.served_by) and not _is_held_back(before, seen, settings)
-    unplaced = seen.unplaced and StandbyTrigger.UNPLACED in settings.when
-    saturated = seen.saturation is Saturation.SATURATED and StandbyTrigger.SATURATED in settings.when
-    return replace(
-        before,
-        served_since=_since(before.served_since, now) if served else None,
-        unplaced_since=_since(before.unplaced_since, now) if unplaced and not before.active else None,
-        saturated_since=_since(before.saturated_since, now) if saturated and not before.active else None,
     )
 
 

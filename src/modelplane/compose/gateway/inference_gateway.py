@@ -179,25 +179,20 @@ def _front(request: GatewayRequest) -> _Front:
         return _Front(row.title if row else _NAMED, waiting=unknown)
     is_ours = found is None or stack_gateway.is_ours(found) or stack_gateway.KEY in request.observed
     if row is None or not is_ours:
-        return _existing(row, request, found)
+        if found is None and _by_controllers(request):
+            return _Front(_NAMED, ignored=f"{_NAMED} does not exist: create it")
+        address = _address(found)
+        why = (
+            f"{_NAMED} exists and doesn't belong to Modelplane: to install {row.title}, delete {_NAMED}"
+            if row
+            else ""
+        )
+        return _Front(_NAMED, address=address, waiting="" if address else _NO_ADDRESS, ignored=why)
     return _installed(row, request, _address(found))
 
 
 def _by_controllers(request: GatewayRequest) -> bool:
     return request.facts.proxy is Backend.ENVOY
-
-
-def _existing(row: Implementation | None, request: GatewayRequest, found: Object | None) -> _Front:
-    """Return the Gateway that Modelplane has not made."""
-    if found is None and _by_controllers(request):
-        return _Front(_NAMED, ignored=f"{_NAMED} does not exist: create it")
-    address = _address(found)
-    why = (
-        f"{_NAMED} exists and doesn't belong to Modelplane: to install {row.title}, delete {_NAMED}"
-        if row
-        else ""
-    )
-    return _Front(_NAMED, address=address, waiting="" if address else _NO_ADDRESS, ignored=why)
 
 
 def _address(gateway: Object | None) -> str:
@@ -281,7 +276,17 @@ def _of_crossplane(request: GatewayRequest, front: _Front) -> Composition:
     """Return the composition under Crossplane, where the Gateway routes to the endpoints."""
     gateway, address = request.owner, request.facts.address
     if gateway_conditions.would_open(request):
-        return _unpublished(request)
+        message = (
+            f"backend {gateway.spec.backend} does not read ModelKeys, but spec.authentication is APIKey, so "
+            "no service is published: use backend Envoy, or set spec.authentication to None"
+        )
+        status = {"address": gateway.status.address, "backend": gateway.status.backend}
+        return Composition(
+            children=keep_all(request.observed),  # what serves stays
+            status={field: str(known) for field, known in status.items() if known},
+            conditions=(false(Type.CONTROLLER_READY, Reason.NOT_PUBLISHED, message),),
+            ready=False,
+        )
     is_installed = stack_gateway.KEY in request.observed and gateway.spec.backend in IMPLEMENTATIONS
     backend = gateway.spec.backend if is_installed else Backend.GATEWAY_API
     name = front.title if is_installed else _NAMED
@@ -360,22 +365,6 @@ def _waiting(request: GatewayRequest, front: _Front, message: str) -> Compositio
         children=_children(request, front),
         status={field: str(known) for field, known in status.items() if known},
         conditions=(condition,),
-        ready=False,
-    )
-
-
-def _unpublished(request: GatewayRequest) -> Composition:
-    """Return the composition of a gateway that is to ask for keys and cannot: what serves stays."""
-    gateway = request.owner
-    message = (
-        f"backend {gateway.spec.backend} does not read ModelKeys, but spec.authentication is APIKey, so no "
-        "service is published: use backend Envoy, or set spec.authentication to None"
-    )
-    status = {"address": gateway.status.address, "backend": gateway.status.backend}
-    return Composition(
-        children=keep_all(request.observed),
-        status={field: str(known) for field, known in status.items() if known},
-        conditions=(false(Type.CONTROLLER_READY, Reason.NOT_PUBLISHED, message),),
         ready=False,
     )
 

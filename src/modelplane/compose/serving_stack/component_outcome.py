@@ -86,7 +86,16 @@ def decide_outcome(row: Component, plan: Plan, before: Mapping[ComponentName, Ou
         missing = [name for name in row.after if name in before and not before[name].is_ready]
         if missing:
             return Outcome(row, ComponentState.WAITING, False, f"waiting for {listing(missing)}")
-    return _compose_component(row, plan, settings)
+    observed = plan.request.observed
+    version = settings.version or (row.version(plan.stack.spec.versions) if row.version else "")
+    children = [*_compose_release(row, plan, settings, version), *(row.objects(plan) if row.objects else ())]
+    unready = [child for child in children if not child.ready(observed.get(child.key, {}))]
+    release = observed.get(str(row.name)) if row.chart else None
+    problem = releases.problem(release) if release is not None else None
+    awaited = _explain_progress(row, plan, unready) if unready else _explain_missing_confirmation(row, plan)
+    running = ComponentState.INSTALLING if awaited else ComponentState.INSTALLED
+    state = ComponentState.FAILED if problem else running
+    return Outcome(row, state, not unready, problem or awaited or "", version, tuple(children))
 
 
 def decide_removal(row: Component, plan: Plan) -> Outcome:
@@ -155,19 +164,6 @@ def _find_existing(row: Component, plan: Plan) -> Outcome | None:
     )
     is_ready = row.found_by != cluster_gateway.KEY or bool(cluster_gateway.address(found[0]))
     return Outcome(row, ComponentState.PRESENT, is_ready, message)
-
-
-def _compose_component(row: Component, plan: Plan, settings: ComponentSettings) -> Outcome:
-    observed = plan.request.observed
-    version = settings.version or (row.version(plan.stack.spec.versions) if row.version else "")
-    children = [*_compose_release(row, plan, settings, version), *(row.objects(plan) if row.objects else ())]
-    unready = [child for child in children if not child.ready(observed.get(child.key, {}))]
-    release = observed.get(str(row.name)) if row.chart else None
-    problem = releases.problem(release) if release is not None else None
-    waiting = _explain_progress(row, plan, unready) if unready else _explain_missing_confirmation(row, plan)
-    running = ComponentState.INSTALLING if waiting else ComponentState.INSTALLED
-    state = ComponentState.FAILED if problem else running
-    return Outcome(row, state, not unready, problem or waiting or "", version, tuple(children))
 
 
 def _explain_missing_confirmation(row: Component, plan: Plan) -> str | None:

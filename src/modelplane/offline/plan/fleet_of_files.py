@@ -281,18 +281,6 @@ def place(files: Files, deployment: Object) -> Placed:
     for child in composition.children:
         if isinstance(child, Desired) and child.manifest["kind"] == kind_of(ModelReplica).name:
             store.add(_merged(observed.get(child.key), child, deployment))
-    store.add(_reported(deployment, composition))
-    messages = {condition.type: condition.message for condition in composition.conditions}
-    return Placed(
-        placement,
-        replace(files, store=store),
-        rollout=messages.get(ModelDeploymentCondition.PROGRESSING, ""),
-        standby=messages.get(ModelDeploymentCondition.STANDBY_ACTIVE, ""),
-    )
-
-
-def _reported(deployment: Object, composition: Composition) -> Object:
-    """Return a deployment with the status of a composition, which its standbys read."""
     conditions = [
         {
             "type": condition.type,
@@ -302,8 +290,16 @@ def _reported(deployment: Object, composition: Composition) -> Object:
         }
         for condition in composition.conditions
     ]
+    # Standbys of the deployment read its status.
     status = convert_to_plain({**composition.status, "conditions": conditions})
-    return replace_version({**deployment, "status": status})
+    store.add(replace_version({**deployment, "status": status}))
+    messages = {condition.type: condition.message for condition in composition.conditions}
+    return Placed(
+        placement,
+        replace(files, store=store),
+        rollout=messages.get(ModelDeploymentCondition.PROGRESSING, ""),
+        standby=messages.get(ModelDeploymentCondition.STANDBY_ACTIVE, ""),
+    )
 
 
 def find_other_places(files: Files, deployment: Object) -> scheduler.Alternatives:
