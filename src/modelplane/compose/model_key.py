@@ -110,8 +110,7 @@ def _granted(key: ModelKey, grants: tuple[KeyGrant, ...]) -> Condition:
         )
         return false(Type.ACCEPTED, Reason.NOT_GRANTED, message)
     asked = list_services(key.spec.services, namespace)
-    granted = list_services(grant.services, namespace)
-    if missing := list_not_granted(asked, granted):
+    if missing := list_not_granted(asked, list_services(grant.services, namespace)):
         message = (
             f'spec.services: {listing(missing)}: not granted to namespace "{namespace}": remove them, or ask '
             f'your platform team to add them to spec.keyGrants of InferenceGateway "{DEFAULT_NAME}"'
@@ -196,7 +195,6 @@ def _limited_globally(
 
 
 def _budget_status(found: KeyBudgets | None) -> dict[str, Any]:
-    """Return the status of the budgets, in wire form."""
     if found is None or not found.states:
         return {}
     written = [

@@ -73,8 +73,7 @@ def compose(recipe: Recipe, request: Request[Any, Any]) -> Composition:
     site: Site[Any] = Site(request)
     condition = _not_installed(recipe, request)
     if condition is None and (problems := list(recipe.problems(site))):
-        message = in_order(problems, separator="; ")
-        condition = false(Type.CLUSTER_READY, Reason.INVALID_SETTINGS, message)
+        condition = false(Type.CLUSTER_READY, Reason.INVALID_SETTINGS, in_order(problems, separator="; "))
     if condition is not None:
         return _composition(recipe, site, keep_all(request.observed), condition)
     composed = [part for compose_part in recipe.parts for part in compose_part(site)]

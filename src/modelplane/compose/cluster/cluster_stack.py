@@ -140,8 +140,7 @@ def _secrets(request: ClusterRequest) -> list[dict[str, Any]]:
     """Return the Secrets for access to the cluster; empty while there is no kubeconfig."""
     origin = request.owner.spec.cluster
     recipe = recipe_of(origin)
-    provisioned = request.observed.get(recipe.key) if recipe else None
-    reference = kubeconfig_reference(origin, provisioned)
+    reference = kubeconfig_reference(origin, request.observed.get(recipe.key) if recipe else None)
     if isinstance(reference, Rejected):
         return []
     secrets = [

@@ -116,7 +116,6 @@ def _canary_condition(owner: ModelDeployment, trial: Canary, waits: str) -> Cond
 
 
 def _canary_step(owner: ModelDeployment, status: CanaryStatus) -> str:
-    """Return the present step and the number of steps."""
     settings = owner.spec.rollout.canary if owner.spec.rollout else None
     steps = len(settings.steps) if settings else status.step
     return f"canary step {status.step} of {steps}"

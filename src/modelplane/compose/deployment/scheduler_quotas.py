@@ -130,8 +130,7 @@ def derive_priority(source: ModelDeployment, known: Mapping[str, scheduler.Quota
         return scheduler.Priority()
     quota = known.get(namespace)
     if quota is not None and name in quota.priorities:
-        may_preempt = quota.preempts and name in quota.preempting
-        return scheduler.Priority(name, quota.priorities[name], may_preempt)
+        return scheduler.Priority(name, quota.priorities[name], quota.preempts and name in quota.preempting)
     if quota is None:
         problem = (
             f'PriorityClass "{name}" requires a DeviceQuota that lists namespace {namespace} and allows '

@@ -161,8 +161,7 @@ def _without_clock(request: DeploymentRequest, before: StandbyStatus, seen: Seen
 def _with_replicas(request: DeploymentRequest, state: StandbyStatus) -> DeploymentRequest:
     if state.active:
         return request
-    spec = replace(request.owner.spec, replicas=0)
-    return replace(request, owner=replace(request.owner, spec=spec))
+    return replace(request, owner=replace(request.owner, spec=replace(request.owner.spec, replicas=0)))
 
 
 def _wire(state: StandbyStatus) -> dict[str, Any]:

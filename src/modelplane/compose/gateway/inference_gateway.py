@@ -85,8 +85,7 @@ def requirements(gateway: InferenceGateway) -> tuple[Requirement, ...]:
 
 def compose(request: GatewayRequest) -> Composition:
     """Install the backend, and publish the address at which the gateway accepts requests."""
-    gateway = request.owner
-    if gateway.metadata.name != DEFAULT_NAME:
+    if request.owner.metadata.name != DEFAULT_NAME:
         message = f'only the InferenceGateway named "{DEFAULT_NAME}" is used: rename this one'
         condition = false(Type.CONTROLLER_READY, Reason.IGNORED, message)
         return Composition(children=keep_all(request.observed), conditions=(condition,), ready=False)
@@ -360,11 +359,10 @@ def _waiting(request: GatewayRequest, front: _Front, message: str) -> Compositio
         if ROUTE not in request.observed or not gateway.status.address:
             status = {"address": own, "backend": Backend.ENVOY}
     reason = Reason.INSTALLATION_FAILED if front.problem else Reason.INSTALLING
-    condition = false(Type.CONTROLLER_READY, reason, f"{message}{_ignored(request, front)}")
     return Composition(
         children=_children(request, front),
         status={field: str(known) for field, known in status.items() if known},
-        conditions=(condition,),
+        conditions=(false(Type.CONTROLLER_READY, reason, f"{message}{_ignored(request, front)}"),),
         ready=False,
     )
 

@@ -72,8 +72,7 @@ def keep_endpoint(request: ReplicaRequest) -> tuple[Desired | Keep, ...]:
     for found in request.found(CLUSTER_KEY):
         region = decoded_cluster(found).find_region()
         if endpoint.get("spec", {}).get("region", "") != region:
-            moved = set_region(endpoint, region)
-            return (Desired(ENDPOINT_KEY, moved, when_condition(READY)),)
+            return (Desired(ENDPOINT_KEY, set_region(endpoint, region), when_condition(READY)),)
     return (Keep(ENDPOINT_KEY),)
 
 

@@ -68,8 +68,7 @@ def status(request: ReplicaRequest, *, serves: bool = False) -> Object:
     """Return the status of a replica that serves, or does not, or of which that is not known."""
     replica = request.owner
     # A cluster that was written to stays listed until the replica has no objects there.
-    recorded = set(replica.status.clusters) | {replica.spec.cluster_name}
-    found: dict[str, Any] = {"clusters": sorted(recorded)}
+    found: dict[str, Any] = {"clusters": sorted(set(replica.status.clusters) | {replica.spec.cluster_name})}
     if eviction := _eviction(request, serves=serves):
         found["eviction"] = msgspec.to_builtins(eviction)
     return found

@@ -115,12 +115,10 @@ def decide_removal(row: Component, plan: Plan) -> Outcome:
 
 def _keep(row: Component, message: str) -> Outcome:
     """Return the outcome of a component that stays as it is, whether or not it is observed."""
-    children = tuple(Keep(key) for key in row.keys)
-    return Outcome(row, ComponentState.REFUSED, True, message, children=children)
+    return Outcome(row, ComponentState.REFUSED, True, message, children=tuple(Keep(key) for key in row.keys))
 
 
 def _check_settings(settings: ComponentSettings) -> Rejected | None:
-    """Return what is wrong with the settings of a component; None if nothing is."""
     level: list[Any] = [settings.values]
     for _ in range(MAX_DEPTH):
         level = [

@@ -239,8 +239,7 @@ def _pause(workload: Workload, member: PlacedMember) -> dict[str, Any]:
     """Return the hook for which an engine goes on serving before it gets SIGTERM."""
     engine, is_former = member.template.spec.engine, workload.form <= Form.V0_8
     if member.role is Role.WORKER:
-        fixed = {"sleep": {"seconds": WAIT_S}}
-        return fixed if is_former else {"exec": {"command": worker_hook(engine)}}
+        return {"sleep": {"seconds": WAIT_S}} if is_former else {"exec": {"command": worker_hook(engine)}}
     pause_s = _draining(workload, member).pause_s
     if member.role is Role.LEADER and pause_s >= WAIT_S and not is_former:
         return {"exec": {"command": leader_hook(engine, workload.port, pause_s)}}
@@ -283,7 +282,6 @@ def _variable(workload: Workload, variable: EnvVar) -> dict[str, Any]:
 
 
 def _probes(port: int) -> dict[str, Any]:
-    """Return the probes of a serving container."""
     health = {"path": HEALTH_PATH, "port": port}
     return {
         "startupProbe": {"httpGet": health, "periodSeconds": 1, "failureThreshold": STARTUP_TIMEOUT_S},

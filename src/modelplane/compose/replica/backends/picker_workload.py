@@ -151,7 +151,6 @@ def configuration(replica: ModelReplica) -> dict[str, Any]:
     serving = replica.spec.serving
     settings = (serving.picker if serving else None) or Picker()
     all_scorers = (*(settings.scorers or _SCORERS), *settings.prefill_scorers)
-    scorer_plugins = dict.fromkeys(_PLUGINS[scorer.type] for scorer in all_scorers)
     plugins: list[dict[str, Any]] = [
         {
             "type": "approx-prefix-cache-producer",
@@ -162,7 +161,7 @@ def configuration(replica: ModelReplica) -> dict[str, Any]:
                 "lruCapacityPerServer": 31250,
             },
         },
-        *({"type": plugin} for plugin in scorer_plugins),
+        *({"type": plugin} for plugin in dict.fromkeys(_PLUGINS[scorer.type] for scorer in all_scorers)),
         {"type": "max-score-picker"},
     ]
     profiles = [_profile("default", settings.scorers)]
