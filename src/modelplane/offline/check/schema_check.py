@@ -130,8 +130,7 @@ _NOUNS: Final = {
 
 def _type(kind: Any, value: Any, schema: Schema, node: Node | None) -> str:
     type_ = kind.types[0]
-    given = _given(value, node)
-    return f"must be {_NOUNS[type_]}, not {given}: {_remedy(type_, value, schema, node)}"
+    return f"must be {_NOUNS[type_]}, not {_given(value, node)}: {_remedy(type_, value, schema, node)}"
 
 
 def _given(value: Any, node: Node | None) -> str:

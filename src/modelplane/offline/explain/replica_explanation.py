@@ -80,7 +80,6 @@ def explain_replica(files: Files, replica: Object) -> ReplicaExplanation:
     )
     reason = explain_not_ready(replica)
     lost = find_lost_claims(files, cluster, scheduler_input.read_replica(replica).engines)
-    notes = tuple(_notes(files, decoded, owner, lost, ready=not reason))
     return ReplicaExplanation(
         replica=ObjectName.of(replica),
         cluster=cluster,
@@ -91,13 +90,12 @@ def explain_replica(files: Files, replica: Object) -> ReplicaExplanation:
         placement=_placement(files, owner, metadata.name) if owner else None,
         endpoint=str(endpoint["spec"]["url"]) if endpoint else "",
         services=services,
-        notes=notes,
+        notes=tuple(_notes(files, decoded, owner, lost, ready=not reason)),
     )
 
 
 def _placement(files: Files, owner: Object, name: str) -> Replica | None:
-    explained = placements.explain_replicas(files, owner)
-    return next((report for report in explained if report.name == name), None)
+    return next((report for report in placements.explain_replicas(files, owner) if report.name == name), None)
 
 
 def _services(files: Files, replica: ModelReplica) -> Iterator[Routing]:

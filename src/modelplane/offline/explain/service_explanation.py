@@ -158,8 +158,7 @@ def _shares(
 
 def _admitted(files: Files, service: ModelService, announced: Iterable[Object]) -> Admitted:
     """Return the endpoints within the region rules of the service; none if a rule cannot be read."""
-    endpoints = tuple(filter(None, map(_readable, announced)))
-    admitted = region_rules.admitted(_request(files, service), endpoints)
+    admitted = region_rules.admitted(_request(files, service), tuple(filter(None, map(_readable, announced))))
     return Admitted(()) if isinstance(admitted, Blocked) else admitted
 
 
@@ -363,14 +362,13 @@ def _composed(files: Files, service: ModelService) -> Composition | Blocked:
 
 
 def _request(files: Files, service: ModelService) -> ServiceRequest:
-    needed = COMPOSERS[kind_name(ModelService)].requirements(service)
     return Request(
         service,
         {},
         # Files need not have what a composition can do without.
         {
             requirement.key: items
-            for requirement in needed
+            for requirement in COMPOSERS[kind_name(ModelService)].requirements(service)
             if (items := files.store.find(requirement)) or not requirement.optional
         },
         find_facts(service, files.store),

@@ -197,10 +197,9 @@ def list_assumed_ready(files: Files) -> tuple[str, ...]:
 
 def to_provision(files: Files) -> frozenset[str]:
     """Return the clusters that a cloud has yet to create: those whose API server has never been read."""
-    clusters = files.store.list_kind(InferenceCluster)
     return frozenset(
         cluster["metadata"]["name"]
-        for cluster in clusters
+        for cluster in files.store.list_kind(InferenceCluster)
         if cluster["spec"]["cluster"]["source"] != Source.EXISTING
         and (cluster["metadata"]["name"] in files.assumed or "capabilities" not in cluster.get("status", {}))
     )
@@ -324,8 +323,7 @@ def take_snapshot(files: Files) -> scheduler.Fleet:
 
 def find_missing_cache(deployment: Object, files: Files) -> str | None:
     """Return the name of a deployment's ModelCache if the files do not hold it; None otherwise."""
-    source = decode_as(ModelDeployment, deployment)
-    needed = model_deployment.requirements(source)
+    needed = model_deployment.requirements(decode_as(ModelDeployment, deployment))
     missing = (
         requirement.name
         for requirement in needed
