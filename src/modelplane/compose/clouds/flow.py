@@ -139,16 +139,12 @@ def _progress(
         message = f"{message}: waiting for {listing(map(_named, unready))}"
     unknown = request.unknown(ACCOUNT_KEY) if recipe.needs_account(request.owner) else None
     if waiting and recipe.needs_account(request.owner) and (unknown or not request.found(ACCOUNT_KEY)):
-        return _without_account(recipe, request.owner, message, unknown)
+        account = _account(recipe, request.owner)
+        where = f' in namespace "{account.namespace}"' if account.namespace else ""
+        cause = f"cannot be read: {unknown.cause}" if unknown else "does not exist: create it"
+        message = f'{message}. {account.kind} "{account.name}"{where} of {account.api_version}: {cause}'
+        return false(Type.CLUSTER_READY, Reason.WAITING_FOR_ACCOUNT, message)
     return false(Type.CLUSTER_READY, Reason.CREATING, message)
-
-
-def _without_account(recipe: Recipe, cluster: Any, message: str, unknown: Unknown | None) -> Condition:
-    account = _account(recipe, cluster)
-    where = f' in namespace "{account.namespace}"' if account.namespace else ""
-    cause = f"cannot be read: {unknown.cause}" if unknown else "does not exist: create it"
-    message = f'{message}. {account.kind} "{account.name}"{where} of {account.api_version}: {cause}'
-    return false(Type.CLUSTER_READY, Reason.WAITING_FOR_ACCOUNT, message)
 
 
 def _problem(request: Request[Any, Any], child: Desired) -> str | None:

@@ -70,7 +70,13 @@ def standby(request: DeploymentRequest) -> Standby:
         return Standby(_with_replicas(request, before), _wire(before), (kept,), watched)
     now, since = request.now, request.facts.watching_since
     seen = preferred.read_preferred(request, order)
-    state = _without_clock(request, before, seen) if now is None else step(before, seen, settings, now, since)
+    if now is not None:
+        state = step(before, seen, settings, now, since)
+    elif request.owner.status.standby is None and not before.active and seen.unplaced:
+        # A new standby, as it is when all times are over.
+        state = StandbyStatus(preferred=before.preferred, active=True, trigger=StandbyTrigger.UNPLACED)
+    else:
+        state = before
     return Standby(
         _with_replicas(request, state),
         _wire(state),
@@ -149,13 +155,6 @@ def _read_state(request: DeploymentRequest, settings: StandbyFor) -> StandbyStat
     return StandbyStatus(
         preferred=settings.name, active=known.active, since=known.since, trigger=known.trigger
     )
-
-
-def _without_clock(request: DeploymentRequest, before: StandbyStatus, seen: Seen) -> StandbyStatus:
-    """Return the state as it is told or, of a standby that is new, as it is when all times are over."""
-    if request.owner.status.standby is None and not before.active and seen.unplaced:
-        return StandbyStatus(preferred=before.preferred, active=True, trigger=StandbyTrigger.UNPLACED)
-    return before
 
 
 def _with_replicas(request: DeploymentRequest, state: StandbyStatus) -> DeploymentRequest:

@@ -307,7 +307,19 @@ def _of_controllers(request: GatewayRequest, front: _Front) -> Composition:
         message = f"Envoy accepts requests at {own}{_ignored(request, front)}"
         return _serving(_children(request, front), own, Backend.ENVOY, message)
     if front.address:
-        front = replace(front, children=(*front.children, _route()))
+        rule = {
+            "matches": [{"path": {"type": "PathPrefix", "value": "/"}}],
+            "backendRefs": [{"name": _ENVOY_SERVICE, "port": 80}],
+            # A stream lasts as long as the model generates.
+            "timeouts": {"request": "0s"},
+        }
+        manifest: Object = {
+            "apiVersion": _FRONT.api_version,
+            "kind": "HTTPRoute",
+            "metadata": {"name": GATEWAY, "namespace": SYSTEM_NAMESPACE},
+            "spec": {"parentRefs": [{"name": GATEWAY}], "rules": [rule]},
+        }
+        front = replace(front, children=(*front.children, Desired(ROUTE, manifest, accepted)))
     observed = request.observed.get(ROUTE)
     is_known = request.owner.status.address == front.address
     if front.address and observed is not None and (is_known or accepted(observed)):
@@ -317,23 +329,6 @@ def _of_controllers(request: GatewayRequest, front: _Front) -> Composition:
         return _serving(_children(request, front), front.address, Backend.ENVOY, message)
     waiting = front.problem or front.waiting or f"waiting for {front.title} to accept the route to Envoy"
     return _waiting(request, front, waiting)
-
-
-def _route() -> Desired:
-    """Return the route that passes every request to Envoy."""
-    rule = {
-        "matches": [{"path": {"type": "PathPrefix", "value": "/"}}],
-        "backendRefs": [{"name": _ENVOY_SERVICE, "port": 80}],
-        # A stream lasts as long as the model generates.
-        "timeouts": {"request": "0s"},
-    }
-    manifest: Object = {
-        "apiVersion": _FRONT.api_version,
-        "kind": "HTTPRoute",
-        "metadata": {"name": GATEWAY, "namespace": SYSTEM_NAMESPACE},
-        "spec": {"parentRefs": [{"name": GATEWAY}], "rules": [rule]},
-    }
-    return Desired(ROUTE, manifest, accepted)
 
 
 def _serving(

@@ -92,10 +92,16 @@ def decide_outcome(row: Component, plan: Plan, before: Mapping[ComponentName, Ou
     unready = [child for child in children if not child.ready(observed.get(child.key, {}))]
     release = observed.get(str(row.name)) if row.chart else None
     problem = releases.problem(release) if release is not None else None
-    awaited = _explain_progress(row, plan, unready) if unready else _explain_missing_confirmation(row, plan)
+    if unready:
+        named = listing(
+            f'{desired.manifest["kind"]} "{desired.manifest["metadata"]["name"]}"' for desired in unready
+        )
+        awaited = (releases.progress(release) if release is not None else "") or f"waiting for {named}"
+    else:
+        awaited = _explain_missing_confirmation(row, plan) or ""
     running = ComponentState.INSTALLING if awaited else ComponentState.INSTALLED
     state = ComponentState.FAILED if problem else running
-    return Outcome(row, state, not unready, problem or awaited or "", version, tuple(children))
+    return Outcome(row, state, not unready, problem or awaited, version, tuple(children))
 
 
 def decide_removal(row: Component, plan: Plan) -> Outcome:
@@ -191,15 +197,6 @@ def _explain_missing_confirmation(row: Component, plan: Plan) -> str | None:
     said = condition_of(child, cluster_gateway.ACCEPTED).get("message", "")
     waiting = f"the pods are running; waiting for the controller to accept {named}"
     return f"{waiting}: {said}" if said else waiting
-
-
-def _explain_progress(row: Component, plan: Plan, unready: list[Desired]) -> str:
-    release = plan.request.observed.get(str(row.name)) if row.chart else None
-    said = releases.progress(release) if release is not None else ""
-    named = listing(
-        f'{desired.manifest["kind"]} "{desired.manifest["metadata"]["name"]}"' for desired in unready
-    )
-    return said or f"waiting for {named}"
 
 
 def _compose_release(
