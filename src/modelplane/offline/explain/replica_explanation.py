@@ -80,6 +80,7 @@ def explain_replica(files: Files, replica: Object) -> ReplicaExplanation:
     )
     reason = explain_not_ready(replica)
     lost = find_lost_claims(files, cluster, scheduler_input.read_replica(replica).engines)
+    placed = placements.explain_replicas(files, owner) if owner else ()
     return ReplicaExplanation(
         replica=ObjectName.of(replica),
         cluster=cluster,
@@ -87,15 +88,11 @@ def explain_replica(files: Files, replica: Object) -> ReplicaExplanation:
         ready=not reason,
         reason=reason or "",
         conditions=() if is_assumed_silent(replica) else read_conditions(replica),
-        placement=_placement(files, owner, metadata.name) if owner else None,
+        placement=next((report for report in placed if report.name == metadata.name), None),
         endpoint=str(endpoint["spec"]["url"]) if endpoint else "",
         services=services,
         notes=tuple(_notes(files, decoded, owner, lost, ready=not reason)),
     )
-
-
-def _placement(files: Files, owner: Object, name: str) -> Replica | None:
-    return next((report for report in placements.explain_replicas(files, owner) if report.name == name), None)
 
 
 def _services(files: Files, replica: ModelReplica) -> Iterator[Routing]:

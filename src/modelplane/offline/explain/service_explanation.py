@@ -186,7 +186,11 @@ def _reason(
         return _unlike(metadata.get("labels", {}), service)
     if leaving := _leaving(metadata):
         return leaving
-    target = _target(endpoint, destinations)
+    target = (
+        Rejected(detail=destinations.cause)
+        if isinstance(destinations, Blocked)
+        else find_target(endpoint, destinations)
+    )
     if isinstance(target, Rejected):
         return f"the url is not usable: {target.message}"
     if metadata["name"] not in routed:
@@ -199,13 +203,6 @@ def _reason(
         matched = f"{matched}; of priority {priority}"
     trouble = explain_not_ready(item) if item.get("status") else None
     return f"{matched}; not ready: {trouble}" if trouble else matched
-
-
-def _target(endpoint: ModelEndpoint, destinations: Destinations | Blocked) -> Target | Rejected:
-    """Return where an endpoint leads, or why nowhere."""
-    if isinstance(destinations, Blocked):
-        return Rejected(detail=destinations.cause)
-    return find_target(endpoint, destinations)
 
 
 def _leaving(metadata: Mapping[str, Any]) -> str | None:

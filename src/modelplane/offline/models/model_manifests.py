@@ -120,14 +120,11 @@ def _sglang(command: Command, split: Split) -> Iterator[str]:
 
 def _container(of: Command, /, *variables: Object, **fields: list[str]) -> Object:
     container = {"name": "engine", "image": of.image, **fields}
-    env = [*variables, *_token(of)]
+    env = [*variables]
+    if of.token_secret:
+        reference = {"name": of.token_secret, "key": "HF_TOKEN"}
+        env.append({"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": reference}})
     return {**container, "env": env} if env else container
-
-
-def _token(command: Command) -> Iterator[Object]:
-    if command.token_secret:
-        reference = {"name": command.token_secret, "key": "HF_TOKEN"}
-        yield {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": reference}}
 
 
 MOUNTED: Final = "/mnt/models"
@@ -170,8 +167,14 @@ def make_name(model: str) -> str:
 def build_manifests(settings: ModelSettings, served: Served, *, cached: bool) -> tuple[Object, ...]:
     """Return the manifests for one kind of hardware, in the order in which to apply them."""
     selector = {"matchLabels": {labels.DEPLOYMENT: settings.name}}
+    spec: dict[str, Any] = {"replicas": settings.replicas}
+    if served.price is not None:
+        spec["placement"] = {"policy": str(PlacementPolicy.CHEAPEST)}
+    if cached:
+        spec["modelCacheRef"] = {"name": settings.name}
+    spec["engines"] = [{"name": settings.name, "members": _members(settings, served, cached=cached)}]
     objects = (
-        _deployment(settings, served, cached=cached),
+        _object(ModelDeployment, settings, spec),
         _object(ModelService, settings, {"endpoints": [{"selector": selector}]}),
     )
     return (_cache(settings), *objects) if cached else objects
@@ -188,16 +191,6 @@ def _cache(settings: ModelSettings) -> Object:
     if settings.token_secret:
         hub["authSecret"] = {"name": settings.token_secret}
     return _object(ModelCache, settings, {"source": str(CacheSource.HUGGING_FACE), "huggingFace": hub})
-
-
-def _deployment(settings: ModelSettings, served: Served, *, cached: bool) -> Object:
-    spec: dict[str, Any] = {"replicas": settings.replicas}
-    if served.price is not None:
-        spec["placement"] = {"policy": str(PlacementPolicy.CHEAPEST)}
-    if cached:
-        spec["modelCacheRef"] = {"name": settings.name}
-    spec["engines"] = [{"name": settings.name, "members": _members(settings, served, cached=cached)}]
-    return _object(ModelDeployment, settings, spec)
 
 
 def _members(settings: ModelSettings, served: Served, *, cached: bool) -> list[Object]:

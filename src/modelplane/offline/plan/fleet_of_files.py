@@ -126,7 +126,9 @@ def assemble(objects: Iterable[Object], written: Iterable[Object] = (), *, live:
         store, [quota for quota in store.list_kind(DeviceQuota) if quota["metadata"]["name"] in names]
     )
     deployments = [item for item in store if item["kind"] == kind_of(ModelDeployment).name]
-    return Files(store, assumed, tuple(sorted(deployments, key=_age)), live)
+    # One without a creation time is new, and sorts after those of a server.
+    deployments.sort(key=lambda item: str(item["metadata"].get("creationTimestamp", "~")))
+    return Files(store, assumed, tuple(deployments), live)
 
 
 def withdraw_endpoint(item: Object) -> Object:
@@ -203,11 +205,6 @@ def to_provision(files: Files) -> frozenset[str]:
         if cluster["spec"]["cluster"]["source"] != Source.EXISTING
         and (cluster["metadata"]["name"] in files.assumed or "capabilities" not in cluster.get("status", {}))
     )
-
-
-def _age(deployment: Object) -> str:
-    # One without a creation time is new, and sorts after those of a server.
-    return str(deployment["metadata"].get("creationTimestamp", "~"))
 
 
 def _published(cluster: Object, store: Store) -> Object:
