@@ -79,8 +79,7 @@ def within_budget(own: Budget | None, granted: Budget | None, found: KeyBudgets 
         message = f"requests continue to be refused or served as before: {found.problem}"
         return false(Type.WITHIN_BUDGET, Reason.NOT_MEASURED, message)
     if last := find_spent(found.states):
-        is_own = last.scope is BudgetScope.KEY
-        whose = "the key" if is_own else "all keys of the namespace"
+        whose = "the key" if last.scope is BudgetScope.KEY else "all keys of the namespace"
         limit = amount_of_limit(last, found.currency)
         message = f"the budget of {whose}, {limit}, is spent: requests are refused until {last.opens}"
         return false(Type.WITHIN_BUDGET, Reason.SPENT, message)

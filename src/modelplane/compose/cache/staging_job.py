@@ -185,8 +185,7 @@ def _environment(cache: ModelCache, source: Source, credentials: Credentials | N
         return
     for variable, key in source.secret.keys.items():
         if key in credentials.encoded:
-            reference = {"name": _secret_name(cache), "key": key}
-            yield {"name": variable, "valueFrom": {"secretKeyRef": reference}}
+            yield {"name": variable, "valueFrom": {"secretKeyRef": {"name": _secret_name(cache), "key": key}}}
 
 
 def _secret_name(cache: ModelCache) -> str:

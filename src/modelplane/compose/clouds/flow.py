@@ -58,12 +58,11 @@ def _with_kinds(recipe: Recipe) -> Iterator[Provider]:
 
 def _account(recipe: Recipe, cluster: Any) -> Requirement:
     credentials = cluster.spec.credentials or Credentials()
-    is_namespaced = credentials.type is CredentialsKind.PROVIDER_CONFIG
     return Requirement(
         ACCOUNT_KEY,
         recipe.account.api_version,
         str(credentials.type),
-        namespace=cluster.metadata.namespace if is_namespaced else "",
+        namespace=cluster.metadata.namespace if credentials.type is CredentialsKind.PROVIDER_CONFIG else "",
         name=credentials.name,
     )
 

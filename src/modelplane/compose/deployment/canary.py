@@ -146,8 +146,7 @@ def _advance(
         status = replace(status, message=decision.message[:_LONGEST])
         if decision.outcome is Outcome.ABORTED:
             return Canary(_finish(status, CanaryPhase.ABORTED, abort_time=request.now))
-        may_end = serving >= status.replicas and not is_paused(owner)
-        if decision.outcome is Outcome.ENDED and may_end:
+        if decision.outcome is Outcome.ENDED and serving >= status.replicas and not is_paused(owner):
             if status.step == len(settings.steps):
                 return Canary(_finish(status, CanaryPhase.PROMOTED))
             status = replace(status, step=status.step + 1, step_start_time=None, message="")

@@ -120,13 +120,12 @@ def read_situation(request: DeploymentRequest) -> tuple[scheduler.Fleet, schedul
     )
     known = scheduler_quotas.of_fleet(request)
     bound = scheduler.index_by_namespace(known)
-    others = scheduler_quotas.other_deployments(request, bound)
     there = scheduler.Fleet(
         clusters,
         replicas,
         scheduler_input.stuck_before(request.now),
         known,
-        others,
+        scheduler_quotas.other_deployments(request, bound),
         scheduler_input.evicted_before(request.now),
     )
     return there, replace(wanted, priority=scheduler_quotas.derive_priority(deployment, bound))

@@ -91,8 +91,7 @@ def reason(diagnosis: scheduler.Diagnosis) -> Reason:
     reasons = {exclusion.why.reason for exclusion in diagnosis.excluded}
     if reasons == {scheduler.Reason.PODS_NOT_ACCEPTED}:
         return Reason.POD_NOT_ACCEPTED
-    over_quota = scheduler.Reason.OVER_QUOTA in reasons
-    return Reason.QUOTA_EXCEEDED if over_quota else Reason.INSUFFICIENT_CAPACITY
+    return Reason.QUOTA_EXCEEDED if scheduler.Reason.OVER_QUOTA in reasons else Reason.INSUFFICIENT_CAPACITY
 
 
 def _named(found: Mapping[str, Any]) -> frozenset[str] | None:

@@ -90,14 +90,14 @@ def objects(plan: Plan) -> Iterator[Desired]:
         "type": "kubernetes.io/tls",
         "data": {name: base64.b64encode(pem.encode()).decode() for name, pem in content.items()},
     }
-    readers = ((_API, "Gateway"), (traffic_policies.API, "ClientTrafficPolicy"))
     grant: Object = {
         "apiVersion": f"{_API}/v1beta1",
         "kind": "ReferenceGrant",
         "metadata": {"name": SECRET, "namespace": CERTIFICATE_NAMESPACE},
         "spec": {
             "from": [
-                {"group": group, "kind": kind, "namespace": SYSTEM_NAMESPACE} for group, kind in readers
+                {"group": group, "kind": kind, "namespace": SYSTEM_NAMESPACE}
+                for group, kind in ((_API, "Gateway"), (traffic_policies.API, "ClientTrafficPolicy"))
             ],
             "to": [{"group": "", "kind": "Secret", "name": SECRET}],
         },
