@@ -320,10 +320,9 @@ def take_snapshot(files: Files) -> scheduler.Fleet:
 
 def find_missing_cache(deployment: Object, files: Files) -> str | None:
     """Return the name of a deployment's ModelCache if the files do not hold it; None otherwise."""
-    needed = model_deployment.requirements(decode_as(ModelDeployment, deployment))
     missing = (
         requirement.name
-        for requirement in needed
+        for requirement in model_deployment.requirements(decode_as(ModelDeployment, deployment))
         if requirement.key == "cache" and not files.store.find(requirement)
     )
     return next(missing, None)

@@ -205,9 +205,9 @@ def _is_owned(item: Object, uid: str) -> bool:
     metadata = item["metadata"]
     if metadata.get("labels", {}).get(labels.OWNER_UID) == uid:
         return True
-    owners = metadata.get("ownerReferences", ())
     return item["kind"] in COMPOSERS and any(
-        reference.get("controller") and reference["uid"] == uid for reference in owners
+        reference.get("controller") and reference["uid"] == uid
+        for reference in metadata.get("ownerReferences", ())
     )
 
 
