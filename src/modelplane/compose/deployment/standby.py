@@ -131,7 +131,7 @@ def measure_left_s(
     state: StandbyStatus,
     settings: StandbyFor,
     now: dt.datetime | None,
-    watching_since: dt.datetime | None = None,
+    watching_since: dt.datetime | None,
 ) -> float | None:
     """Return the seconds until a time is over; None if none has begun."""
     if now is None:

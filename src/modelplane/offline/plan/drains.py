@@ -23,7 +23,7 @@ from modelplane.user_error import UserError
 _LIMITS: Final = {"maxMoving": MOST_MOVING, "maxMovingInFleet": MOST_MOVING}
 
 
-def drain_plan(objects: Iterable[Object], name: str, pool: str = "") -> Plan:
+def drain_plan(objects: Iterable[Object], name: str, pool: str) -> Plan:
     """Return the plan of a drain of a cluster, or of a pool of it. Raises ``UserError``."""
     files = assemble(objects, live=True)
     clusters = [item for item in files.store.list_kind(InferenceCluster) if item["metadata"]["name"] == name]
