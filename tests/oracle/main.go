@@ -49,6 +49,7 @@ func main() {
 	input := bufio.NewScanner(os.Stdin)
 	input.Buffer(nil, 1<<20)
 	output := json.NewEncoder(os.Stdout)
+	last := compile("")
 	for input.Scan() {
 		var asked question
 		if err := json.Unmarshal(input.Bytes(), &asked); err != nil {
@@ -56,7 +57,11 @@ func main() {
 		}
 		answered := reply{Refused: "neither a selector nor a quantity"}
 		if asked.Selector != nil {
-			answered = answerSelector(*asked.Selector, devices)
+			// One whose answer may depend on the order of a map is asked many times in a row.
+			if last.text != *asked.Selector {
+				last = compile(*asked.Selector)
+			}
+			answered = answerSelector(last, devices)
 		} else if asked.Quantity != nil {
 			answered = answerQuantity(*asked.Quantity)
 		}
@@ -90,27 +95,43 @@ func readDevices(path string) map[string]cel.Device {
 	return devices
 }
 
-func answerSelector(text string, devices map[string]cel.Device) reply {
+// program is a selector that was compiled.
+type program struct {
+	text     string
+	refused  string
+	estimate uint64
+	compiled cel.CompilationResult
+}
+
+// compile makes a program of a selector, also of one that is refused.
+func compile(text string) program {
 	if len(text) > resourceapi.CELSelectorExpressionMaxLength {
-		return reply{Refused: "too long"}
+		return program{text: text, refused: "too long"}
 	}
 	compiler := cel.GetCompiler(cel.Features{})
 	// What the API server asks before it stores a new selector.
 	written := environment.NewExpressions
 	admitted := compiler.CompileCELExpression(text, cel.Options{EnvType: &written})
 	if admitted.Error != nil {
-		return reply{Refused: admitted.Error.Detail}
+		return program{text: text, refused: admitted.Error.Detail}
 	}
 	if admitted.MaxCost > resourceapi.CELSelectorExpressionMaxCost {
-		return reply{Refused: fmt.Sprintf("estimated cost %d", admitted.MaxCost)}
+		return program{text: text, refused: fmt.Sprintf("estimated cost %d", admitted.MaxCost)}
 	}
 	// What the allocator runs.
 	compiled := compiler.CompileCELExpression(text, cel.Options{DisableCostEstimation: true})
+	return program{text: text, estimate: admitted.MaxCost, compiled: compiled}
+}
+
+func answerSelector(asked program, devices map[string]cel.Device) reply {
+	if asked.refused != "" {
+		return reply{Refused: asked.refused}
+	}
 	verdicts := map[string]verdict{}
 	for name, device := range devices {
-		verdicts[name] = evaluate(compiled, device)
+		verdicts[name] = evaluate(asked.compiled, device)
 	}
-	return reply{Estimate: &admitted.MaxCost, Devices: verdicts}
+	return reply{Estimate: &asked.estimate, Devices: verdicts}
 }
 
 func evaluate(compiled cel.CompilationResult, device cel.Device) verdict {

@@ -86,8 +86,7 @@ async def _install_kinds(client: Client) -> None:
     first = [crd(kind) for kind in COMPOSED if kind.name in _CREATED_FIRST]
     others = [crd(kind) for kind in COMPOSED if kind.name not in _CREATED_FIRST]
     # The identities first: the controllers wait for their permissions, then for the kinds.
-    identities = apply_in_order(client, cluster_objects.build_fleet_roles())
-    await gather_all([identities, _install(client, first)])
+    await gather_all([apply_in_order(client, cluster_objects.build_fleet_roles()), _install(client, first)])
     await _install(client, others)
 
 
@@ -188,6 +187,10 @@ async def _until_ready(client: Client, names: Iterable[str], serving: Sequence[C
                 while (item := await client.get(resource, name)) is not None and not is_true(item, "Ready"):
                     waiting = f"{resource.kind} {name}"
                     await asyncio.sleep(0.1)
+            # An API server writes its roles last, by which others than an administrator act.
+            waiting = "the API server"
+            while not await _is_complete(client):
+                await asyncio.sleep(0.1)
             for plane in serving:
                 waiting = f"Node {plane.node}"
                 async with Client.from_kubeconfig(str(plane.home.kubeconfig)) as member:
@@ -199,3 +202,11 @@ async def _until_ready(client: Client, names: Iterable[str], serving: Sequence[C
         raise errors.Unreachable(
             f"{waiting} is not ready after {_READY_S:.0f} s: see `modelplane status`"
         ) from None
+
+
+async def _is_complete(client: Client) -> bool:
+    try:
+        await client.get_raw("/readyz")
+    except errors.ApiError:
+        return False
+    return True
