@@ -3,10 +3,8 @@
 import datetime as dt
 from typing import Annotated
 
-from msgspec import Meta
-
 from modelplane.api.meta import LocalReference, Model, ObjectMeta, Status
-from modelplane.api.schema.fields import DNS_LABEL, Rule, about
+from modelplane.api.schema.fields import DNS_LABEL, MOMENT, Rule, about
 
 MOST_REPLICAS = 10_000
 MOST_SCHEDULES = 8
@@ -71,8 +69,6 @@ class AutoscalerSchedule(Model):
 
 
 _DAY_S = 86_400
-_MOMENT = Meta(extra_json_schema={"maxLength": 35})
-"""A time with nine digits of a second and a zone has 35 characters."""
 
 
 class AutoscalerTargets(Model):
@@ -208,7 +204,7 @@ class AutoscaledReplicas(Model):
 class AutoscalerLoad(Model):
     """Load that the gateway measured."""
 
-    time: Annotated[dt.datetime, about("Time of the measurement."), _MOMENT]
+    time: Annotated[dt.datetime, about("Time of the measurement."), MOMENT]
     in_flight: Annotated[int, about("Number of requests in progress.", ge=0)]
     held: Annotated[int, about("Number of requests that wait at the gateway.", ge=0)]
     tokens_per_second: Annotated[int, about("Response tokens per second, averaged over one minute.", ge=0)]
@@ -234,7 +230,7 @@ class InferenceAutoscalerStatus(Status):
         tuple[str, ...],
         about("Schedules with an open window.", max_length=MOST_SCHEDULES, atomic=True),
     ] = ()
-    last_scale_time: Annotated[dt.datetime, about("Time of the last change."), _MOMENT] | None = None
+    last_scale_time: Annotated[dt.datetime, about("Time of the last change."), MOMENT] | None = None
     cold_start_seconds: (
         Annotated[
             int,

@@ -4,22 +4,17 @@ import datetime as dt
 from enum import StrEnum
 from typing import Annotated
 
-from msgspec import Meta
-
 from modelplane.api.fields.requests.key_limits import KeyLimits, RateLimitType, ServicePattern
 from modelplane.api.fields.requests.pricing import MAX_AMOUNT, Budget
 from modelplane.api.fields.requests.regions import MOST_REGIONS, Region
 from modelplane.api.meta import Model, ObjectMeta, Status
-from modelplane.api.schema.fields import about
+from modelplane.api.schema.fields import MOMENT, about
 
 MAX_HASHES = 4
 """Keys of one ModelKey that are valid at a time: the current one, and those that it replaces."""
 
 MAX_SERVICES = 16
 """Entries of a ModelKey: with those of its hashes, they bound its share of what the gateway reads."""
-
-_MOMENT = Meta(extra_json_schema={"maxLength": 35})
-"""A time with nine digits of a second and a zone has 35 characters."""
 
 
 class KeyHash(Model):
@@ -36,7 +31,7 @@ class KeyHash(Model):
     ]
     expires: (
         Annotated[
-            dt.datetime, about("Time at which the key expires. Default: the key doesn't expire."), _MOMENT
+            dt.datetime, about("Time at which the key expires. Default: the key doesn't expire."), MOMENT
         ]
         | None
     ) = None
@@ -133,7 +128,7 @@ class SeenHash(Model):
     """Time at which a hash was first seen in the key."""
 
     sha256: Annotated[str, about("The hash.", min_length=64, max_length=64, pattern="^[0-9a-f]{64}$")]
-    first_seen: Annotated[dt.datetime, about("Time at which the hash was first seen in the key."), _MOMENT]
+    first_seen: Annotated[dt.datetime, about("Time at which the hash was first seen in the key."), MOMENT]
     refused: Annotated[
         bool,
         about("Whether the hash belongs to a key in another namespace. This key can never use such a hash."),

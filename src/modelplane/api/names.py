@@ -94,8 +94,7 @@ def name_front(service: str) -> str:
 
 def name_composed(owner: str, key: str) -> str:
     """Return the name of the object for one of an owner's children on other clusters."""
-    readable = f"{owner}-{key}".lower().replace(".", "-")
-    return _hashed(readable, f"{owner}/{key}", DIGITS)
+    return _hashed(f"{owner}-{key}".lower().replace(".", "-"), f"{owner}/{key}", DIGITS)
 
 
 @lru_cache(4096)  # the names of a replica are asked for many times in a row

@@ -77,24 +77,17 @@ class Overstatement(NamedTuple):
 def find_overstatements(devices: Iterable[Device]) -> Iterator[Overstatement]:
     """Yield the devices that declare more memory than their card publishes."""
     for device in devices:
-        if not _is_whole_gpu(device):
+        type_ = device.attributes.get("type")
+        if device.claim is not Claim.DRA or device.device_class_name != device.driver:
             continue
+        if type_ is not None and type_.string not in _WHOLE.values():
+            continue  # a partition, which has less memory
         for key in ("memory", f"{device.driver}/memory"):
             if key not in device.capacity:
                 continue
             declared = device.capacity[key].value
             if card := _overstated(device, declared):
                 yield Overstatement(device.name, key, declared, card)
-
-
-def _is_whole_gpu(device: Device) -> bool:
-    """Return False for a device that is not claimed, and for a partition, which has less memory."""
-    type_ = device.attributes.get("type")
-    return (
-        device.claim is Claim.DRA
-        and device.device_class_name == device.driver
-        and (type_ is None or type_.string in _WHOLE.values())
-    )
 
 
 def _overstated(device: Device, declared: str) -> Card | None:

@@ -148,8 +148,7 @@ def list_comments(catalogue: Catalogue, machine: Machine) -> Iterator[str]:
     if card.cpu != "amd64":
         yield f"Nodes are {card.cpu}: images must support it."
     for taint in list_taints(catalogue, machine):
-        tolerated = taint.key == _TOLERATED
-        remedy = "Pods tolerate it" if tolerated else "List it in the taints of the node pool"
+        remedy = "Pods tolerate it" if taint.key == _TOLERATED else "List it in the taints of the node pool"
         yield f"Taint of the nodes: {format_taint(taint)}. {remedy}."
     yield from (entry.note for entry in (card, machine) if entry.note is not None)
 

@@ -16,7 +16,7 @@ from modelplane.api.inference_class import (
 )
 from modelplane.api.meta import ObjectMeta
 from modelplane.catalogue.descriptions import count_nvlink_gpus, describe_machine, list_unverified
-from modelplane.catalogue.entries import Card, Catalogue, InfiniBand, Machine, Partition
+from modelplane.catalogue.entries import Card, Catalogue, Machine
 
 
 def build_class(catalogue: Catalogue, machine: Machine) -> InferenceClass:
@@ -67,40 +67,68 @@ def _provisioning(machine: Machine) -> Provisioning | None:
 def _devices(catalogue: Catalogue, machine: Machine) -> tuple[Device, ...]:
     card, partition = catalogue.find_card(machine), catalogue.find_partition(machine)
     if card.vendor == "AMD":
-        gpu = _amd(card, machine.count)
-    elif partition is not None:
-        gpu = _mig(card, partition, machine.count)
-    else:
-        gpu = _nvidia(card, machine.count)
-    efa = None
-    if machine.efa is not None:
-        efa = Device(
-            name="efa", driver="dra.net", device_class_name="efa.networking.k8s.aws", count=machine.efa
+        texts = {"type": "amdgpu", "productName": card.product, **card.attributes}
+        gpu = Device(
+            name="gpu",
+            driver="gpu.amd.com",
+            device_class_name="gpu.amd.com",
+            count=machine.count,
+            attributes={
+                name: DeviceAttribute(string=text) for name, text in texts.items() if text is not None
+            },
+            capacity=_capacity(card.memory_mi)
+            | {name: DeviceCapacity(value=text) for name, text in card.capacity.items()},
         )
-    devices = (gpu, _nvlink(count_nvlink_gpus(catalogue, machine)), efa, _nic(machine.infiniband))
-    return tuple(filter(None, devices))
-
-
-def _nvidia(card: Card, count: int) -> Device:
-    return Device(
-        name="gpu",
-        driver="gpu.nvidia.com",
-        device_class_name="gpu.nvidia.com",
-        count=count,
-        attributes=_nvidia_attributes("gpu", card),
-        capacity=_capacity(card.memory_mi),
-    )
-
-
-def _mig(card: Card, partition: Partition, count: int) -> Device:
-    return Device(
-        name=f"mig-{partition.profile.replace('.', '-')}",
-        driver="gpu.nvidia.com",
-        device_class_name="mig.nvidia.com",
-        count=count * partition.per_card,
-        attributes=_nvidia_attributes("mig", card) | {"profile": DeviceAttribute(string=partition.profile)},
-        capacity=_capacity(partition.memory_mi),
-    )
+    elif partition is not None:
+        gpu = Device(
+            name=f"mig-{partition.profile.replace('.', '-')}",
+            driver="gpu.nvidia.com",
+            device_class_name="mig.nvidia.com",
+            count=machine.count * partition.per_card,
+            attributes=_nvidia_attributes("mig", card)
+            | {"profile": DeviceAttribute(string=partition.profile)},
+            capacity=_capacity(partition.memory_mi),
+        )
+    else:
+        gpu = Device(
+            name="gpu",
+            driver="gpu.nvidia.com",
+            device_class_name="gpu.nvidia.com",
+            count=machine.count,
+            attributes=_nvidia_attributes("gpu", card),
+            capacity=_capacity(card.memory_mi),
+        )
+    devices = [gpu]
+    # Drivers publish neither the NVLink domain nor the card for InfiniBand, which only affect placement.
+    if (size := count_nvlink_gpus(catalogue, machine)) >= 2:
+        devices.append(
+            Device(
+                name="nvlink",
+                claim=Claim.SYNTHETIC,
+                driver="nvlink.nvidia.com",
+                attributes={"domainSize": DeviceAttribute(integer=size)},
+            )
+        )
+    if machine.efa is not None:
+        devices.append(
+            Device(
+                name="efa", driver="dra.net", device_class_name="efa.networking.k8s.aws", count=machine.efa
+            )
+        )
+    if machine.infiniband is not None:
+        devices.append(
+            Device(
+                name="nic",
+                claim=Claim.SYNTHETIC,
+                driver="nic.nvidia.com",
+                count=machine.infiniband.count,
+                attributes={
+                    "linkType": DeviceAttribute(string="infiniband"),
+                    "linkSpeedGbps": DeviceAttribute(integer=machine.infiniband.speed_gbps),
+                },
+            )
+        )
+    return tuple(devices)
 
 
 def _nvidia_attributes(type_: str, card: Card) -> dict[str, DeviceAttribute]:
@@ -111,45 +139,5 @@ def _nvidia_attributes(type_: str, card: Card) -> dict[str, DeviceAttribute]:
     return attributes
 
 
-def _amd(card: Card, count: int) -> Device:
-    texts = {"type": "amdgpu", "productName": card.product, **card.attributes}
-    return Device(
-        name="gpu",
-        driver="gpu.amd.com",
-        device_class_name="gpu.amd.com",
-        count=count,
-        attributes={name: DeviceAttribute(string=text) for name, text in texts.items() if text is not None},
-        capacity=_capacity(card.memory_mi)
-        | {name: DeviceCapacity(value=text) for name, text in card.capacity.items()},
-    )
-
-
 def _capacity(memory_mi: int) -> dict[str, DeviceCapacity]:
     return {"memory": DeviceCapacity(value=f"{memory_mi}Mi")}
-
-
-def _nvlink(size: int) -> Device | None:
-    """Return the NVLink domain as a device that only affects placement: no driver publishes it."""
-    if size < 2:
-        return None
-    return Device(
-        name="nvlink",
-        claim=Claim.SYNTHETIC,
-        driver="nvlink.nvidia.com",
-        attributes={"domainSize": DeviceAttribute(integer=size)},
-    )
-
-
-def _nic(infiniband: InfiniBand | None) -> Device | None:
-    if infiniband is None:
-        return None
-    return Device(
-        name="nic",
-        claim=Claim.SYNTHETIC,
-        driver="nic.nvidia.com",
-        count=infiniband.count,
-        attributes={
-            "linkType": DeviceAttribute(string="infiniband"),
-            "linkSpeedGbps": DeviceAttribute(integer=infiniband.speed_gbps),
-        },
-    )

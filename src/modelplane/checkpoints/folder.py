@@ -56,7 +56,6 @@ class Folder:
         yield from parse_header(content, file)
 
     def _open(self, file: str) -> BinaryIO:
-        """Open a file of the folder for reading."""
         target = (self._path / file).resolve()
         if not any(target.is_relative_to(root) for root in self._roots):
             raise UserError(f'"{file}" of {self.name} leads out of the folder: copy the file into it')

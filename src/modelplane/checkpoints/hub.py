@@ -84,7 +84,6 @@ class Hub:
 
 
 def _is_transient(error: Exception) -> bool:
-    """Return True for a failure that another try may not have."""
     from huggingface_hub import errors  # noqa: PLC0415 - optional, and slow to import
 
     if isinstance(error, errors.HfHubHTTPError):
@@ -96,7 +95,7 @@ def _convert_error(repo: str, error: Exception) -> Exception:
     """Return an error of the library as one of sizing; a bug unchanged."""
     from huggingface_hub import errors  # noqa: PLC0415 - optional, and slow to import
 
-    remedies: tuple[tuple[type[Exception], str], ...] = (
+    for type_, remedy in (
         (errors.GatedRepoError, "ask for access on its page, then set HF_TOKEN or run `hf auth login`"),
         (errors.RepositoryNotFoundError, "correct OWNER/NAME, or set HF_TOKEN if it is private"),
         (errors.RevisionNotFoundError, "name a branch, tag or commit that exists"),
@@ -105,8 +104,7 @@ def _convert_error(repo: str, error: Exception) -> Exception:
         (errors.HfHubHTTPError, "try again later"),
         (httpx2.HTTPError, "connect to the hub, set HF_ENDPOINT to a mirror, or size a folder"),
         (OSError, "connect to the hub, set HF_ENDPOINT to a mirror, or size a folder"),
-    )
-    for type_, remedy in remedies:
+    ):
         if isinstance(error, type_):
             text = str(error).strip().splitlines() or [type(error).__name__]
             shown = "".join(letter for letter in text[0].rstrip(".")[:300] if letter.isprintable())

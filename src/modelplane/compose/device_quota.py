@@ -75,7 +75,15 @@ def compose(request: Request[DeviceQuota, NoFacts]) -> Composition | Blocked:
         conditions=(accepted, *_resolved(request)),
         ready=accepted.holds,
         unsatisfied=not accepted.holds or bool(too_small),
-        wakes=_to_refuse_too(request),
+        # The quotas that name a namespace of this one too and do not say so yet.
+        wakes=tuple(
+            Reference(kind_name(DeviceQuota), "", item["metadata"]["name"])
+            for item in request.found(_OTHERS)
+            if item["metadata"]["name"] != quota.metadata.name
+            and frozenset(quota.spec.namespaces)
+            & (scheduler_quotas.read_quota(item).namespaces or frozenset())
+            and condition_of(item, Type.ACCEPTED).get("status") != "False"
+        ),
         again_in_s=_AGAIN_S,
     )
 
@@ -102,18 +110,6 @@ def _accepted(request: Request[DeviceQuota, NoFacts]) -> Condition:
             return false(Type.ACCEPTED, Reason.NAMESPACE_CONFLICT, message)
     count = count_noun(len(own.spec.namespaces), "namespace")
     return true(Type.ACCEPTED, Reason.IN_FORCE, f"limits {count}")
-
-
-def _to_refuse_too(request: Request[DeviceQuota, NoFacts]) -> tuple[Reference, ...]:
-    """Return the quotas that name a namespace of this one too and do not say so yet."""
-    own = request.owner
-    return tuple(
-        Reference(kind_name(DeviceQuota), "", item["metadata"]["name"])
-        for item in request.found(_OTHERS)
-        if item["metadata"]["name"] != own.metadata.name
-        and frozenset(own.spec.namespaces) & (scheduler_quotas.read_quota(item).namespaces or frozenset())
-        and condition_of(item, Type.ACCEPTED).get("status") != "False"
-    )
 
 
 def _lack_of_capacity(uses: tuple[scheduler.QuotaUse, ...]) -> str | None:

@@ -4,7 +4,7 @@ One table lists the dependencies of each kind. Both directions follow from it: t
 their first use, and the users that a deletion waits for.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -58,10 +58,6 @@ def recorded(owner: Object) -> tuple[str, ...]:
     return tuple(item["name"] if isinstance(item, Mapping) else item for item in listed)
 
 
-def _classes(cluster: Object) -> Iterator[str]:
-    return (pool["className"] for pool in cluster["spec"].get("nodePools", ()))
-
-
 def _clusters(replica: Object) -> tuple[str, ...]:
     return (replica["spec"]["clusterName"], *recorded(replica))
 
@@ -77,7 +73,11 @@ def _cache(replica: Object) -> tuple[str, ...]:
 
 
 _NEEDS = (
-    _Need(kind_name(InferenceCluster), kind_name(InferenceClass), _classes),
+    _Need(
+        kind_name(InferenceCluster),
+        kind_name(InferenceClass),
+        lambda cluster: (pool["className"] for pool in cluster["spec"].get("nodePools", ())),
+    ),
     _Need(kind_name(ModelReplica), kind_name(InferenceCluster), _clusters, label=labels.CLUSTER),
     _Need(kind_name(ModelCache), kind_name(InferenceCluster), recorded, follows=True),
     _Need(kind_name(ModelReplica), kind_name(ModelCache), _cache, shared=False),

@@ -39,7 +39,10 @@ def compose(request: AutoscalerRequest) -> Composition | Blocked:
         return Blocked(f"cannot read the ModelDeployment: {unknown.cause}")
     state = request.facts.autoscaling
     if state is not None and state.reading and request.found(_DEPLOYMENT) and not request.owner.spec.paused:
-        return _unchanged(request, state)
+        # The counts have not been looked at yet, and they may be there.
+        said = list_written(request.owner.status, (Type.SCALING_ACTIVE, Type.SCALING_LIMITED))
+        ready = any(condition.type == Type.SCALING_ACTIVE and _is_ready(condition) for condition in said)
+        return Composition(status=_status(state), conditions=said, ready=ready)
     active = _active(request)
     limited = _limited(request, state) if state and state.inert is not Inert.OTHER_WRITER else ()
     return Composition(status=_status(state), conditions=(active, *limited), ready=_is_ready(active))
@@ -48,13 +51,6 @@ def compose(request: AutoscalerRequest) -> Composition | Blocked:
 def _is_ready(active: Condition) -> bool:
     """Return True if an autoscaler does what the user asked for; every other reason needs action."""
     return active.holds or active.reason in {Reason.PAUSED, Reason.STANDBY}
-
-
-def _unchanged(request: AutoscalerRequest, state: AutoscalerState) -> Composition:
-    """Say nothing new before the counts were looked at: they may be there."""
-    said = list_written(request.owner.status, (Type.SCALING_ACTIVE, Type.SCALING_LIMITED))
-    ready = any(condition.type == Type.SCALING_ACTIVE and _is_ready(condition) for condition in said)
-    return Composition(status=_status(state), conditions=said, ready=ready)
 
 
 def _active(request: AutoscalerRequest) -> Condition:

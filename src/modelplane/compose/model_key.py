@@ -79,8 +79,7 @@ def within_budget(own: Budget | None, granted: Budget | None, found: KeyBudgets 
         message = f"requests continue to be refused or served as before: {found.problem}"
         return false(Type.WITHIN_BUDGET, Reason.NOT_MEASURED, message)
     if last := find_spent(found.states):
-        is_own = last.scope is BudgetScope.KEY
-        whose = "the key" if is_own else "all keys of the namespace"
+        whose = "the key" if last.scope is BudgetScope.KEY else "all keys of the namespace"
         limit = amount_of_limit(last, found.currency)
         message = f"the budget of {whose}, {limit}, is spent: requests are refused until {last.opens}"
         return false(Type.WITHIN_BUDGET, Reason.SPENT, message)
@@ -110,8 +109,7 @@ def _granted(key: ModelKey, grants: tuple[KeyGrant, ...]) -> Condition:
         )
         return false(Type.ACCEPTED, Reason.NOT_GRANTED, message)
     asked = list_services(key.spec.services, namespace)
-    granted = list_services(grant.services, namespace)
-    if missing := list_not_granted(asked, granted):
+    if missing := list_not_granted(asked, list_services(grant.services, namespace)):
         message = (
             f'spec.services: {listing(missing)}: not granted to namespace "{namespace}": remove them, or ask '
             f'your platform team to add them to spec.keyGrants of InferenceGateway "{DEFAULT_NAME}"'
@@ -196,7 +194,6 @@ def _limited_globally(
 
 
 def _budget_status(found: KeyBudgets | None) -> dict[str, Any]:
-    """Return the status of the budgets, in wire form."""
     if found is None or not found.states:
         return {}
     written = [

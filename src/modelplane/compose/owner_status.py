@@ -69,12 +69,11 @@ def encode_conditions(
     wire = []
     for condition in conditions:
         old = known.get(condition.type, {})
-        since = old["lastTransitionTime"] if old.get("status") == condition.status else now
         written: dict[str, Any] = {
             "type": condition.type,
             "status": condition.status,
             "reason": condition.reason,
-            "lastTransitionTime": since,
+            "lastTransitionTime": old["lastTransitionTime"] if old.get("status") == condition.status else now,
             "observedGeneration": generation,
         }
         if condition.message:

@@ -41,9 +41,9 @@ class Finished(msgspec.Struct, frozen=True):
 
     def hold(self, child: Mapping[str, Any]) -> bool:
         """Return True if a child is ready, as observed."""
-        conditions = get_list(child, "status", "conditions")
         return any(
-            condition["type"] == self.condition and condition["status"] == "True" for condition in conditions
+            condition["type"] == self.condition and condition["status"] == "True"
+            for condition in get_list(child, "status", "conditions")
         )
 
     @property

@@ -134,9 +134,9 @@ class Ledger:
             if pool.accounting is Accounting.NODES:
                 costs.append(compute_cost_of_nodes(pool, nodes[pool.name], currency))
             else:
-                groups = self._groups(engines, pool)
                 costs += (
-                    compute_cost(pool, Load(group, copies), currency) for group, copies in groups.items()
+                    compute_cost(pool, Load(group, copies), currency)
+                    for group, copies in self._groups(engines, pool).items()
                 )
         return sum_costs(costs)
 

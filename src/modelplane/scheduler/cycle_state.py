@@ -42,11 +42,10 @@ class CycleState(msgspec.Struct, frozen=True):
         if template is None:
             return self
         deployment = replace(self.deployment, **msgspec.structs.asdict(template))
-        selection = Selection(self.budget, deployment)
         return replace(
             self,
             deployment=deployment,
-            chooser=PoolChooser(deployment, selection, self.budget, self.currency),
+            chooser=PoolChooser(deployment, Selection(self.budget, deployment), self.budget, self.currency),
         )
 
     def limit_to(self, capacity_type: CapacityType) -> "CycleState":

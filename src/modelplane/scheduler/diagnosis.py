@@ -130,8 +130,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
             return "there are no clusters"
         groups: dict[tuple[int, str], list[Exclusion]] = {}
         for exclusion in _closest(self.excluded):
-            key = RANKS[exclusion.why.reason], exclusion.why.subject
-            groups.setdefault(key, []).append(exclusion)
+            groups.setdefault((RANKS[exclusion.why.reason], exclusion.why.subject), []).append(exclusion)
         ordered = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
         items = in_order([self._item(members) for _, members in ordered])
         noun = "cluster" if self.clusters == 1 else "clusters"

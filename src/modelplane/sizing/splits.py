@@ -55,8 +55,7 @@ def find_best_split(
 
 def find_rejections(model: Architecture, quantization: Quantization | None, split: Split) -> tuple[str, ...]:
     """Return why engines refuse a split; empty if it is legal."""
-    rejections = (*_divisions(model, split), *_units(model, quantization, split))
-    return tuple(dict.fromkeys(rejections))
+    return tuple(dict.fromkeys((*_divisions(model, split), *_units(model, quantization, split))))
 
 
 def _divisions(model: Architecture, split: Split) -> Iterator[str]:

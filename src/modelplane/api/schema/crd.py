@@ -106,7 +106,9 @@ class _Writer:
         """Return the schema of one value."""
         match type_:
             case inspect.Metadata(inner, extra):
-                return self.value(inner) | self._keep_extra(extra or {})
+                return self.value(inner) | {
+                    key: said for key, said in (extra or {}).items() if self._with_rules or key != _RULES
+                }
             case inspect.UnionType(members):
                 return self._union([member for member in members if not isinstance(member, inspect.NoneType)])
             case inspect.StructType():
@@ -119,9 +121,6 @@ class _Writer:
                 return {"type": "object", **_given(limits), "additionalProperties": self.value(item)}
             case _:
                 return _scalar(type_)
-
-    def _keep_extra(self, extra: Schema) -> Schema:
-        return {key: said for key, said in extra.items() if self._with_rules or key != _RULES}
 
     def _struct(self, type_: inspect.StructType) -> Schema:
         cls = type_.cls

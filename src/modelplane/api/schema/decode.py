@@ -42,9 +42,8 @@ def decode(obj: Mapping[str, Any]) -> Model:
     try:
         kind = find_kind(api_version, name)
     except KeyError:
-        what = name or "object"
         raise InvalidObject(
-            what, _name(obj), "kind", f'"{name}" of "{api_version}" is not a kind of Modelplane'
+            name or "object", _name(obj), "kind", f'"{name}" of "{api_version}" is not a kind of Modelplane'
         ) from None
     return decode_as(kind.type, obj)
 

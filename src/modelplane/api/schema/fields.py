@@ -62,6 +62,9 @@ IMAGE = (
 MAX_IMAGE = 512
 """Characters of an image's reference: a name has 255 at most, a tag 128, a digest 71."""
 
+MOMENT = Meta(extra_json_schema={"maxLength": 35})
+"""A time with nine digits of a second and a zone has 35 characters."""
+
 FORMS = {
     CIDR: "a CIDR",
     DNS_LABEL: "a DNS label",

@@ -60,20 +60,7 @@ def _manifest(kind: Kind) -> Schema:
     written = _plain(crd.build_schema(kind))
     fields = written["properties"]
     described = {name: fields[name]["description"] for name in ("apiVersion", "kind")}
-    own = {
-        "apiVersion": {"description": described["apiVersion"], "enum": [kind.api_version]},
-        "kind": {"description": described["kind"], "enum": [kind.name]},
-        "metadata": _metadata(kind),
-    }
-    return {
-        **written,
-        "required": ["apiVersion", "kind", "metadata", *written["required"]],
-        "properties": {**fields, **own},
-    }
-
-
-def _metadata(kind: Kind) -> Schema:
-    """Return the schema of the metadata that authors write; a server adds more."""
+    # The metadata that authors write; a server adds more.
     properties: Schema = {
         "name": {"type": "string", "minLength": 1, "maxLength": MAX_LENGTH, "description": "Name."},
         "labels": _TEXTS,
@@ -81,7 +68,16 @@ def _metadata(kind: Kind) -> Schema:
     }
     if kind.namespaced:
         properties["namespace"] = {"type": "string", "description": "Namespace; default if it is absent."}
-    return {"type": "object", "properties": properties}
+    own = {
+        "apiVersion": {"description": described["apiVersion"], "enum": [kind.api_version]},
+        "kind": {"description": described["kind"], "enum": [kind.name]},
+        "metadata": {"type": "object", "properties": properties},
+    }
+    return {
+        **written,
+        "required": ["apiVersion", "kind", "metadata", *written["required"]],
+        "properties": {**fields, **own},
+    }
 
 
 def _plain(schema: Mapping[str, Any], *, closed: bool = True) -> Schema:

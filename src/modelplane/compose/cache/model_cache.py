@@ -240,8 +240,7 @@ def _site(
 def _check_namespace(request: CacheRequest, cluster: str) -> Rejected | None:
     """Return why nothing may be written into the namespace on a cluster; None if it may."""
     if unknown := request.unknown(cluster_namespace.key(cluster)):
-        namespace = request.owner.metadata.namespace
-        return Rejected(detail=f'cannot read Namespace "{namespace}": {unknown.cause}')
+        return Rejected(detail=f'cannot read Namespace "{request.owner.metadata.namespace}": {unknown.cause}')
     return cluster_namespace.rejected(request, cluster)
 
 

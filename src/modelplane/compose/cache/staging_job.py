@@ -91,37 +91,7 @@ def build_job(cache: ModelCache, source: Source, credentials: Credentials | None
     A Job is immutable, so its name ends in a hash of everything that justifies a new attempt: the source, the
     program, the credentials, and the size of the volume. For a source without a size, it measures the source.
     """
-    spec = _job_spec(cache, source, credentials)
-    values = ",".join(value for _, value in sorted(credentials.encoded.items())) if credentials else ""
-    attempt = hash_content([spec, values, source.size_gib])[:8]
-    name = child_name("modelcache", cache.metadata.namespace, cache.metadata.name, "hydrate", attempt)
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": _metadata(cache, name), "spec": spec}
-
-
-def read_artifact(child: Object) -> str:
-    """Return the artifact that a Job stages."""
-    environment = child["spec"]["template"]["spec"]["containers"][0].get("env", ())
-    return next((str(entry["value"]) for entry in environment if entry["name"] == "ARTIFACT"), "")
-
-
-def describe_last_attempt(attempts: Iterable[Object]) -> str | None:
-    """Return the problem of the newest pod of a Job; None if it has none."""
-    return pod_problems.trouble(sorted(attempts, key=_age)[-1:])
-
-
-def describe_earlier_attempt(attempts: Iterable[Object]) -> str:
-    """Return how the attempt before the newest one ended, for a message; empty if it is the first."""
-    trouble = pod_problems.trouble(sorted(attempts, key=_age)[-2:-1])
-    return f"; previous attempt: {trouble}" if trouble else ""
-
-
-def _age(pod: Object) -> tuple[str, str]:
-    metadata = pod["metadata"]
-    return metadata.get("creationTimestamp", ""), metadata["name"]
-
-
-def _job_spec(cache: ModelCache, source: Source, credentials: Credentials | None) -> Object:
-    return {
+    spec = {
         "backoffLimit": _RETRIES,
         "activeDeadlineSeconds": min(_BASE_S + source.size_gib * _S_PER_GIB, _MAXIMUM_S),
         "podFailurePolicy": {
@@ -156,6 +126,32 @@ def _job_spec(cache: ModelCache, source: Source, credentials: Credentials | None
             },
         },
     }
+    values = ",".join(value for _, value in sorted(credentials.encoded.items())) if credentials else ""
+    attempt = hash_content([spec, values, source.size_gib])[:8]
+    name = child_name("modelcache", cache.metadata.namespace, cache.metadata.name, "hydrate", attempt)
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": _metadata(cache, name), "spec": spec}
+
+
+def read_artifact(child: Object) -> str:
+    """Return the artifact that a Job stages."""
+    environment = child["spec"]["template"]["spec"]["containers"][0].get("env", ())
+    return next((str(entry["value"]) for entry in environment if entry["name"] == "ARTIFACT"), "")
+
+
+def describe_last_attempt(attempts: Iterable[Object]) -> str | None:
+    """Return the problem of the newest pod of a Job; None if it has none."""
+    return pod_problems.trouble(sorted(attempts, key=_age)[-1:])
+
+
+def describe_earlier_attempt(attempts: Iterable[Object]) -> str:
+    """Return how the attempt before the newest one ended, for a message; empty if it is the first."""
+    trouble = pod_problems.trouble(sorted(attempts, key=_age)[-2:-1])
+    return f"; previous attempt: {trouble}" if trouble else ""
+
+
+def _age(pod: Object) -> tuple[str, str]:
+    metadata = pod["metadata"]
+    return metadata.get("creationTimestamp", ""), metadata["name"]
 
 
 def _volumes(cache: ModelCache, source: Source) -> Iterator[Object]:
@@ -189,8 +185,7 @@ def _environment(cache: ModelCache, source: Source, credentials: Credentials | N
         return
     for variable, key in source.secret.keys.items():
         if key in credentials.encoded:
-            reference = {"name": _secret_name(cache), "key": key}
-            yield {"name": variable, "valueFrom": {"secretKeyRef": reference}}
+            yield {"name": variable, "valueFrom": {"secretKeyRef": {"name": _secret_name(cache), "key": key}}}
 
 
 def _secret_name(cache: ModelCache) -> str:

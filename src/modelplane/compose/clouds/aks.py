@@ -220,6 +220,17 @@ def compose_nodes(site: Site[AKSCluster]) -> Parts:
     """Compose every pool."""
     for pool in list_user_pools(site.owner.spec.node_pools):
         pool_size, first_size = size(pool)
+        node_labels, tainted = label_and_taint(pool)
+        node: dict[str, Any] = {"nodeLabels": node_labels}
+        if labels.GPU in node_labels:
+            node["gpuDriver"] = str(site.owner.spec.gpu_driver)
+        if pool.spot:
+            # AKS adds both; without them here, the provider would take them away.
+            node_labels[SPOT_TAINT.key] = SPOT_TAINT.value
+            tainted += () if SPOT_TAINT in pool.taints else (SPOT_TAINT,)
+            node |= SPOT
+        if tainted:
+            node["nodeTaints"] = [f"{taint.key}={taint.value}:{taint.effect}" for taint in tainted]
         yield site.managed(
             f"nodepool-{pool.name}",
             AKS_NODE_POOL,
@@ -229,27 +240,12 @@ def compose_nodes(site: Site[AKSCluster]) -> Parts:
                 "mode": MODE,
                 **machine(pool),
                 **pool_size,
-                **_node(site, pool),
+                **node,
             },
             external_name=pool.name,
             managementPolicies=WITHOUT_LATE_INITIALIZATION,
             **at_first(first_size),
         )
-
-
-def _node(site: Site[AKSCluster], pool: AKSNodePool) -> dict[str, Any]:
-    node_labels, tainted = label_and_taint(pool)
-    node: dict[str, Any] = {"nodeLabels": node_labels}
-    if labels.GPU in node_labels:
-        node["gpuDriver"] = str(site.owner.spec.gpu_driver)
-    if pool.spot:
-        # AKS adds both; without them here, the provider would take them away.
-        node_labels[SPOT_TAINT.key] = SPOT_TAINT.value
-        tainted += () if SPOT_TAINT in pool.taints else (SPOT_TAINT,)
-        node |= SPOT
-    if tainted:
-        node["nodeTaints"] = [f"{taint.key}={taint.value}:{taint.effect}" for taint in tainted]
-    return node
 
 
 def describe_inside(site: Site[AKSCluster]) -> Inside:

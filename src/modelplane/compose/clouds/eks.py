@@ -108,8 +108,7 @@ def describe_pool(asked: NodePool, recipe: EKSRecipe) -> Mapping[str, Any]:
         "gpu": {"acceleratorType": recipe.accelerator.type},
     }
     if asked.capacity_block is not None:
-        reservation = asked.capacity_block.capacity_reservation_id
-        fields["capacityBlock"] = {"capacityReservationId": reservation}
+        fields["capacityBlock"] = {"capacityReservationId": asked.capacity_block.capacity_reservation_id}
     if asked.build_interconnect().type is FabricType.EFA:
         fields["fabric"] = str(EKSFabric.EFA)
     return fields

@@ -82,7 +82,14 @@ def compose_identity(site: Site[EKSCluster]) -> Parts:
                 EKS_ATTACHMENT,
                 {"roleRef": {"name": site.name(key)}, "policyArn": arn},
             )
-    yield site.managed("policy-cluster-autoscaler", EKS_POLICY, {"policy": _autoscaler_policy(site)})
+    owned = {OWNED + cluster_name(site): OWNED_VALUE}
+    policy = _policy(
+        [
+            {"Effect": ALLOW, "Action": DESCRIBES, "Resource": EVERYTHING},
+            {"Effect": ALLOW, "Action": SCALES, "Resource": EVERYTHING, "Condition": {"StringEquals": owned}},
+        ]
+    )
+    yield site.managed("policy-cluster-autoscaler", EKS_POLICY, {"policy": policy})
     yield site.managed(
         "role-cluster-autoscaler-policy",
         EKS_ATTACHMENT,
@@ -115,16 +122,6 @@ def _partition(region: str) -> str:
     if region.startswith("cn-"):
         return "aws-cn"
     return "aws-us-gov" if region.startswith("us-gov-") else "aws"
-
-
-def _autoscaler_policy(site: Site[EKSCluster]) -> str:
-    owned = {OWNED + cluster_name(site): OWNED_VALUE}
-    return _policy(
-        [
-            {"Effect": ALLOW, "Action": DESCRIBES, "Resource": EVERYTHING},
-            {"Effect": ALLOW, "Action": SCALES, "Resource": EVERYTHING, "Condition": {"StringEquals": owned}},
-        ]
-    )
 
 
 def _policy(statements: list[dict[str, Any]]) -> str:

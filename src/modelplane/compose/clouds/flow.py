@@ -58,12 +58,11 @@ def _with_kinds(recipe: Recipe) -> Iterator[Provider]:
 
 def _account(recipe: Recipe, cluster: Any) -> Requirement:
     credentials = cluster.spec.credentials or Credentials()
-    is_namespaced = credentials.type is CredentialsKind.PROVIDER_CONFIG
     return Requirement(
         ACCOUNT_KEY,
         recipe.account.api_version,
         str(credentials.type),
-        namespace=cluster.metadata.namespace if is_namespaced else "",
+        namespace=cluster.metadata.namespace if credentials.type is CredentialsKind.PROVIDER_CONFIG else "",
         name=credentials.name,
     )
 
@@ -73,8 +72,7 @@ def compose(recipe: Recipe, request: Request[Any, Any]) -> Composition:
     site: Site[Any] = Site(request)
     condition = _not_installed(recipe, request)
     if condition is None and (problems := list(recipe.problems(site))):
-        message = in_order(problems, separator="; ")
-        condition = false(Type.CLUSTER_READY, Reason.INVALID_SETTINGS, message)
+        condition = false(Type.CLUSTER_READY, Reason.INVALID_SETTINGS, in_order(problems, separator="; "))
     if condition is not None:
         return _composition(recipe, site, keep_all(request.observed), condition)
     composed = [part for compose_part in recipe.parts for part in compose_part(site)]
@@ -140,16 +138,12 @@ def _progress(
         message = f"{message}: waiting for {listing(map(_named, unready))}"
     unknown = request.unknown(ACCOUNT_KEY) if recipe.needs_account(request.owner) else None
     if waiting and recipe.needs_account(request.owner) and (unknown or not request.found(ACCOUNT_KEY)):
-        return _without_account(recipe, request.owner, message, unknown)
+        account = _account(recipe, request.owner)
+        where = f' in namespace "{account.namespace}"' if account.namespace else ""
+        cause = f"cannot be read: {unknown.cause}" if unknown else "does not exist: create it"
+        message = f'{message}. {account.kind} "{account.name}"{where} of {account.api_version}: {cause}'
+        return false(Type.CLUSTER_READY, Reason.WAITING_FOR_ACCOUNT, message)
     return false(Type.CLUSTER_READY, Reason.CREATING, message)
-
-
-def _without_account(recipe: Recipe, cluster: Any, message: str, unknown: Unknown | None) -> Condition:
-    account = _account(recipe, cluster)
-    where = f' in namespace "{account.namespace}"' if account.namespace else ""
-    cause = f"cannot be read: {unknown.cause}" if unknown else "does not exist: create it"
-    message = f'{message}. {account.kind} "{account.name}"{where} of {account.api_version}: {cause}'
-    return false(Type.CLUSTER_READY, Reason.WAITING_FOR_ACCOUNT, message)
 
 
 def _problem(request: Request[Any, Any], child: Desired) -> str | None:

@@ -154,8 +154,7 @@ def find_project(site: Site[GKECluster]) -> str:
 def find_project_of_cluster(site: Site[GKECluster]) -> str:
     """Return the project that the cluster was composed for; empty if it was not yet."""
     spec = get_map(site.request.observed, "cluster", "spec", "forProvider")
-    pool = str(spec.get("workloadIdentityConfig", {}).get("workloadPool", ""))
-    return pool.removesuffix(POOL_OF_PROJECT)
+    return str(spec.get("workloadIdentityConfig", {}).get("workloadPool", "")).removesuffix(POOL_OF_PROJECT)
 
 
 def compose_network(site: Site[GKECluster]) -> Parts:

@@ -172,6 +172,14 @@ def compose_nodes(site: Site[NebiusCluster]) -> Parts:
     spec = site.owner.spec
     for pool in with_system(spec.node_pools, NebiusNodePool, spec.system_pool):
         joined = pool.fabric.infiniband
+        node_labels, tainted = label_and_taint(pool)
+        node: dict[str, Any] = {"metadata": {"labels": node_labels}}
+        if pool.role is PoolRole.GPU and pool.gpu is not None:
+            node["gpuSettings"] = {"driversPreset": pool.gpu.drivers_preset}
+        if pool.spot:
+            node["preemptible"] = PREEMPTIBLE
+        if tainted:
+            node["taints"] = taints(tainted)
         yield _compose_named(
             site,
             f"nodegroup-{pool.name}",
@@ -184,7 +192,7 @@ def compose_nodes(site: Site[NebiusCluster]) -> Parts:
                     "bootDisk": {"type": site.owner.spec.boot_disk_type, "sizeGibibytes": pool.disk_size_gb},
                     **attachment(site),
                     **({"gpuCluster": {"idRef": {"name": site.name(_key(joined.fabric))}}} if joined else {}),
-                    **_node(pool),
+                    **node,
                 },
             },
             managementPolicies=WITHOUT_LATE_INITIALIZATION,
@@ -197,18 +205,6 @@ def _size(pool: NebiusNodePool) -> dict[str, Any]:
         return {"fixedNodeCount": pool.node_count}
     fewest = pool.node_count if pool.min_node_count is None else pool.min_node_count
     return {"autoscaling": {"minNodeCount": fewest, "maxNodeCount": pool.max_node_count}}
-
-
-def _node(pool: NebiusNodePool) -> dict[str, Any]:
-    node_labels, tainted = label_and_taint(pool)
-    node: dict[str, Any] = {"metadata": {"labels": node_labels}}
-    if pool.role is PoolRole.GPU and pool.gpu is not None:
-        node["gpuSettings"] = {"driversPreset": pool.gpu.drivers_preset}
-    if pool.spot:
-        node["preemptible"] = PREEMPTIBLE
-    if tainted:
-        node["taints"] = taints(tainted)
-    return node
 
 
 def compose_storage(site: Site[NebiusCluster]) -> Parts:

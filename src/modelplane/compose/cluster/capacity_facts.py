@@ -111,14 +111,12 @@ def project(item: Object) -> dict[str, Any]:
 
 
 def _node(item: Object) -> NodeFacts:
-    conditions = get_list(get_value(item, "status", "conditions"))
-    pool = get_value(item, "metadata", "labels", labels.POOL)
     return NodeFacts(
         str(item["metadata"]["name"]),
-        _text(pool),
+        _text(get_value(item, "metadata", "labels", labels.POOL)),
         any(
             get_value(condition, "type") == "Ready" and get_value(condition, "status") == "True"
-            for condition in conditions
+            for condition in get_list(get_value(item, "status", "conditions"))
         ),
         get_value(item, "spec", "unschedulable") is True,
         _taints(get_value(item, "spec", "taints")),

@@ -185,5 +185,4 @@ def _phrases(terms: Sequence[CapacityTerm], *, with_details: bool) -> str:
 
 def vectors(pool: GPUPool, usable: UsableCapacity) -> tuple[tuple[_Vector, int], ...]:
     """Return what usable nodes lack, by entry, and how many nodes lack it."""
-    counts = Counter(row for row in _nodes_in(pool, usable) if any(row))
-    return tuple(sorted(counts.items()))
+    return tuple(sorted(Counter(row for row in _nodes_in(pool, usable) if any(row)).items()))

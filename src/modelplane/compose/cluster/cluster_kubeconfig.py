@@ -73,15 +73,10 @@ def kubeconfig_reference(origin: ClusterOrigin, provisioned: Object | None) -> K
 
     ``provisioned`` is the cluster of the cloud, as observed; None if there is none.
     """
-    if origin.source is not Source.EXISTING or origin.existing is None:
-        return _listed(origin.source, provisioned)
-    secret, identity = origin.existing.secret_ref, origin.existing.identity_secret_ref
-    used = IdentityReference(identity.type, identity.name, identity.key) if identity else None
-    return KubeconfigReference(secret.name, secret.key, identity=used)
-
-
-def _listed(source: Source, provisioned: Object | None) -> KubeconfigReference | Rejected:
-    """Return the Secret that a cluster of a cloud lists in its status."""
+    if origin.source is Source.EXISTING and origin.existing is not None:
+        named, by = origin.existing.secret_ref, origin.existing.identity_secret_ref
+        used = IdentityReference(by.type, by.name, by.key) if by else None
+        return KubeconfigReference(named.name, named.key, identity=used)
     kubeconfig: Object | None = None
     identity: IdentityReference | None = None
     for secret in get_list(provisioned, "status", "secrets"):
@@ -92,7 +87,7 @@ def _listed(source: Source, provisioned: Object | None) -> KubeconfigReference |
             type_ = _IDENTITIES[SecretType(secret["type"])]
             identity = IdentityReference(type_, secret["name"], secret["key"], namespace)
     if kubeconfig is None:
-        return Rejected(subject=f"a cluster of source {source}", detail="has no kubeconfig yet")
+        return Rejected(subject=f"a cluster of source {origin.source}", detail="has no kubeconfig yet")
     namespace = kubeconfig.get("namespace") or SYSTEM_NAMESPACE
     return KubeconfigReference(kubeconfig["name"], kubeconfig["key"], namespace, identity)
 

@@ -67,7 +67,19 @@ def asked(request: ClusterRequest, provisioned: Desired | None, *, is_running: b
     if is_off or not secrets:
         return Keep(KEY) if observed is not None else None
     inside = _with_kserve(request, _inside(request, provisioned), observed or {})
-    return _stack(request.owner, secrets, inside, observed or {})
+    kind, name = kind_of(ServingStack), request.owner.metadata.name
+    spec: dict[str, Any] = {"clusterName": name, "profile": str(settings.profile), "secrets": secrets}
+    # A parameter that cannot be read takes nothing away.
+    known = (observed or {}).get("spec", {}).get("storageClass")
+    if storage := msgspec.to_builtins(inside.storage) if inside.storage else known:
+        spec["storageClass"] = storage
+    if components := _components(settings, inside, has_storage=bool(storage)):
+        spec["components"] = components
+    if root := _DRIVER_ROOTS.get(request.owner.spec.cluster.source):
+        spec["nvidiaDriverRoot"] = root
+    metadata = {"name": name_stack(name), "namespace": SYSTEM_NAMESPACE, "labels": {labels.CLUSTER: name}}
+    manifest = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": metadata, "spec": spec}
+    return Desired(KEY, manifest, when_condition(READY))
 
 
 def _is_open(request: ClusterRequest) -> bool:
@@ -106,24 +118,6 @@ def _with_kserve(request: ClusterRequest, inside: Inside, observed: Object) -> I
     return replace(inside, components={**{name: {} for name in _KSERVE}, **inside.components})
 
 
-def _stack(
-    cluster: InferenceCluster, secrets: list[dict[str, Any]], inside: Inside, observed: Object
-) -> Desired:
-    kind, name, settings = kind_of(ServingStack), cluster.metadata.name, cluster.spec.serving_stack
-    spec: dict[str, Any] = {"clusterName": name, "profile": str(settings.profile), "secrets": secrets}
-    # A parameter that cannot be read takes nothing away.
-    known = observed.get("spec", {}).get("storageClass")
-    if storage := msgspec.to_builtins(inside.storage) if inside.storage else known:
-        spec["storageClass"] = storage
-    if components := _components(settings, inside, has_storage=bool(storage)):
-        spec["components"] = components
-    if root := _DRIVER_ROOTS.get(cluster.spec.cluster.source):
-        spec["nvidiaDriverRoot"] = root
-    metadata = {"name": name_stack(name), "namespace": SYSTEM_NAMESPACE, "labels": {labels.CLUSTER: name}}
-    manifest = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": metadata, "spec": spec}
-    return Desired(KEY, manifest, when_condition(READY))
-
-
 def _components(settings: Settings, inside: Inside, *, has_storage: bool) -> list[dict[str, Any]]:
     """Return the settings of components: those of the cloud, and over them those of the operator."""
     own = dict(inside.components) | ({ComponentName.STORAGE_CLASS: {}} if has_storage else {})
@@ -146,8 +140,7 @@ def _secrets(request: ClusterRequest) -> list[dict[str, Any]]:
     """Return the Secrets for access to the cluster; empty while there is no kubeconfig."""
     origin = request.owner.spec.cluster
     recipe = recipe_of(origin)
-    provisioned = request.observed.get(recipe.key) if recipe else None
-    reference = kubeconfig_reference(origin, provisioned)
+    reference = kubeconfig_reference(origin, request.observed.get(recipe.key) if recipe else None)
     if isinstance(reference, Rejected):
         return []
     secrets = [

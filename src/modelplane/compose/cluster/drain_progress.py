@@ -133,8 +133,7 @@ def _condition(status: DrainStatus) -> Condition:
     first = status.deployments[0]
     if first.message:
         message += f"; ModelDeployment {first.namespace}/{first.name}: {first.message}"
-    reason = Reason.DRAIN_BLOCKED if status.blocked else Reason.DRAINING
-    return false(Type.DRAINED, reason, message)
+    return false(Type.DRAINED, Reason.DRAIN_BLOCKED if status.blocked else Reason.DRAINING, message)
 
 
 def published(status: DrainStatus | None) -> dict[str, Any]:

@@ -37,7 +37,7 @@ from modelplane.compose.cluster import (
 )
 from modelplane.compose.cluster.cluster_facts import ClusterRequest
 from modelplane.compose.cluster.reachability import list_unreachable
-from modelplane.compose.composition import Composition, Desired, Keep, Requirement, Silence, Unknown, keep_all
+from modelplane.compose.composition import Composition, Desired, Requirement, Silence, Unknown, keep_all
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.definition_owner import CRD_API_VERSION
 from modelplane.compose.deployment import deployment_failover
@@ -48,11 +48,10 @@ from modelplane.compose.workload_kinds import capabilities
 def requirements(cluster: InferenceCluster) -> tuple[Requirement, ...]:
     """Return the requirements of a cluster: its classes, its gateway and capabilities, and its users."""
     name = cluster.metadata.name
-    classes = sorted({pool.class_name for pool in cluster.spec.node_pools})
     return (
         *(
             Requirement(f"class-{class_name}", API_VERSION, kind_name(InferenceClass), name=class_name)
-            for class_name in classes
+            for class_name in sorted({pool.class_name for pool in cluster.spec.node_pools})
         ),
         cluster_gateway.requirement(name),
         *(
@@ -81,12 +80,11 @@ def compose(request: ClusterRequest) -> Composition:
     evictions = noticed_nodes.report(request, capacity.pools)
     named = {child.key for child in desired}
     drained, drain_conditions = drain_progress.progress(request)
-    children: tuple[Desired | Keep, ...] = (
-        *desired,
-        *keep_all(key for key in request.observed if key not in named),
-    )
     return Composition(
-        children=children,
+        children=(
+            *desired,
+            *keep_all(key for key in request.observed if key not in named),
+        ),
         status={
             **status,
             "gpuPools": evictions.pools,
@@ -226,7 +224,6 @@ def _silence(request: ClusterRequest) -> Silence | None:
 
 
 def _unknown(request: ClusterRequest) -> Unknown | None:
-    """Return the first requirement of the cluster that is unknown; None if all were read."""
     unknowns = (request.unknown(key) for key in (cluster_gateway.KEY, *capabilities()))
     return next(filter(None, unknowns), None)
 

@@ -302,8 +302,7 @@ def _foreign(
     for namespace, by_node in by_namespace.items():
         left = cluster.given.get((pool, namespace), 0)
         # Where it is not known which devices are the replicas', the others' are taken to be scattered.
-        order = sorted(by_node.items(), key=lambda row: (row[0] in usable, -len(row[1]), row[0]))
-        for _, devices in order:
+        for _, devices in sorted(by_node.items(), key=lambda row: (row[0] in usable, -len(row[1]), row[0])):
             ours, left = min(left, len(devices)), max(left - len(devices), 0)
             foreign |= {device: held[device] for device in sorted(devices)[ours:]}
     return foreign

@@ -146,8 +146,7 @@ def _advance(
         status = replace(status, message=decision.message[:_LONGEST])
         if decision.outcome is Outcome.ABORTED:
             return Canary(_finish(status, CanaryPhase.ABORTED, abort_time=request.now))
-        may_end = serving >= status.replicas and not is_paused(owner)
-        if decision.outcome is Outcome.ENDED and may_end:
+        if decision.outcome is Outcome.ENDED and serving >= status.replicas and not is_paused(owner):
             if status.step == len(settings.steps):
                 return Canary(_finish(status, CanaryPhase.PROMOTED))
             status = replace(status, step=status.step + 1, step_start_time=None, message="")
@@ -160,7 +159,6 @@ def _advance(
 
 
 def _finish(status: CanaryStatus, phase: CanaryPhase, abort_time: dt.datetime | None = None) -> CanaryStatus:
-    """Return the state after the last step."""
     return replace(status, phase=phase, weight=0, step_start_time=None, abort_time=abort_time)
 
 
@@ -172,8 +170,7 @@ def is_paused(owner: ModelDeployment) -> bool:
 def _set_needed(owner: ModelDeployment, settings: CanarySettings, status: CanaryStatus) -> CanaryStatus:
     """Return a state with the number of replicas that its step needs: at least one, and never all."""
     weight, replicas = settings.steps[status.step - 1].weight, owner.spec.replicas
-    needed = max(1, min(ceil(weight * replicas / 100), replicas - 1))
-    return replace(status, replicas=needed)
+    return replace(status, replicas=max(1, min(ceil(weight * replicas / 100), replicas - 1)))
 
 
 def _unsupported(owner: ModelDeployment, observed: Observed | None) -> str | None:

@@ -99,20 +99,33 @@ def read_situation(request: DeploymentRequest) -> tuple[scheduler.Fleet, schedul
     """Return the fleet and the deployment that a request shows. Raises ``InvalidObject``."""
     deployment = request.owner
     footprint, _ = _read_cache(request)
-    replicas = _read_replicas(request)
+    # A deployment's own children can be newer than the list of all replicas.
+    trial = canary(request)
+    own = {
+        get_full_name(child): _read_own_replica(request, key, child, trial)
+        for key, child in list_replicas(request.observed).items()
+    }
+    before = scheduler_input.stuck_before(request.now)
+    replicas = (
+        *(
+            scheduler_input.drop_devices(found, before)
+            for found in request.found("replicas")
+            if not own or get_full_name(found) not in own
+        ),
+        *own.values(),
+    )
     clusters = scheduler_input.read_clusters(request.found("clusters"), replicas)
     clusters, wanted = deployment_failover.apply_failover(
         request, clusters, scheduler_input.read_deployment(deployment, footprint)
     )
     known = scheduler_quotas.of_fleet(request)
     bound = scheduler.index_by_namespace(known)
-    others = scheduler_quotas.other_deployments(request, bound)
     there = scheduler.Fleet(
         clusters,
         replicas,
         scheduler_input.stuck_before(request.now),
         known,
-        others,
+        scheduler_quotas.other_deployments(request, bound),
         scheduler_input.evicted_before(request.now),
     )
     return there, replace(wanted, priority=scheduler_quotas.derive_priority(deployment, bound))
@@ -183,22 +196,6 @@ def find_next_withdrawal(request: DeploymentRequest, others: float | None) -> fl
 
 def _format_selector(deployment: ModelDeployment) -> str:
     return f"{labels.DEPLOYMENT}={deployment.metadata.name}"
-
-
-def _read_replicas(request: DeploymentRequest) -> tuple[scheduler.Replica, ...]:
-    # A deployment's own children can be newer than the list of all replicas.
-    trial = canary(request)
-    own = {
-        get_full_name(child): _read_own_replica(request, key, child, trial)
-        for key, child in list_replicas(request.observed).items()
-    }
-    before = scheduler_input.stuck_before(request.now)
-    others = (
-        scheduler_input.drop_devices(found, before)
-        for found in request.found("replicas")
-        if not own or get_full_name(found) not in own
-    )
-    return (*others, *own.values())
 
 
 def _read_own_replica(

@@ -221,7 +221,6 @@ def _served_by(before: Iterable[Preferred]) -> str:
 
 
 def _autoscalers(request: DeploymentRequest, name: str) -> tuple[tuple[InferenceAutoscaler, Object], ...]:
-    """Return the autoscalers of a deployment."""
     return tuple(
         (autoscaler, item)
         for item in request.found(_AUTOSCALERS)

@@ -89,7 +89,10 @@ def progress(
         said = f"{said} for {_canary_step(owner, trial.status)}"
     of_canary = _canary_condition(owner, trial, waits) if trial else None
     condition = of_canary or _condition(owner, said, waits, since, complete=complete, is_late=left_s == 0)
-    return Progress({"rollout": _wire(counts, since)}, (_with_unplaced(condition, blocked),), left_s or None)
+    if blocked:
+        reason = Reason.STABLE_NOT_FOUND if condition.holds else condition.reason
+        condition = false(_TYPE, reason, f"{condition.message}. {blocked}")
+    return Progress({"rollout": _wire(counts, since)}, (condition,), left_s or None)
 
 
 def _canary_condition(owner: ModelDeployment, trial: Canary, waits: str) -> Condition | None:
@@ -112,15 +115,7 @@ def _canary_condition(owner: ModelDeployment, trial: Canary, waits: str) -> Cond
     return true(_TYPE, Reason.CANARY_RUNNING, f"{said}: {found}" if found else said)
 
 
-def _with_unplaced(said: Condition, problem: str) -> Condition:
-    """Return the condition Progressing with why stable replicas are not placed, if there is a reason."""
-    if not problem:
-        return said
-    return false(_TYPE, Reason.STABLE_NOT_FOUND if said.holds else said.reason, f"{said.message}. {problem}")
-
-
 def _canary_step(owner: ModelDeployment, status: CanaryStatus) -> str:
-    """Return the present step and the number of steps."""
     settings = owner.spec.rollout.canary if owner.spec.rollout else None
     steps = len(settings.steps) if settings else status.step
     return f"canary step {status.step} of {steps}"
@@ -139,24 +134,6 @@ def _aborted(owner: ModelDeployment, trial: Canary) -> str:
         f"the template, roll back with `modelplane rollout undo {name}`, or retry with `modelplane rollout "
         f"resume {name}`"
     )
-
-
-def _canary_wire(status: CanaryStatus) -> dict[str, Any]:
-    """Return the state as a status has it."""
-    told: dict[str, Any] = {
-        "phase": str(status.phase),
-        "revision": status.revision,
-        "stableRevision": status.stable_revision,
-        "step": status.step,
-        "weight": status.weight,
-        "replicas": status.replicas,
-        "message": status.message,
-    }
-    if status.step_start_time is not None:
-        told["stepStartTime"] = timestamp(status.step_start_time)
-    if status.abort_time is not None:
-        told["abortTime"] = timestamp(status.abort_time)
-    return told
 
 
 def _said_before(owner: ModelDeployment) -> str:
@@ -210,7 +187,20 @@ def _wire(counts: RolloutStatus, since: dt.datetime | None) -> dict[str, Any]:
     if since is not None:
         wire["lastProgressTime"] = timestamp(since)
     if counts.canary is not None:
-        wire["canary"] = _canary_wire(counts.canary)
+        told: dict[str, Any] = {
+            "phase": str(counts.canary.phase),
+            "revision": counts.canary.revision,
+            "stableRevision": counts.canary.stable_revision,
+            "step": counts.canary.step,
+            "weight": counts.canary.weight,
+            "replicas": counts.canary.replicas,
+            "message": counts.canary.message,
+        }
+        if counts.canary.step_start_time is not None:
+            told["stepStartTime"] = timestamp(counts.canary.step_start_time)
+        if counts.canary.abort_time is not None:
+            told["abortTime"] = timestamp(counts.canary.abort_time)
+        wire["canary"] = told
     return wire
 
 

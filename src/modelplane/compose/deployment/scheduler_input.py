@@ -131,10 +131,9 @@ def _not_ready(source: InferenceCluster) -> str:
     if ready is not None and ready.message:
         return ready.message
     # Crossplane writes its Ready condition without a message.
-    own = (InferenceClusterCondition.CLUSTER_READY, InferenceClusterCondition.BACKEND_READY)
     causes = (
         stated.message
-        for type_ in own
+        for type_ in (InferenceClusterCondition.CLUSTER_READY, InferenceClusterCondition.BACKEND_READY)
         for stated in source.status.conditions
         if stated.type == type_ and stated.status == "False"
     )
@@ -199,8 +198,7 @@ def read_device(source: Device) -> scheduler.Device:
 def _attribute(value: DeviceAttribute) -> scheduler.AttributeValue:
     if value.version is not None:
         return scheduler.Version(value.version)
-    plain = (value.boolean, value.integer, value.string)
-    return next((found for found in plain if found is not None), "")
+    return next((found for found in (value.boolean, value.integer, value.string) if found is not None), "")
 
 
 def read_replica(found: Mapping[str, Any]) -> scheduler.Replica:
@@ -375,11 +373,10 @@ def _engines(engines: Iterable[Engine]) -> tuple[scheduler.Engine, ...]:
 
 
 def _member(member: Member) -> scheduler.Member:
-    devices = member.node_selector.devices if member.node_selector else ()
     requests = tuple(
         scheduler.DeviceRequest(
             device.name, device.count, tuple(selector.cel for selector in device.selectors)
         )
-        for device in devices
+        for device in (member.node_selector.devices if member.node_selector else ())
     )
     return scheduler.Member(member.role, member.pods, requests)

@@ -91,8 +91,7 @@ def reason(diagnosis: scheduler.Diagnosis) -> Reason:
     reasons = {exclusion.why.reason for exclusion in diagnosis.excluded}
     if reasons == {scheduler.Reason.PODS_NOT_ACCEPTED}:
         return Reason.POD_NOT_ACCEPTED
-    over_quota = scheduler.Reason.OVER_QUOTA in reasons
-    return Reason.QUOTA_EXCEEDED if over_quota else Reason.INSUFFICIENT_CAPACITY
+    return Reason.QUOTA_EXCEEDED if scheduler.Reason.OVER_QUOTA in reasons else Reason.INSUFFICIENT_CAPACITY
 
 
 def _named(found: Mapping[str, Any]) -> frozenset[str] | None:
@@ -130,8 +129,7 @@ def derive_priority(source: ModelDeployment, known: Mapping[str, scheduler.Quota
         return scheduler.Priority()
     quota = known.get(namespace)
     if quota is not None and name in quota.priorities:
-        may_preempt = quota.preempts and name in quota.preempting
-        return scheduler.Priority(name, quota.priorities[name], may_preempt)
+        return scheduler.Priority(name, quota.priorities[name], quota.preempts and name in quota.preempting)
     if quota is None:
         problem = (
             f'PriorityClass "{name}" requires a DeviceQuota that lists namespace {namespace} and allows '

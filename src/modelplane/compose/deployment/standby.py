@@ -54,7 +54,12 @@ def standby(request: DeploymentRequest) -> Standby:
     """Return a deployment's request with the replicas that it runs now."""
     settings = request.owner.spec.standby_for
     if settings is None:
-        return Standby(request, {}, _ended(request))
+        if request.facts.observes_capacity:
+            return Standby(request, {}, ())
+        # Crossplane keeps the conditions that are left out.
+        message = "spec.standbyFor is absent, so the replicas always run"
+        ended = true(Type.STANDBY_ACTIVE, Reason.NOT_A_STANDBY, message)
+        return Standby(request, {}, state_unless_new(ended, request.owner.status))
     before = _read_state(request, settings)
     order = preferred.order(request, settings)
     if isinstance(order, Condition):
@@ -65,7 +70,13 @@ def standby(request: DeploymentRequest) -> Standby:
         return Standby(_with_replicas(request, before), _wire(before), (kept,), watched)
     now, since = request.now, request.facts.watching_since
     seen = preferred.read_preferred(request, order)
-    state = _without_clock(request, before, seen) if now is None else step(before, seen, settings, now, since)
+    if now is not None:
+        state = step(before, seen, settings, now, since)
+    elif request.owner.status.standby is None and not before.active and seen.unplaced:
+        # A new standby, as it is when all times are over.
+        state = StandbyStatus(preferred=before.preferred, active=True, trigger=StandbyTrigger.UNPLACED)
+    else:
+        state = before
     return Standby(
         _with_replicas(request, state),
         _wire(state),
@@ -99,7 +110,15 @@ def step(
     if not seen.is_current:
         return before
     now = now.replace(microsecond=0)
-    state = _with_times(before, seen, settings, now)
+    served = before.active and bool(seen.served_by) and not _is_held_back(before, seen, settings)
+    unplaced = seen.unplaced and StandbyTrigger.UNPLACED in settings.when
+    saturated = seen.saturation is Saturation.SATURATED and StandbyTrigger.SATURATED in settings.when
+    state = replace(
+        before,
+        served_since=_since(before.served_since, now) if served else None,
+        unplaced_since=_since(before.unplaced_since, now) if unplaced and not before.active else None,
+        saturated_since=_since(before.saturated_since, now) if saturated and not before.active else None,
+    )
     for trigger, since, after in _windows(state, settings):
         if since is not None and _passed(since, now, watching_since) >= after:
             return StandbyStatus(
@@ -112,7 +131,7 @@ def measure_left_s(
     state: StandbyStatus,
     settings: StandbyFor,
     now: dt.datetime | None,
-    watching_since: dt.datetime | None = None,
+    watching_since: dt.datetime | None,
 ) -> float | None:
     """Return the seconds until a time is over; None if none has begun."""
     if now is None:
@@ -138,29 +157,14 @@ def _read_state(request: DeploymentRequest, settings: StandbyFor) -> StandbyStat
     )
 
 
-def _without_clock(request: DeploymentRequest, before: StandbyStatus, seen: Seen) -> StandbyStatus:
-    """Return the state as it is told or, of a standby that is new, as it is when all times are over."""
-    if request.owner.status.standby is None and not before.active and seen.unplaced:
-        return StandbyStatus(preferred=before.preferred, active=True, trigger=StandbyTrigger.UNPLACED)
-    return before
-
-
 def _with_replicas(request: DeploymentRequest, state: StandbyStatus) -> DeploymentRequest:
     if state.active:
         return request
-    spec = replace(request.owner.spec, replicas=0)
-    return replace(request, owner=replace(request.owner, spec=spec))
+    return replace(request, owner=replace(request.owner, spec=replace(request.owner.spec, replicas=0)))
 
 
 def _wire(state: StandbyStatus) -> dict[str, Any]:
     return {"standby": {"active": state.active, **msgspec.to_builtins(state)}}
-
-
-def _ended(request: DeploymentRequest) -> tuple[Condition, ...]:
-    """Return the conditions of a former standby: Crossplane keeps those that are left out."""
-    message = "spec.standbyFor is absent, so the replicas always run"
-    ended = true(Type.STANDBY_ACTIVE, Reason.NOT_A_STANDBY, message)
-    return () if request.facts.observes_capacity else state_unless_new(ended, request.owner.status)
 
 
 def _unsaturable(request: DeploymentRequest, settings: StandbyFor) -> tuple[Condition, ...]:
@@ -238,18 +242,6 @@ def _windows(
     return (
         (StandbyTrigger.UNPLACED, state.unplaced_since, settings.after_seconds),
         (StandbyTrigger.SATURATED, state.saturated_since, settings.saturated_after_seconds),
-    )
-
-
-def _with_times(before: StandbyStatus, seen: Seen, settings: StandbyFor, now: dt.datetime) -> StandbyStatus:
-    served = before.active and bool(seen.served_by) and not _is_held_back(before, seen, settings)
-    unplaced = seen.unplaced and StandbyTrigger.UNPLACED in settings.when
-    saturated = seen.saturation is Saturation.SATURATED and StandbyTrigger.SATURATED in settings.when
-    return replace(
-        before,
-        served_since=_since(before.served_since, now) if served else None,
-        unplaced_since=_since(before.unplaced_since, now) if unplaced and not before.active else None,
-        saturated_since=_since(before.saturated_since, now) if saturated and not before.active else None,
     )
 
 

@@ -54,8 +54,7 @@ def keys_of(request: Request[Any, Any]) -> GatewayKeys | Unknown:
 
 def link(request: ReplicaRequest, cluster: InferenceCluster, route: Object | None) -> ReplicaLink:
     """Return the link of a replica; ``route`` is its HTTPRoute as it is."""
-    address = cluster.status.gateway.address if cluster.status.gateway else ""
-    if is_on_this_machine(address):
+    if is_on_this_machine(cluster.status.gateway.address if cluster.status.gateway else ""):
         return ReplicaLink(is_of_one_machine=True)
     keys = keys_of(request)
     rules = get_list(route, "spec", "rules") if route else ()

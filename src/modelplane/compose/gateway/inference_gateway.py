@@ -85,8 +85,7 @@ def requirements(gateway: InferenceGateway) -> tuple[Requirement, ...]:
 
 def compose(request: GatewayRequest) -> Composition:
     """Install the backend, and publish the address at which the gateway accepts requests."""
-    gateway = request.owner
-    if gateway.metadata.name != DEFAULT_NAME:
+    if request.owner.metadata.name != DEFAULT_NAME:
         message = f'only the InferenceGateway named "{DEFAULT_NAME}" is used: rename this one'
         condition = false(Type.CONTROLLER_READY, Reason.IGNORED, message)
         return Composition(children=keep_all(request.observed), conditions=(condition,), ready=False)
@@ -179,25 +178,20 @@ def _front(request: GatewayRequest) -> _Front:
         return _Front(row.title if row else _NAMED, waiting=unknown)
     is_ours = found is None or stack_gateway.is_ours(found) or stack_gateway.KEY in request.observed
     if row is None or not is_ours:
-        return _existing(row, request, found)
+        if found is None and _by_controllers(request):
+            return _Front(_NAMED, ignored=f"{_NAMED} does not exist: create it")
+        address = _address(found)
+        why = (
+            f"{_NAMED} exists and doesn't belong to Modelplane: to install {row.title}, delete {_NAMED}"
+            if row
+            else ""
+        )
+        return _Front(_NAMED, address=address, waiting="" if address else _NO_ADDRESS, ignored=why)
     return _installed(row, request, _address(found))
 
 
 def _by_controllers(request: GatewayRequest) -> bool:
     return request.facts.proxy is Backend.ENVOY
-
-
-def _existing(row: Implementation | None, request: GatewayRequest, found: Object | None) -> _Front:
-    """Return the Gateway that Modelplane has not made."""
-    if found is None and _by_controllers(request):
-        return _Front(_NAMED, ignored=f"{_NAMED} does not exist: create it")
-    address = _address(found)
-    why = (
-        f"{_NAMED} exists and doesn't belong to Modelplane: to install {row.title}, delete {_NAMED}"
-        if row
-        else ""
-    )
-    return _Front(_NAMED, address=address, waiting="" if address else _NO_ADDRESS, ignored=why)
 
 
 def _address(gateway: Object | None) -> str:
@@ -281,7 +275,17 @@ def _of_crossplane(request: GatewayRequest, front: _Front) -> Composition:
     """Return the composition under Crossplane, where the Gateway routes to the endpoints."""
     gateway, address = request.owner, request.facts.address
     if gateway_conditions.would_open(request):
-        return _unpublished(request)
+        message = (
+            f"backend {gateway.spec.backend} does not read ModelKeys, but spec.authentication is APIKey, so "
+            "no service is published: use backend Envoy, or set spec.authentication to None"
+        )
+        status = {"address": gateway.status.address, "backend": gateway.status.backend}
+        return Composition(
+            children=keep_all(request.observed),  # what serves stays
+            status={field: str(known) for field, known in status.items() if known},
+            conditions=(false(Type.CONTROLLER_READY, Reason.NOT_PUBLISHED, message),),
+            ready=False,
+        )
     is_installed = stack_gateway.KEY in request.observed and gateway.spec.backend in IMPLEMENTATIONS
     backend = gateway.spec.backend if is_installed else Backend.GATEWAY_API
     name = front.title if is_installed else _NAMED
@@ -303,7 +307,19 @@ def _of_controllers(request: GatewayRequest, front: _Front) -> Composition:
         message = f"Envoy accepts requests at {own}{_ignored(request, front)}"
         return _serving(_children(request, front), own, Backend.ENVOY, message)
     if front.address:
-        front = replace(front, children=(*front.children, _route()))
+        rule = {
+            "matches": [{"path": {"type": "PathPrefix", "value": "/"}}],
+            "backendRefs": [{"name": _ENVOY_SERVICE, "port": 80}],
+            # A stream lasts as long as the model generates.
+            "timeouts": {"request": "0s"},
+        }
+        manifest: Object = {
+            "apiVersion": _FRONT.api_version,
+            "kind": "HTTPRoute",
+            "metadata": {"name": GATEWAY, "namespace": SYSTEM_NAMESPACE},
+            "spec": {"parentRefs": [{"name": GATEWAY}], "rules": [rule]},
+        }
+        front = replace(front, children=(*front.children, Desired(ROUTE, manifest, accepted)))
     observed = request.observed.get(ROUTE)
     is_known = request.owner.status.address == front.address
     if front.address and observed is not None and (is_known or accepted(observed)):
@@ -313,23 +329,6 @@ def _of_controllers(request: GatewayRequest, front: _Front) -> Composition:
         return _serving(_children(request, front), front.address, Backend.ENVOY, message)
     waiting = front.problem or front.waiting or f"waiting for {front.title} to accept the route to Envoy"
     return _waiting(request, front, waiting)
-
-
-def _route() -> Desired:
-    """Return the route that passes every request to Envoy."""
-    rule = {
-        "matches": [{"path": {"type": "PathPrefix", "value": "/"}}],
-        "backendRefs": [{"name": _ENVOY_SERVICE, "port": 80}],
-        # A stream lasts as long as the model generates.
-        "timeouts": {"request": "0s"},
-    }
-    manifest: Object = {
-        "apiVersion": _FRONT.api_version,
-        "kind": "HTTPRoute",
-        "metadata": {"name": GATEWAY, "namespace": SYSTEM_NAMESPACE},
-        "spec": {"parentRefs": [{"name": GATEWAY}], "rules": [rule]},
-    }
-    return Desired(ROUTE, manifest, accepted)
 
 
 def _serving(
@@ -355,27 +354,10 @@ def _waiting(request: GatewayRequest, front: _Front, message: str) -> Compositio
         if ROUTE not in request.observed or not gateway.status.address:
             status = {"address": own, "backend": Backend.ENVOY}
     reason = Reason.INSTALLATION_FAILED if front.problem else Reason.INSTALLING
-    condition = false(Type.CONTROLLER_READY, reason, f"{message}{_ignored(request, front)}")
     return Composition(
         children=_children(request, front),
         status={field: str(known) for field, known in status.items() if known},
-        conditions=(condition,),
-        ready=False,
-    )
-
-
-def _unpublished(request: GatewayRequest) -> Composition:
-    """Return the composition of a gateway that is to ask for keys and cannot: what serves stays."""
-    gateway = request.owner
-    message = (
-        f"backend {gateway.spec.backend} does not read ModelKeys, but spec.authentication is APIKey, so no "
-        "service is published: use backend Envoy, or set spec.authentication to None"
-    )
-    status = {"address": gateway.status.address, "backend": gateway.status.backend}
-    return Composition(
-        children=keep_all(request.observed),
-        status={field: str(known) for field, known in status.items() if known},
-        conditions=(false(Type.CONTROLLER_READY, Reason.NOT_PUBLISHED, message),),
+        conditions=(false(Type.CONTROLLER_READY, reason, f"{message}{_ignored(request, front)}"),),
         ready=False,
     )
 

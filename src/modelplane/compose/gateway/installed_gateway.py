@@ -110,12 +110,11 @@ def _addresses(gateway: InferenceGateway) -> Iterator[Object]:
     metadata = {"name": GATEWAY, "namespace": _METALLB_NAMESPACE}
     pool = {"addresses": [settings.metallb.address_pool]}
     yield {"apiVersion": "metallb.io/v1beta1", "kind": "IPAddressPool", "metadata": metadata, "spec": pool}
-    advertised = {"ipAddressPools": [GATEWAY]}
     yield {
         "apiVersion": "metallb.io/v1beta1",
         "kind": "L2Advertisement",
         "metadata": metadata,
-        "spec": advertised,
+        "spec": {"ipAddressPools": [GATEWAY]},
     }
 
 

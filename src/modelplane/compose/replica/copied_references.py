@@ -138,11 +138,10 @@ def _copy(replica: ModelReplica, reference: Reference, original: Object, former:
     if not reference.whole:
         # A recreated Secret can be empty for a moment, in which pods may start.
         data = {**(get_map(former, "data")), **data}
-    name = part_name(replica, reference.key)
     copy: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": reference.kind,
-        "metadata": {"name": name, "namespace": replica.metadata.namespace},
+        "metadata": {"name": part_name(replica, reference.key), "namespace": replica.metadata.namespace},
         "data": {key: value for key, value in data.items() if reference.wants(key)},
     }
     if reference.whole and "type" in original:

@@ -170,7 +170,6 @@ def _all_but_endpoint(request: ReplicaRequest) -> tuple[Keep, ...]:
 
 
 def _find_unreadable(request: ReplicaRequest) -> Blocked | None:
-    """Return the first requirement that could not be read; None if all relevant ones were."""
     name = request.owner.spec.cluster_name
     if unknown := request.unknown(CLUSTER_KEY):
         return Blocked(f'cannot read InferenceCluster "{name}": {unknown.cause}')

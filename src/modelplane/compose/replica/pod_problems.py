@@ -152,16 +152,11 @@ def _ended(name: str, state: Object) -> str | None:
     terminated = state.get("terminated", {})
     if terminated.get("exitCode", 0) == 0:
         return None
-    cause = _cause(terminated.get("message", "").splitlines())
+    said = (_PROCESS.sub("", line).strip() for line in reversed(terminated.get("message", "").splitlines()))
+    cause = next((line for line in said if line and not line.startswith(_EMPTY)), None)
     what = "the engine" if name in _ENGINES else f'container "{name}"'
     why = f" ({terminated['reason']})" if terminated.get("reason", _ERROR) != _ERROR else ""
     return f"{what} exited with status {terminated['exitCode']}{why}" + (f": {cause}" if cause else "")
-
-
-def _cause(lines: Sequence[str]) -> str | None:
-    """Return the last of the lines of a log that says something; None if none does."""
-    said = (_PROCESS.sub("", line).strip() for line in reversed(lines))
-    return next((line for line in said if line and not line.startswith(_EMPTY)), None)
 
 
 _SHOWN: Final = 4

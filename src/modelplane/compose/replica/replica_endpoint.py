@@ -72,8 +72,7 @@ def keep_endpoint(request: ReplicaRequest) -> tuple[Desired | Keep, ...]:
     for found in request.found(CLUSTER_KEY):
         region = decoded_cluster(found).find_region()
         if endpoint.get("spec", {}).get("region", "") != region:
-            moved = set_region(endpoint, region)
-            return (Desired(ENDPOINT_KEY, moved, when_condition(READY)),)
+            return (Desired(ENDPOINT_KEY, set_region(endpoint, region), when_condition(READY)),)
     return (Keep(ENDPOINT_KEY),)
 
 
@@ -97,9 +96,20 @@ def list_shared_labels(own: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 def build_annotations(replica: ModelReplica) -> dict[str, str]:
     """Return the annotations of an endpoint: the name of its model, and its share of a canary's requests."""
-    share = replica.metadata.annotations.get(labels.CANARY_WEIGHT)
+    # The gateway writes the name by which the first engine with such a flag knows its model into a request
+    # that names the service, which no engine knows.
+    containers = (
+        engine_variables.with_served_name(replica, member.template.spec.engine)
+        for engine in replica.spec.engines
+        for member in engine.members
+    )
+    annotations = {}
+    if named := next(filter(None, map(engine_command_lines.find_served_name, containers)), None):
+        annotations[labels.SERVED_MODEL] = named
     # Written even if empty.
-    return {**_annotate_served_model(replica), **({} if share is None else {labels.CANARY_WEIGHT: share})}
+    if (share := replica.metadata.annotations.get(labels.CANARY_WEIGHT)) is not None:
+        annotations[labels.CANARY_WEIGHT] = share
+    return annotations
 
 
 def mark_draining(endpoint: Object) -> Object:
@@ -138,17 +148,3 @@ def _rebuild(endpoint: Object, annotations: Mapping[str, str], spec: Mapping[str
         },
         "spec": spec,
     }
-
-
-def _annotate_served_model(replica: ModelReplica) -> dict[str, str]:
-    """Return the annotation with the name by which the first engine with such a flag knows its model.
-
-    The gateway writes it into a request that names the service, which no engine knows.
-    """
-    containers = (
-        engine_variables.with_served_name(replica, member.template.spec.engine)
-        for engine in replica.spec.engines
-        for member in engine.members
-    )
-    named = next(filter(None, map(engine_command_lines.find_served_name, containers)), None)
-    return {labels.SERVED_MODEL: named} if named else {}

@@ -68,8 +68,7 @@ def status(request: ReplicaRequest, *, serves: bool = False) -> Object:
     """Return the status of a replica that serves, or does not, or of which that is not known."""
     replica = request.owner
     # A cluster that was written to stays listed until the replica has no objects there.
-    recorded = set(replica.status.clusters) | {replica.spec.cluster_name}
-    found: dict[str, Any] = {"clusters": sorted(recorded)}
+    found: dict[str, Any] = {"clusters": sorted(set(replica.status.clusters) | {replica.spec.cluster_name})}
     if eviction := _eviction(request, serves=serves):
         found["eviction"] = msgspec.to_builtins(eviction)
     return found
@@ -145,7 +144,14 @@ def readiness(request: ReplicaRequest, workloads: Mapping[str, Object | None]) -
     """Return whether a replica serves, by its workloads as observed, and if not the first cause."""
     replica = request.owner
     where = f'cluster "{replica.spec.cluster_name}"'
-    idle = _idle(request, workloads)
+    engines = {engine.name: engine for engine in replica.spec.engines}
+    idle = sorted(
+        name
+        for name, child in workloads.items()
+        if child is None or not is_ready(child) or is_leaving(request, engines[name])
+    )
+    # Two engines may share a workload, of which one serves.
+    idle = [name for name in idle if not _serves_alone(workloads[name], engines[name])] or idle
     if idle:
         message = f"{format_subject('engine', idle, 'is', 'are')} not serving yet on {where}"
         troubles = [gang_trouble(request, name) for name in idle]
@@ -227,18 +233,6 @@ def _seen(request: ReplicaRequest, engine: str) -> Iterator[_Failure]:
             yield _Failure(dt.datetime.fromisoformat(at), told, created)
         except ValueError:  # without its times, it cannot be told from the last one
             continue
-
-
-def _idle(request: ReplicaRequest, workloads: Mapping[str, Object | None]) -> list[str]:
-    """Return the names of the engines that do not serve, in order."""
-    engines = {engine.name: engine for engine in request.owner.spec.engines}
-    idle = sorted(
-        name
-        for name, child in workloads.items()
-        if child is None or not is_ready(child) or is_leaving(request, engines[name])
-    )
-    # Two engines may share a workload, of which one serves.
-    return [name for name in idle if not _serves_alone(workloads[name], engines[name])] or idle
 
 
 def _serves_alone(workload: Object | None, engine: PlacedEngine) -> bool:

@@ -77,7 +77,12 @@ def compose(request: ServiceRequest) -> Composition | Blocked:
     matched = select(service, admitted.endpoints, destinations, closed)
     has_unusable = len(matched) != len(select_endpoints(service, admitted.endpoints))
     unusable = list_without_target(service, admitted.endpoints, destinations) if has_unusable else ()
-    refused = _refused(matched)
+    # Only for messages: the gateway itself looks at what the endpoints need.
+    refused = tuple(
+        endpoint.endpoint.metadata.name
+        for endpoint in matched
+        if any(condition.reason in _REFUSING for condition in endpoint.endpoint.status.conditions)
+    )
     resolved = _resolved(service, matched, unusable, refused, admitted, is_closed=bool(closed))
     proxy = fleet_gateway.proxy(gateways)
     by_route = fleet_gateway.reads_gateway_api(proxy)
@@ -225,18 +230,6 @@ def _path_taken(service: ModelService) -> str:
 
 
 _REFUSING = frozenset({EndpointReason.UNSUPPORTED, EndpointReason.SECRET_REFUSED})
-
-
-def _refused(matched: tuple[Selected, ...]) -> tuple[str, ...]:
-    """Return the names of endpoints that get no requests by their own conditions.
-
-    Only for messages: the gateway itself looks at what the endpoints need.
-    """
-    return tuple(
-        endpoint.endpoint.metadata.name
-        for endpoint in matched
-        if any(condition.reason in _REFUSING for condition in endpoint.endpoint.status.conditions)
-    )
 
 
 def _named(endpoints: Iterable[str]) -> str:

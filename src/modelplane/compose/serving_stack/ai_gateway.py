@@ -81,10 +81,9 @@ def hooks(plan: Plan) -> dict[str, Any]:
 
 def _has_pools(plan: Plan) -> bool:
     """Return True if the cluster has the definition of InferencePools, and it is not being deleted."""
-    found = plan.request.found(INFERENCE_POOL.capability)
     # A replica with a picker was placed on a cluster that has the definition, so an unread one is there.
     return bool(plan.request.unknown(INFERENCE_POOL.capability)) or any(
-        "deletionTimestamp" not in item["metadata"] for item in found
+        "deletionTimestamp" not in item["metadata"] for item in plan.request.found(INFERENCE_POOL.capability)
     )
 
 

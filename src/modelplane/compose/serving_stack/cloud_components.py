@@ -20,7 +20,7 @@ from modelplane.api.rejected import Rejected
 from modelplane.compose.composition import Desired
 from modelplane.compose.readiness import exists, is_ready
 from modelplane.compose.releases import Chart
-from modelplane.compose.serving_stack.component import GPU_TOLERATION, Component, Plan, Values
+from modelplane.compose.serving_stack.component import GPU_TOLERATION, Component, Plan
 from modelplane.compose.workload_kinds import NIC_CLUSTER_POLICY, STORAGE_CLASS
 
 _SYSTEM = "kube-system"
@@ -75,24 +75,6 @@ _SHARED: Final = {
 }
 
 
-def _autoscaler(_plan: Plan) -> Values:
-    # Pools that differ in their zone only grow alike.
-    return {
-        "cloudProvider": "aws",
-        "rbac": {"serviceAccount": {"name": _AUTOSCALER_ACCOUNT}},
-        "extraArgs": {"balance-similar-node-groups": True},
-    }
-
-
-def _network_operator(_plan: Plan) -> Values:
-    # Node Feature Discovery is a component of its own.
-    return {
-        # Its rules label the nodes with cards.
-        "nfd": {"enabled": False, "deployNodeFeatureRules": True},
-        "operator": {"tolerations": [GPU_TOLERATION]},
-    }
-
-
 def check_storage(plan: Plan) -> Rejected | None:
     """Return why the StorageClass cannot be written; None if it can."""
     storage = plan.stack.spec.storage_class
@@ -140,17 +122,14 @@ def _write_storage_class(storage: StackStorage) -> Object:
 def compose_nic_policy(plan: Plan) -> Iterator[Desired]:
     """Yield the policy, once the chart has brought its definition; ready once the operator says so."""
     release = plan.request.observed.get(str(ComponentName.NETWORK_OPERATOR), {})
-    if NIC_POLICY_KEY in plan.request.observed or is_ready(release):
-        yield Desired(NIC_POLICY_KEY, _write_nic_policy(), is_ready, plan.cluster)
-
-
-def _write_nic_policy() -> dict[str, Any]:
+    if NIC_POLICY_KEY not in plan.request.observed and not is_ready(release):
+        return
     has_cards = {
         "key": f"feature.node.kubernetes.io/pci-{_VENDOR}.present",
         "operator": "In",
         "values": ["true"],
     }
-    return {
+    manifest: Object = {
         "apiVersion": NIC_CLUSTER_POLICY.api_version,
         "kind": NIC_CLUSTER_POLICY.kind,
         "metadata": {"name": NIC_POLICY_KEY},
@@ -173,6 +152,7 @@ def _write_nic_policy() -> dict[str, Any]:
             },
         },
     }
+    yield Desired(NIC_POLICY_KEY, manifest, is_ready, plan.cluster)
 
 
 def _write_nic_image(part: str) -> dict[str, str]:
@@ -196,7 +176,12 @@ CLOUD_COMPONENTS = (
         Chart("cluster-autoscaler", "https://kubernetes.github.io/autoscaler"),
         lambda _versions: _AUTOSCALER_VERSION,
         _SYSTEM,
-        _autoscaler,
+        lambda _plan: {
+            "cloudProvider": "aws",
+            "rbac": {"serviceAccount": {"name": _AUTOSCALER_ACCOUNT}},
+            # Pools that differ in their zone only grow alike.
+            "extraArgs": {"balance-similar-node-groups": True},
+        },
         in_standard=False,
         optional=True,
     ),
@@ -216,7 +201,11 @@ CLOUD_COMPONENTS = (
         Chart("network-operator", "https://helm.ngc.nvidia.com/nvidia"),
         lambda _versions: NETWORK_OPERATOR_VERSION,
         "network-operator",
-        _network_operator,
+        lambda _plan: {
+            # Node Feature Discovery is a component of its own. Its rules label the nodes with cards.
+            "nfd": {"enabled": False, "deployNodeFeatureRules": True},
+            "operator": {"tolerations": [GPU_TOLERATION]},
+        },
         objects=compose_nic_policy,
         object_keys=(NIC_POLICY_KEY,),
         after=(Name.NODE_FEATURE_DISCOVERY,),

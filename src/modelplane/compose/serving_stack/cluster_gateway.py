@@ -51,8 +51,7 @@ def requirement(cluster: str) -> Requirement:
 
 def is_ours(gateway: Object) -> bool:
     """Return True if a serving stack made a gateway."""
-    own = get_map(gateway, "metadata", "labels")
-    return bool(MADE.items() <= own.items())
+    return bool(MADE.items() <= get_map(gateway, "metadata", "labels").items())
 
 
 def address(gateway: Object) -> str:

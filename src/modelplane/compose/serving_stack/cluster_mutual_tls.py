@@ -14,7 +14,7 @@ from modelplane.compose.composition import Desired, Requirement
 from modelplane.compose.readiness import exists
 from modelplane.compose.serving_stack import traffic_policies
 from modelplane.compose.serving_stack.component import Plan
-from modelplane.gateway.mutual_tls import CLIENT_NAME, Pair, Protocol, list_accepted
+from modelplane.gateway.mutual_tls import CLIENT_NAME, Protocol, list_accepted
 
 LISTENER: Final = "mutual-tls"
 """Name of the listener."""
@@ -82,8 +82,45 @@ def objects(plan: Plan) -> Iterator[Desired]:
     link = plan.request.facts.mutual_tls
     if link is None or link.certificate is None or Protocol.TLS not in list_accepted(link.rollout.phase):
         return
-    manifests = (_secret(link.certificate, link.authorities), _grant(), _policy())
-    for key, manifest in zip(KEYS, manifests, strict=True):
+    content = {"tls.crt": link.certificate.chain, "tls.key": link.certificate.key, "ca.crt": link.authorities}
+    secret: Object = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": SECRET, "namespace": CERTIFICATE_NAMESPACE},
+        "type": "kubernetes.io/tls",
+        "data": {name: base64.b64encode(pem.encode()).decode() for name, pem in content.items()},
+    }
+    grant: Object = {
+        "apiVersion": f"{_API}/v1beta1",
+        "kind": "ReferenceGrant",
+        "metadata": {"name": SECRET, "namespace": CERTIFICATE_NAMESPACE},
+        "spec": {
+            "from": [
+                {"group": group, "kind": kind, "namespace": SYSTEM_NAMESPACE}
+                for group, kind in ((_API, "Gateway"), (traffic_policies.API, "ClientTrafficPolicy"))
+            ],
+            "to": [{"group": "", "kind": "Secret", "name": SECRET}],
+        },
+    }
+    policy: Object = {
+        "apiVersion": f"{traffic_policies.API}/v1alpha1",
+        "kind": "ClientTrafficPolicy",
+        "metadata": {"name": POLICY, "namespace": SYSTEM_NAMESPACE},
+        "spec": {
+            "targetRefs": [{"group": _API, "kind": "Gateway", "name": GATEWAY_NAME, "sectionName": LISTENER}],
+            # A policy of a listener replaces that of the whole Gateway.
+            **traffic_policies.AS_SENT,
+            "tls": {
+                "clientValidation": {
+                    "caCertificateRefs": [
+                        {"group": "", "kind": "Secret", "name": SECRET, "namespace": CERTIFICATE_NAMESPACE}
+                    ],
+                    "subjectAltNames": {"dnsNames": [{"type": "Exact", "value": CLIENT_NAME}]},
+                }
+            },
+        },
+    }
+    for key, manifest in zip(KEYS, (secret, grant, policy), strict=True):
         yield Desired(key, manifest, exists, plan.cluster)
 
 
@@ -121,50 +158,3 @@ def _holds(reported: Mapping[str, Any], type_: str, item: Object) -> bool:
         and condition.get("observedGeneration", 0) >= item["metadata"].get("generation", 0)
         for condition in get_list(reported, "conditions")
     )
-
-
-def _secret(certificate: Pair, authorities: str) -> dict[str, Any]:
-    content = {"tls.crt": certificate.chain, "tls.key": certificate.key, "ca.crt": authorities}
-    return {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {"name": SECRET, "namespace": CERTIFICATE_NAMESPACE},
-        "type": "kubernetes.io/tls",
-        "data": {name: base64.b64encode(pem.encode()).decode() for name, pem in content.items()},
-    }
-
-
-def _grant() -> dict[str, Any]:
-    readers = ((_API, "Gateway"), (traffic_policies.API, "ClientTrafficPolicy"))
-    return {
-        "apiVersion": f"{_API}/v1beta1",
-        "kind": "ReferenceGrant",
-        "metadata": {"name": SECRET, "namespace": CERTIFICATE_NAMESPACE},
-        "spec": {
-            "from": [
-                {"group": group, "kind": kind, "namespace": SYSTEM_NAMESPACE} for group, kind in readers
-            ],
-            "to": [{"group": "", "kind": "Secret", "name": SECRET}],
-        },
-    }
-
-
-def _policy() -> dict[str, Any]:
-    return {
-        "apiVersion": f"{traffic_policies.API}/v1alpha1",
-        "kind": "ClientTrafficPolicy",
-        "metadata": {"name": POLICY, "namespace": SYSTEM_NAMESPACE},
-        "spec": {
-            "targetRefs": [{"group": _API, "kind": "Gateway", "name": GATEWAY_NAME, "sectionName": LISTENER}],
-            # A policy of a listener replaces that of the whole Gateway.
-            **traffic_policies.AS_SENT,
-            "tls": {
-                "clientValidation": {
-                    "caCertificateRefs": [
-                        {"group": "", "kind": "Secret", "name": SECRET, "namespace": CERTIFICATE_NAMESPACE}
-                    ],
-                    "subjectAltNames": {"dnsNames": [{"type": "Exact", "value": CLIENT_NAME}]},
-                }
-            },
-        },
-    }

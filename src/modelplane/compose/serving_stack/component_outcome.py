@@ -86,7 +86,22 @@ def decide_outcome(row: Component, plan: Plan, before: Mapping[ComponentName, Ou
         missing = [name for name in row.after if name in before and not before[name].is_ready]
         if missing:
             return Outcome(row, ComponentState.WAITING, False, f"waiting for {listing(missing)}")
-    return _compose_component(row, plan, settings)
+    observed = plan.request.observed
+    version = settings.version or (row.version(plan.stack.spec.versions) if row.version else "")
+    children = [*_compose_release(row, plan, settings, version), *(row.objects(plan) if row.objects else ())]
+    unready = [child for child in children if not child.ready(observed.get(child.key, {}))]
+    release = observed.get(str(row.name)) if row.chart else None
+    problem = releases.problem(release) if release is not None else None
+    if unready:
+        named = listing(
+            f'{desired.manifest["kind"]} "{desired.manifest["metadata"]["name"]}"' for desired in unready
+        )
+        awaited = (releases.progress(release) if release is not None else "") or f"waiting for {named}"
+    else:
+        awaited = _explain_missing_confirmation(row, plan) or ""
+    running = ComponentState.INSTALLING if awaited else ComponentState.INSTALLED
+    state = ComponentState.FAILED if problem else running
+    return Outcome(row, state, not unready, problem or awaited, version, tuple(children))
 
 
 def decide_removal(row: Component, plan: Plan) -> Outcome:
@@ -106,12 +121,10 @@ def decide_removal(row: Component, plan: Plan) -> Outcome:
 
 def _keep(row: Component, message: str) -> Outcome:
     """Return the outcome of a component that stays as it is, whether or not it is observed."""
-    children = tuple(Keep(key) for key in row.keys)
-    return Outcome(row, ComponentState.REFUSED, True, message, children=children)
+    return Outcome(row, ComponentState.REFUSED, True, message, children=tuple(Keep(key) for key in row.keys))
 
 
 def _check_settings(settings: ComponentSettings) -> Rejected | None:
-    """Return what is wrong with the settings of a component; None if nothing is."""
     level: list[Any] = [settings.values]
     for _ in range(MAX_DEPTH):
         level = [
@@ -157,19 +170,6 @@ def _find_existing(row: Component, plan: Plan) -> Outcome | None:
     return Outcome(row, ComponentState.PRESENT, is_ready, message)
 
 
-def _compose_component(row: Component, plan: Plan, settings: ComponentSettings) -> Outcome:
-    observed = plan.request.observed
-    version = settings.version or (row.version(plan.stack.spec.versions) if row.version else "")
-    children = [*_compose_release(row, plan, settings, version), *(row.objects(plan) if row.objects else ())]
-    unready = [child for child in children if not child.ready(observed.get(child.key, {}))]
-    release = observed.get(str(row.name)) if row.chart else None
-    problem = releases.problem(release) if release is not None else None
-    waiting = _explain_progress(row, plan, unready) if unready else _explain_missing_confirmation(row, plan)
-    running = ComponentState.INSTALLING if waiting else ComponentState.INSTALLED
-    state = ComponentState.FAILED if problem else running
-    return Outcome(row, state, not unready, problem or waiting or "", version, tuple(children))
-
-
 def _explain_missing_confirmation(row: Component, plan: Plan) -> str | None:
     """Return what is awaited of a controller whose pods run; None if a status of its own confirms it."""
     confirming = next(
@@ -197,15 +197,6 @@ def _explain_missing_confirmation(row: Component, plan: Plan) -> str | None:
     said = condition_of(child, cluster_gateway.ACCEPTED).get("message", "")
     waiting = f"the pods are running; waiting for the controller to accept {named}"
     return f"{waiting}: {said}" if said else waiting
-
-
-def _explain_progress(row: Component, plan: Plan, unready: list[Desired]) -> str:
-    release = plan.request.observed.get(str(row.name)) if row.chart else None
-    said = releases.progress(release) if release is not None else ""
-    named = listing(
-        f'{desired.manifest["kind"]} "{desired.manifest["metadata"]["name"]}"' for desired in unready
-    )
-    return said or f"waiting for {named}"
 
 
 def _compose_release(

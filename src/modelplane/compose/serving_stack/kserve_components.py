@@ -53,7 +53,6 @@ def _has_definitions(plan: Plan) -> bool:
 
 
 def _check_removal_of_kserve(plan: Plan) -> Rejected | None:
-    """Return why KServe cannot be uninstalled yet; None if it can."""
     if not _has_definitions(plan):
         return None
     return Rejected(

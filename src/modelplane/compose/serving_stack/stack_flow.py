@@ -82,7 +82,6 @@ def compose(request: StackRequest) -> Composition:
 
 
 def _refused(stack: ServingStack) -> Condition | None:
-    """Return why nothing is composed; None if the stack can be."""
     if stack.metadata.namespace != SYSTEM_NAMESPACE:
         message = (
             f'a stack in namespace "{stack.metadata.namespace}" is not installed: InferenceClusters create '

@@ -72,15 +72,15 @@ def check(node: Node, kind: Kind) -> Iterator[Finding]:
         for advice in find_advice(kind, completed.value)
         if not any(_overlap(advice.path, path) for path in wrong)
     )
-    yield from (_empty(path) for path in completed.empty if path[0] == "spec" and path not in wrong)
+    yield from (
+        Finding(path, _EMPTY, severity=Severity.WARNING, at_key=True)
+        for path in completed.empty
+        if path[0] == "spec" and path not in wrong
+    )
 
 
+_EMPTY: Final = "is empty, and is treated as absent: remove the field, or indent the lines that belong to it"
 _NO_VALUE: Final = "is required but empty: set a value, or indent the lines below that belong to this field"
-
-
-def _empty(path: Path) -> Finding:
-    message = "is empty, and is treated as absent: remove the field, or indent the lines that belong to it"
-    return Finding(path, message, severity=Severity.WARNING, at_key=True)
 
 
 def _reserved_namespace(value: dict[str, Any], kind: Kind) -> Iterator[Finding]:

@@ -130,8 +130,7 @@ _NOUNS: Final = {
 
 def _type(kind: Any, value: Any, schema: Schema, node: Node | None) -> str:
     type_ = kind.types[0]
-    given = _given(value, node)
-    return f"must be {_NOUNS[type_]}, not {given}: {_remedy(type_, value, schema, node)}"
+    return f"must be {_NOUNS[type_]}, not {_given(value, node)}: {_remedy(type_, value, schema, node)}"
 
 
 def _given(value: Any, node: Node | None) -> str:
@@ -218,14 +217,6 @@ def _format(kind: Any, value: Any, schema: Schema, _node: Node | None) -> str:
     return f"{quote(value)} is not of format {kind.format}: {_about(schema)}"
 
 
-def _minimum(kind: Any, value: Any, _schema: Schema, _node: Node | None) -> str:
-    return f"{quote(value)} is too small: the minimum is {kind.limit}"
-
-
-def _maximum(kind: Any, value: Any, _schema: Schema, _node: Node | None) -> str:
-    return f"{quote(value)} is too large: the maximum is {kind.limit}"
-
-
 def _size(noun: str, least: bool) -> Callable[[Any, Any, Schema, Node | None], str]:
     def write(kind: Any, value: Any, schema: Schema, _node: Node | None) -> str:
         if least and not value:
@@ -241,8 +232,12 @@ _SENTENCES: Final[Mapping[type, Callable[[Any, Any, Schema, Node | None], str]]]
     ValidationErrorKind.Enum: _enum,
     ValidationErrorKind.Pattern: _pattern,
     ValidationErrorKind.Format: _format,
-    ValidationErrorKind.Minimum: _minimum,
-    ValidationErrorKind.Maximum: _maximum,
+    ValidationErrorKind.Minimum: lambda kind, value, *_: (
+        f"{quote(value)} is too small: the minimum is {kind.limit}"
+    ),
+    ValidationErrorKind.Maximum: lambda kind, value, *_: (
+        f"{quote(value)} is too large: the maximum is {kind.limit}"
+    ),
     ValidationErrorKind.MinLength: _size("characters", least=True),
     ValidationErrorKind.MaxLength: _size("characters", least=False),
     ValidationErrorKind.MinItems: _size("items", least=True),

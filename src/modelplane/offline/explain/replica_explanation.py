@@ -64,18 +64,23 @@ def explain_replica(files: Files, replica: Object) -> ReplicaExplanation:
     except InvalidObject as error:
         raise UserError(f"{error}: correct it") from error
     metadata, cluster = decoded.metadata, decoded.spec.cluster_name
-    owner = _owner(files, replica)
+    uids = {
+        owner["uid"] for owner in replica["metadata"].get("ownerReferences", ()) if owner.get("controller")
+    }
+    owner = next((item for item in files.deployments if item["metadata"]["uid"] in uids), None)
     endpoint = next(
         (
             item
             for item in files.store.list_kind(ModelEndpoint)
-            if not replica_endpoint.is_placeholder(item) and _is_endpoint_of(item, decoded)
+            if not replica_endpoint.is_placeholder(item)
+            and (item["metadata"].get("namespace", ""), item["metadata"]["name"])
+            == (metadata.namespace, metadata.name)
         ),
         None,
     )
     reason = explain_not_ready(replica)
     lost = find_lost_claims(files, cluster, scheduler_input.read_replica(replica).engines)
-    notes = tuple(_notes(files, decoded, owner, lost, ready=not reason))
+    placed = placements.explain_replicas(files, owner) if owner else ()
     return ReplicaExplanation(
         replica=ObjectName.of(replica),
         cluster=cluster,
@@ -83,24 +88,11 @@ def explain_replica(files: Files, replica: Object) -> ReplicaExplanation:
         ready=not reason,
         reason=reason or "",
         conditions=() if is_assumed_silent(replica) else read_conditions(replica),
-        placement=_placement(files, owner, metadata.name) if owner else None,
+        placement=next((report for report in placed if report.name == metadata.name), None),
         endpoint=str(endpoint["spec"]["url"]) if endpoint else "",
         services=services,
-        notes=notes,
+        notes=tuple(_notes(files, decoded, owner, lost, ready=not reason)),
     )
-
-
-def _owner(files: Files, replica: Object) -> Object | None:
-    """Return the deployment that owns a replica, if it is known."""
-    uids = {
-        owner["uid"] for owner in replica["metadata"].get("ownerReferences", ()) if owner.get("controller")
-    }
-    return next((item for item in files.deployments if item["metadata"]["uid"] in uids), None)
-
-
-def _placement(files: Files, owner: Object, name: str) -> Replica | None:
-    explained = placements.explain_replicas(files, owner)
-    return next((report for report in explained if report.name == name), None)
 
 
 def _services(files: Files, replica: ModelReplica) -> Iterator[Routing]:
@@ -145,9 +137,3 @@ def _cluster_notes(files: Files, name: str) -> Iterator[str]:
         yield f"{named} is being deleted"
     if name not in files.assumed and (why := explain_not_ready(cluster)):
         yield f"{named} is not ready: {why}"
-
-
-def _is_endpoint_of(item: Object, replica: ModelReplica) -> bool:
-    metadata = item["metadata"]
-    meta = replica.metadata
-    return (metadata.get("namespace", ""), metadata["name"]) == (meta.namespace, meta.name)

@@ -158,8 +158,7 @@ def _shares(
 
 def _admitted(files: Files, service: ModelService, announced: Iterable[Object]) -> Admitted:
     """Return the endpoints within the region rules of the service; none if a rule cannot be read."""
-    endpoints = tuple(filter(None, map(_readable, announced)))
-    admitted = region_rules.admitted(_request(files, service), endpoints)
+    admitted = region_rules.admitted(_request(files, service), tuple(filter(None, map(_readable, announced))))
     return Admitted(()) if isinstance(admitted, Blocked) else admitted
 
 
@@ -187,7 +186,11 @@ def _reason(
         return _unlike(metadata.get("labels", {}), service)
     if leaving := _leaving(metadata):
         return leaving
-    target = _target(endpoint, destinations)
+    target = (
+        Rejected(detail=destinations.cause)
+        if isinstance(destinations, Blocked)
+        else find_target(endpoint, destinations)
+    )
     if isinstance(target, Rejected):
         return f"the url is not usable: {target.message}"
     if metadata["name"] not in routed:
@@ -200,13 +203,6 @@ def _reason(
         matched = f"{matched}; of priority {priority}"
     trouble = explain_not_ready(item) if item.get("status") else None
     return f"{matched}; not ready: {trouble}" if trouble else matched
-
-
-def _target(endpoint: ModelEndpoint, destinations: Destinations | Blocked) -> Target | Rejected:
-    """Return where an endpoint leads, or why nowhere."""
-    if isinstance(destinations, Blocked):
-        return Rejected(detail=destinations.cause)
-    return find_target(endpoint, destinations)
 
 
 def _leaving(metadata: Mapping[str, Any]) -> str | None:
@@ -363,14 +359,13 @@ def _composed(files: Files, service: ModelService) -> Composition | Blocked:
 
 
 def _request(files: Files, service: ModelService) -> ServiceRequest:
-    needed = COMPOSERS[kind_name(ModelService)].requirements(service)
     return Request(
         service,
         {},
         # Files need not have what a composition can do without.
         {
             requirement.key: items
-            for requirement in needed
+            for requirement in COMPOSERS[kind_name(ModelService)].requirements(service)
             if (items := files.store.find(requirement)) or not requirement.optional
         },
         find_facts(service, files.store),

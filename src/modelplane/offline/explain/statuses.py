@@ -17,7 +17,6 @@ class Said(Output, frozen=True, kw_only=True):
 
 def read_conditions(item: Object) -> tuple[Said, ...]:
     """Return the conditions of an object, Ready last."""
-    written = item.get("status", {}).get("conditions") or ()
     reported = (
         Said(
             type=str(condition["type"]),
@@ -25,7 +24,7 @@ def read_conditions(item: Object) -> tuple[Said, ...]:
             reason=str(condition.get("reason", "")),
             message=str(condition.get("message", "")),
         )
-        for condition in written
+        for condition in (item.get("status", {}).get("conditions") or ())
     )
     return tuple(sorted(reported, key=lambda condition: condition.type == READY))
 

@@ -63,8 +63,7 @@ class Store(msgspec.Struct):
 
     def find(self, requirement: Requirement) -> tuple[Object, ...]:
         """Return the objects that a requirement names."""
-        where = (requirement.cluster, requirement.api_version, requirement.kind)
-        slot = self._objects.get(where, {})
+        slot = self._objects.get((requirement.cluster, requirement.api_version, requirement.kind), {})
         return tuple(slot[key] for key in sorted(slot) if requirement.matches(slot[key]))
 
     def __iter__(self) -> Iterator[Object]:

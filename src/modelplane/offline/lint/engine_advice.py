@@ -160,8 +160,7 @@ def check_flags(command: EngineCommand) -> Iterator[tuple[Given, str]]:
         flag = command.releases[0].find_flag(given.name)
         if flag is None or command.engine.repeatable or flag.values or flag.names == ("--middleware",):
             continue
-        before = first.setdefault(flag, given)
-        if before is not given:
+        if first.setdefault(flag, given) is not given:
             yield given, f"{given.written} is set twice, and the last value applies: remove one"
 
 

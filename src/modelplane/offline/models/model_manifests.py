@@ -120,14 +120,11 @@ def _sglang(command: Command, split: Split) -> Iterator[str]:
 
 def _container(of: Command, /, *variables: Object, **fields: list[str]) -> Object:
     container = {"name": "engine", "image": of.image, **fields}
-    env = [*variables, *_token(of)]
+    env = [*variables]
+    if of.token_secret:
+        reference = {"name": of.token_secret, "key": "HF_TOKEN"}
+        env.append({"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": reference}})
     return {**container, "env": env} if env else container
-
-
-def _token(command: Command) -> Iterator[Object]:
-    if command.token_secret:
-        reference = {"name": command.token_secret, "key": "HF_TOKEN"}
-        yield {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": reference}}
 
 
 MOUNTED: Final = "/mnt/models"
@@ -169,7 +166,17 @@ def make_name(model: str) -> str:
 
 def build_manifests(settings: ModelSettings, served: Served, *, cached: bool) -> tuple[Object, ...]:
     """Return the manifests for one kind of hardware, in the order in which to apply them."""
-    objects = (_deployment(settings, served, cached=cached), _service(settings))
+    selector = {"matchLabels": {labels.DEPLOYMENT: settings.name}}
+    spec: dict[str, Any] = {"replicas": settings.replicas}
+    if served.price is not None:
+        spec["placement"] = {"policy": str(PlacementPolicy.CHEAPEST)}
+    if cached:
+        spec["modelCacheRef"] = {"name": settings.name}
+    spec["engines"] = [{"name": settings.name, "members": _members(settings, served, cached=cached)}]
+    objects = (
+        _object(ModelDeployment, settings, spec),
+        _object(ModelService, settings, {"endpoints": [{"selector": selector}]}),
+    )
     return (_cache(settings), *objects) if cached else objects
 
 
@@ -184,16 +191,6 @@ def _cache(settings: ModelSettings) -> Object:
     if settings.token_secret:
         hub["authSecret"] = {"name": settings.token_secret}
     return _object(ModelCache, settings, {"source": str(CacheSource.HUGGING_FACE), "huggingFace": hub})
-
-
-def _deployment(settings: ModelSettings, served: Served, *, cached: bool) -> Object:
-    spec: dict[str, Any] = {"replicas": settings.replicas}
-    if served.price is not None:
-        spec["placement"] = {"policy": str(PlacementPolicy.CHEAPEST)}
-    if cached:
-        spec["modelCacheRef"] = {"name": settings.name}
-    spec["engines"] = [{"name": settings.name, "members": _members(settings, served, cached=cached)}]
-    return _object(ModelDeployment, settings, spec)
 
 
 def _members(settings: ModelSettings, served: Served, *, cached: bool) -> list[Object]:
@@ -225,7 +222,15 @@ def _members(settings: ModelSettings, served: Served, *, cached: bool) -> list[O
 def _device_request(node: Node, count: int, needed_bytes: int, quantization: Quantization | None) -> Object:
     """Return a request for devices like those of a node, with at least the memory that each needs."""
     driver = node.driver
-    selectors = [_memory_selector(node, needed_bytes)]
+    by_memory = [
+        f'device.driver == "{driver}" && '
+        f'device.capacity["{driver}"].memory.compareTo(quantity("{amount}")) >= 0'
+        for amount in _amounts(node, needed_bytes)
+    ]
+    # In the largest unit that no card just misses.
+    selectors = [
+        next((selector for selector in by_memory if not describe_missed_cards([selector])), by_memory[-1])
+    ]
     if capability := choose_capability(node, quantization):
         version = ".".join(map(str, (*capability, 0)))
         selectors.append(
@@ -234,12 +239,6 @@ def _device_request(node: Node, count: int, needed_bytes: int, quantization: Qua
     if count > 1 and node.type:  # partitions of a GPU cannot work together
         selectors.append(f'device.attributes["{driver}"].type == "{node.type}"')
     return {"name": "gpu", "count": count, "selectors": [{"cel": selector} for selector in selectors]}
-
-
-def _memory_selector(node: Node, needed_bytes: int) -> str:
-    """Return the selector by driver and memory, in the largest unit that no card just misses."""
-    written = [_selector(node.driver, amount) for amount in _amounts(node, needed_bytes)]
-    return next((selector for selector in written if not describe_missed_cards([selector])), written[-1])
 
 
 def _amounts(node: Node, needed_bytes: int) -> Iterator[str]:
@@ -251,18 +250,8 @@ def _amounts(node: Node, needed_bytes: int) -> Iterator[str]:
     yield str(needed_bytes)
 
 
-def _selector(driver: str, amount: str) -> str:
-    memory = f'device.capacity["{driver}"].memory.compareTo(quantity("{amount}")) >= 0'
-    return f'device.driver == "{driver}" && {memory}'
-
-
 def _pod(container: Object) -> Object:
     return {"spec": {"containers": [container]}}
-
-
-def _service(settings: ModelSettings) -> Object:
-    selector = {"matchLabels": {labels.DEPLOYMENT: settings.name}}
-    return _object(ModelService, settings, {"endpoints": [{"selector": selector}]})
 
 
 def _object(type_: type[MetaModel], settings: ModelSettings, spec: Mapping[str, Any]) -> Object:

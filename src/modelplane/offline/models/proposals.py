@@ -74,8 +74,7 @@ def propose(
     ``UserError``.
     """
     given = [*objects]
-    stored = tuple(assemble(given, live=live).store)
-    served, refusals = _divided(settings, load, stored, use_cache=use_cache)
+    served, refusals = _divided(settings, load, tuple(assemble(given, live=live).store), use_cache=use_cache)
     first: Proposal | None = None
     tried: list[tuple[Object, ...]] = []
     for candidate in served:

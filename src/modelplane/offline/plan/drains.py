@@ -16,14 +16,14 @@ from modelplane.api.meta import Object
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.deployment import scheduler_input
 from modelplane.offline.files.identities import replace_version
-from modelplane.offline.plan.fleet_of_files import Files, assemble, take_snapshot
+from modelplane.offline.plan.fleet_of_files import assemble, take_snapshot
 from modelplane.offline.plan.placements import Plan, plan
 from modelplane.user_error import UserError
 
 _LIMITS: Final = {"maxMoving": MOST_MOVING, "maxMovingInFleet": MOST_MOVING}
 
 
-def drain_plan(objects: Iterable[Object], name: str, pool: str = "") -> Plan:
+def drain_plan(objects: Iterable[Object], name: str, pool: str) -> Plan:
     """Return the plan of a drain of a cluster, or of a pool of it. Raises ``UserError``."""
     files = assemble(objects, live=True)
     clusters = [item for item in files.store.list_kind(InferenceCluster) if item["metadata"]["name"] == name]
@@ -41,20 +41,15 @@ def drain_plan(objects: Iterable[Object], name: str, pool: str = "") -> Plan:
     store = files.store.copy()
     store.add(tainted)
     files = replace(files, store=store)
-    concerned = _concerned(files, tainted)
-    return plan(
-        files, [deployment for deployment in files.deployments if deployment["metadata"]["uid"] in concerned]
-    )
-
-
-def _concerned(files: Files, tainted: Object) -> frozenset[str]:
-    """Return the uids of the deployments with replicas in a draining place of a cluster."""
     try:
-        cluster = scheduler_input.read_decoded_cluster(decode_as(InferenceCluster, tainted))
+        draining = scheduler_input.read_decoded_cluster(decode_as(InferenceCluster, tainted))
     except InvalidObject as error:
         raise UserError(f"{error}: correct it") from error
-    return frozenset(
+    concerned = frozenset(
         replica.deployment_uid
         for replica in take_snapshot(files).replicas
-        if replica.cluster == cluster.name and scheduler.describe_drain(cluster, replica)
+        if replica.cluster == draining.name and scheduler.describe_drain(draining, replica)
+    )
+    return plan(
+        files, [deployment for deployment in files.deployments if deployment["metadata"]["uid"] in concerned]
     )

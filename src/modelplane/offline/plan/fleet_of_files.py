@@ -126,7 +126,9 @@ def assemble(objects: Iterable[Object], written: Iterable[Object] = (), *, live:
         store, [quota for quota in store.list_kind(DeviceQuota) if quota["metadata"]["name"] in names]
     )
     deployments = [item for item in store if item["kind"] == kind_of(ModelDeployment).name]
-    return Files(store, assumed, tuple(sorted(deployments, key=_age)), live)
+    # One without a creation time is new, and sorts after those of a server.
+    deployments.sort(key=lambda item: str(item["metadata"].get("creationTimestamp", "~")))
+    return Files(store, assumed, tuple(deployments), live)
 
 
 def withdraw_endpoint(item: Object) -> Object:
@@ -197,18 +199,12 @@ def list_assumed_ready(files: Files) -> tuple[str, ...]:
 
 def to_provision(files: Files) -> frozenset[str]:
     """Return the clusters that a cloud has yet to create: those whose API server has never been read."""
-    clusters = files.store.list_kind(InferenceCluster)
     return frozenset(
         cluster["metadata"]["name"]
-        for cluster in clusters
+        for cluster in files.store.list_kind(InferenceCluster)
         if cluster["spec"]["cluster"]["source"] != Source.EXISTING
         and (cluster["metadata"]["name"] in files.assumed or "capabilities" not in cluster.get("status", {}))
     )
-
-
-def _age(deployment: Object) -> str:
-    # One without a creation time is new, and sorts after those of a server.
-    return str(deployment["metadata"].get("creationTimestamp", "~"))
 
 
 def _published(cluster: Object, store: Store) -> Object:
@@ -281,18 +277,6 @@ def place(files: Files, deployment: Object) -> Placed:
     for child in composition.children:
         if isinstance(child, Desired) and child.manifest["kind"] == kind_of(ModelReplica).name:
             store.add(_merged(observed.get(child.key), child, deployment))
-    store.add(_reported(deployment, composition))
-    messages = {condition.type: condition.message for condition in composition.conditions}
-    return Placed(
-        placement,
-        replace(files, store=store),
-        rollout=messages.get(ModelDeploymentCondition.PROGRESSING, ""),
-        standby=messages.get(ModelDeploymentCondition.STANDBY_ACTIVE, ""),
-    )
-
-
-def _reported(deployment: Object, composition: Composition) -> Object:
-    """Return a deployment with the status of a composition, which its standbys read."""
     conditions = [
         {
             "type": condition.type,
@@ -302,8 +286,16 @@ def _reported(deployment: Object, composition: Composition) -> Object:
         }
         for condition in composition.conditions
     ]
+    # Standbys of the deployment read its status.
     status = convert_to_plain({**composition.status, "conditions": conditions})
-    return replace_version({**deployment, "status": status})
+    store.add(replace_version({**deployment, "status": status}))
+    messages = {condition.type: condition.message for condition in composition.conditions}
+    return Placed(
+        placement,
+        replace(files, store=store),
+        rollout=messages.get(ModelDeploymentCondition.PROGRESSING, ""),
+        standby=messages.get(ModelDeploymentCondition.STANDBY_ACTIVE, ""),
+    )
 
 
 def find_other_places(files: Files, deployment: Object) -> scheduler.Alternatives:
@@ -328,11 +320,9 @@ def take_snapshot(files: Files) -> scheduler.Fleet:
 
 def find_missing_cache(deployment: Object, files: Files) -> str | None:
     """Return the name of a deployment's ModelCache if the files do not hold it; None otherwise."""
-    source = decode_as(ModelDeployment, deployment)
-    needed = model_deployment.requirements(source)
     missing = (
         requirement.name
-        for requirement in needed
+        for requirement in model_deployment.requirements(decode_as(ModelDeployment, deployment))
         if requirement.key == "cache" and not files.store.find(requirement)
     )
     return next(missing, None)

@@ -34,8 +34,7 @@ def _compare(refusal: ExclusionReport) -> str:
 
 
 def _total(amount: Amount) -> str:
-    is_whole = amount.usable == amount.total
-    return str(amount.total) if is_whole else f"{amount.total}, {amount.usable} usable"
+    return str(amount.total) if amount.usable == amount.total else f"{amount.total}, {amount.usable} usable"
 
 
 class Place(NamedTuple):

@@ -193,7 +193,7 @@ def plan(files: Files, deployments: Iterable[Object]) -> Plan:
     return Plan(deployments=tuple(reports), **_summary(reports, files, pool_reports.report_pools(files)))
 
 
-def plan_manifests(existing: Iterable[Object], written: Sequence[Object], *, live: bool = False) -> Plan:
+def plan_manifests(existing: Iterable[Object], written: Sequence[Object], *, live: bool) -> Plan:
     """Place the ModelDeployments of manifests over a fleet. Raises ``UserError``."""
     files = assemble(existing, written, live=live)
     identities = set(map(get_identity, written))

@@ -65,8 +65,7 @@ class PlanComparison(Report, frozen=True, kw_only=True):
 def compare(before: Plan, after: Plan) -> PlanComparison:
     """Return the deployments whose plans differ."""
     old, new = _by_name(before), _by_name(after)
-    names = sorted({*old, *new})
-    changes = (_change(old.get(name), new.get(name)) for name in names)
+    changes = (_change(old.get(name), new.get(name)) for name in sorted({*old, *new}))
     return PlanComparison(
         placed=after.placed, changes=tuple(change for change in changes if change is not None)
     )

@@ -205,9 +205,9 @@ def _is_owned(item: Object, uid: str) -> bool:
     metadata = item["metadata"]
     if metadata.get("labels", {}).get(labels.OWNER_UID) == uid:
         return True
-    owners = metadata.get("ownerReferences", ())
     return item["kind"] in COMPOSERS and any(
-        reference.get("controller") and reference["uid"] == uid for reference in owners
+        reference.get("controller") and reference["uid"] == uid
+        for reference in metadata.get("ownerReferences", ())
     )
 
 
@@ -254,13 +254,12 @@ def _rendered(
     written = [child for child in composition.children if isinstance(child, Desired)]
     kept = sorted(child.key for child in composition.children if isinstance(child, Keep))
     named = {child.key for child in composition.children}
-    deleted = () if doubt else tuple(sorted(observed.keys() - named))
     return Rendering(
         owner=ObjectName.of(owner),
         doubt=doubt,
         children=tuple(_child(child, hidden) for child in written),
         kept=tuple(sorted(observed) if doubt else kept),
-        deleted=deleted,
+        deleted=() if doubt else tuple(sorted(observed.keys() - named)),
         guards=tuple(map(str, composition.guards)),
         routes=tuple(redact_route(route, hidden) for route in composition.routes),
         ready=ready.holds,
@@ -288,15 +287,14 @@ def _composed(
             for requirement in requirements
         }
         # Files need not have what a composition can do without.
-        given = {
-            requirement.key: answers[requirement.key]
-            for requirement in requirements
-            if answers[requirement.key] or not requirement.optional
-        }
         request = Request(
             decoded,
             observed,
-            given,
+            {
+                requirement.key: answers[requirement.key]
+                for requirement in requirements
+                if answers[requirement.key] or not requirement.optional
+            },
             find_facts(decoded, store, gateway_address),
         )
         composition = composer.compose(request)

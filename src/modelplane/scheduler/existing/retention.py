@@ -75,9 +75,7 @@ class Gone(msgspec.Struct, frozen=True):
 RetentionDecision: TypeAlias = Kept | Leaving | Gone
 
 
-def retain(
-    state: CycleState, replicas: Iterable[Replica], pinned: Container[str] = ()
-) -> list[RetentionDecision]:
+def retain(state: CycleState, replicas: Iterable[Replica], pinned: Container[str]) -> list[RetentionDecision]:
     """Decide on every replica of the deployment, in order of name, and charge the ledger accordingly.
 
     Those whose names are `pinned` stay as they are if they do not fit.

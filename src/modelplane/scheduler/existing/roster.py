@@ -72,8 +72,7 @@ class Roster(msgspec.Struct):
         going = choose_victims([leaving.replica for leaving in known], len(known) - needed)
         for leaving in [leaving for leaving in known if leaving.replica in going]:
             self.leaving.remove(leaving)
-            why = "no longer fits, and no longer needed"
-            self.gone.append(Gone(leaving.replica, leaving.cause, why))
+            self.gone.append(Gone(leaving.replica, leaving.cause, "no longer fits, and no longer needed"))
 
 
 _Existing = TypeVar("_Existing", bound=Kept | Leaving)

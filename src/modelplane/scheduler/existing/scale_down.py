@@ -15,7 +15,7 @@ from modelplane.scheduler.types import Replica
 
 
 def find_surplus(
-    state: CycleState, kept: Sequence[Replica], count: int, first: Container[str] = ()
+    state: CycleState, kept: Sequence[Replica], count: int, first: Container[str]
 ) -> list[Replica]:
     """Return the replicas beyond a number, those whose names are in `first` before others.
 

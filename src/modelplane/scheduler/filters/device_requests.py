@@ -45,8 +45,7 @@ def serve_requests(
             return _unserved(request, [entries[entry] for entry in matches], entries, selection)
         matching.append(matches)
         options.append(enough)
-    counts = [request.count for request in requests]
-    chosen = _choose(counts, entries, options, budget)
+    chosen = _choose([request.count for request in requests], entries, options, budget)
     if isinstance(chosen, str):
         return Rejected(Reason.DEVICES_COMPETE, ", ".join(request.name for request in requests), chosen)
     claimed = [

@@ -139,6 +139,5 @@ class ClusterQueue:
         """Return a rank, the same object for the same rank, because such are compared sooner."""
         rank = self._ranks.get((load, cost))
         if rank is None:
-            policy = self._state.deployment.policy
-            rank = self._ranks[load, cost] = rank_cluster(policy, load, cost)
+            rank = self._ranks[load, cost] = rank_cluster(self._state.deployment.policy, load, cost)
         return rank

@@ -19,10 +19,9 @@ class Selection:
     def __init__(self, budget: SearchBudget, deployment: Deployment | None = None) -> None:
         """Compile every selector. Raises SelectorError."""
         self._budget = budget
-        engines = () if deployment is None else deployment.engines
         self._selectors = cel.compile_all(
             expression
-            for engine in engines
+            for engine in (() if deployment is None else deployment.engines)
             for member in engine.members
             for request in member.requests
             for expression in request.selectors

@@ -225,9 +225,8 @@ class PoolChooser:
             if not fitting:
                 engine, finder = self._engines[at], self._finder
                 every = self._kind(cluster).found if pins is None else finder.find_for_existing(cluster.pools)
-                pin = (pins or {}).get(engine.name)
                 return pool_rejections.explain_no_capacity(
-                    engine, cluster, every[at].refused, options[at], capacities, pin
+                    engine, cluster, every[at].refused, options[at], capacities, (pins or {}).get(engine.name)
                 )
         chosen = search.run()
         if chosen is None:

@@ -47,7 +47,7 @@ def find_spared(
     deployment: Deployment,
     clusters: Mapping[str, Cluster],
     replicas: Iterable[Replica],
-    first: Container[str] = (),
+    first: Container[str],
 ) -> frozenset[str]:
     """Return the replicas, by name, that scale-down removes last, so that ``baseOnDemand`` is kept."""
     if deployment.spot is None or not deployment.spot.base_on_demand:

@@ -121,13 +121,12 @@ def find_unmet(excluded: Iterable[Excluded], selection: Selection) -> dict[str, 
                 for device in _named(cluster, name).devices:
                     devices.setdefault(selection.identity(device), device)
     names = [name for name, _ in offered]
-    causes = (
-        (name, _unmet(selectors, devices.values(), selection))
+    return {
+        name: _unmet(selectors, devices.values(), selection)
         for (name, selectors), devices in offered.items()
         # Of two requests of one name, what is wrong with one would be taken for what is wrong with both.
         if names.count(name) == 1
-    )
-    return dict(causes)
+    }
 
 
 class Details:

@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from modelplane.api import labels
-from modelplane.api.fields.cluster.node_pools import NodeTaint, NodeTaintEffect
+from modelplane.api.fields.cluster.node_pools import NodeTaintEffect
 from modelplane.api.fields.pods.containers import (
     CACHE,
     CACHE_PATH,
@@ -73,32 +73,50 @@ _CONTAINER: dict[str, Any] = {"allowPrivilegeEscalation": False}
 
 def pod_template(workload: Workload, member: PlacedMember, claim: Object | None) -> dict[str, Any]:
     """Return the template of a member's pods; ``claim`` is the ResourceClaimTemplate of each."""
-    return {"metadata": _metadata(workload, member), "spec": _spec(workload, member, claim)}
+    own = {labels.WORKLOAD: workload.name}
+    if member.role is not Role.WORKER:
+        own |= {labels.SERVING: workload.replica.metadata.name, **prefill_decode.build_pod_labels(workload)}
+        if workload.form > Form.V0_8:
+            own |= engine_labels(member.template.spec.engine)
+    if member.role is Role.LEADER:
+        own |= workload.marks.leader
+    queue = workload.scheduler
+    metadata: dict[str, Any] = {"labels": {**member.template.metadata.labels, **queue.labels, **own}}
+    if annotations := {**member.template.metadata.annotations, **queue.annotations}:
+        metadata["annotations"] = annotations
+    return {"metadata": metadata, "spec": _spec(workload, member, claim)}
 
 
 def node_rules(workload: Workload, member: PlacedMember) -> dict[str, Any]:
     """Return the fields of a pod's spec that place it on nodes."""
     rules: dict[str, Any] = {
         "nodeSelector": {labels.POOL: member.node_pool_name},
-        "tolerations": _tolerations(workload.taints.get(member.node_pool_name, ())),
+        "tolerations": [
+            {"key": GPU_TAINT, "operator": "Exists", "effect": str(NodeTaintEffect.NO_SCHEDULE)},
+            *(
+                {"key": taint.key, "operator": "Equal", "value": taint.value, "effect": str(taint.effect)}
+                for taint in workload.taints.get(member.node_pool_name, ())
+                if (taint.key, taint.effect) != (GPU_TAINT, NodeTaintEffect.NO_SCHEDULE)
+            ),
+        ],
     }
     if affinity := _affinity(workload, member):
         rules["affinity"] = affinity
     if member.role is not Role.WORKER:
-        rules["topologySpreadConstraints"] = _spread(workload, member)
+        copies = dict(workload.marks.pods)
+        if member.role is Role.LEADER:
+            copies |= workload.marks.leader
+        rules["topologySpreadConstraints"] = [
+            {
+                "maxSkew": 1,
+                "topologyKey": key,
+                "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": {"matchLabels": copies},
+            }
+            # Copies that communicate much stay in one zone.
+            for key in ((_HOST, _ZONE) if workload.phase is None else (_HOST,))
+        ]
     return rules
-
-
-def _tolerations(taints: tuple[NodeTaint, ...]) -> list[dict[str, str]]:
-    gpu = {"key": GPU_TAINT, "operator": "Exists", "effect": str(NodeTaintEffect.NO_SCHEDULE)}
-    return [
-        gpu,
-        *(
-            {"key": taint.key, "operator": "Equal", "value": taint.value, "effect": str(taint.effect)}
-            for taint in taints
-            if (taint.key, taint.effect) != (GPU_TAINT, NodeTaintEffect.NO_SCHEDULE)
-        ),
-    ]
 
 
 def _affinity(workload: Workload, member: PlacedMember) -> dict[str, Any]:
@@ -134,38 +152,6 @@ def _claiming_pods(workload: Workload, member: PlacedMember) -> dict[str, Any]:
     if not workload.head.device_requests:
         selector["matchExpressions"] = [dict(workload.marks.others)]
     return selector
-
-
-def _spread(workload: Workload, member: PlacedMember) -> list[dict[str, Any]]:
-    """Return the preference for copies on other nodes, and in other zones unless they communicate much."""
-    copies = dict(workload.marks.pods)
-    if member.role is Role.LEADER:
-        copies |= workload.marks.leader
-    keys = (_HOST, _ZONE) if workload.phase is None else (_HOST,)
-    return [
-        {
-            "maxSkew": 1,
-            "topologyKey": key,
-            "whenUnsatisfiable": "ScheduleAnyway",
-            "labelSelector": {"matchLabels": copies},
-        }
-        for key in keys
-    ]
-
-
-def _metadata(workload: Workload, member: PlacedMember) -> dict[str, Any]:
-    own = {labels.WORKLOAD: workload.name}
-    if member.role is not Role.WORKER:
-        own |= {labels.SERVING: workload.replica.metadata.name, **prefill_decode.build_pod_labels(workload)}
-        if workload.form > Form.V0_8:
-            own |= engine_labels(member.template.spec.engine)
-    if member.role is Role.LEADER:
-        own |= workload.marks.leader
-    queue = workload.scheduler
-    metadata: dict[str, Any] = {"labels": {**member.template.metadata.labels, **queue.labels, **own}}
-    if annotations := {**member.template.metadata.annotations, **queue.annotations}:
-        metadata["annotations"] = annotations
-    return metadata
 
 
 def _spec(workload: Workload, member: PlacedMember, claim: Object | None) -> dict[str, Any]:
@@ -217,14 +203,24 @@ def _beside(workload: Workload, container: CommonContainer) -> dict[str, Any]:
 
 
 def _container(workload: Workload, member: PlacedMember, claim: Object | None) -> dict[str, Any]:
-    container: dict[str, Any] = msgspec.to_builtins(member.template.spec.engine)
+    engine = member.template.spec.engine
+    container: dict[str, Any] = msgspec.to_builtins(engine)
     if args := _args(workload, member):
         container["args"] = args
-    if env := _env(workload, member):
+    # The author's variables come after ours, so that they can refer to ours.
+    ours = engine_variables.list_own_variables(workload.replica, engine, member.role)
+    ours += prefill_decode.build_environment(workload)
+    if env := _keep_last_of_each([*ours, *(_variable(workload, variable) for variable in engine.env)]):
         container["env"] = env
     # The ModelReplica reports the last lines of the log as the cause of a failure.
     container["terminationMessagePolicy"] = "FallbackToLogsOnError"
-    container["volumeMounts"] = _mounts(workload, member.template.spec)
+    mounts: list[Object] = []
+    if not _shares_memory(member.template.spec):
+        mounts.append({"name": SHARED_MEMORY, "mountPath": SHARED_MEMORY_PATH})
+    if workload.replica.spec.model_cache_ref is not None:
+        # Every pod of the cluster mounts the same volume, so none may change it.
+        mounts.append({"name": CACHE, "mountPath": CACHE_PATH, "readOnly": True})
+    container["volumeMounts"] = [*mounts, *msgspec.to_builtins(engine.volume_mounts)]
     if claim is not None:
         container["resources"] = {**container.get("resources", {}), "claims": [{"name": _DEVICES}]}
     if workload.hardened:
@@ -239,23 +235,11 @@ def _container(workload: Workload, member: PlacedMember, claim: Object | None) -
     return {**_probes(workload.port), **container, "ports": ports}
 
 
-def _mounts(workload: Workload, spec: PodSpec) -> list[Object]:
-    """Return the mounts of an engine: shared memory, weights, and the author's volumes."""
-    mounts: list[Object] = []
-    if not _shares_memory(spec):
-        mounts.append({"name": SHARED_MEMORY, "mountPath": SHARED_MEMORY_PATH})
-    if workload.replica.spec.model_cache_ref is not None:
-        # Every pod of the cluster mounts the same volume, so none may change it.
-        mounts.append({"name": CACHE, "mountPath": CACHE_PATH, "readOnly": True})
-    return [*mounts, *msgspec.to_builtins(spec.engine.volume_mounts)]
-
-
 def _pause(workload: Workload, member: PlacedMember) -> dict[str, Any]:
     """Return the hook for which an engine goes on serving before it gets SIGTERM."""
     engine, is_former = member.template.spec.engine, workload.form <= Form.V0_8
     if member.role is Role.WORKER:
-        fixed = {"sleep": {"seconds": WAIT_S}}
-        return fixed if is_former else {"exec": {"command": worker_hook(engine)}}
+        return {"sleep": {"seconds": WAIT_S}} if is_former else {"exec": {"command": worker_hook(engine)}}
     pause_s = _draining(workload, member).pause_s
     if member.role is Role.LEADER and pause_s >= WAIT_S and not is_former:
         return {"exec": {"command": leader_hook(engine, workload.port, pause_s)}}
@@ -282,14 +266,6 @@ def _args(workload: Workload, member: PlacedMember) -> list[str]:
     return [*args, *_draining(workload, member).arguments]
 
 
-def _env(workload: Workload, member: PlacedMember) -> list[dict[str, Any]]:
-    """Return the author's variables after ours, so that they can refer to ours; each name once."""
-    engine = member.template.spec.engine
-    ours = engine_variables.list_own_variables(workload.replica, engine, member.role)
-    ours += prefill_decode.build_environment(workload)
-    return _keep_last_of_each([*ours, *(_variable(workload, variable) for variable in engine.env)])
-
-
 def _keep_last_of_each(variables: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the last variable of each name: it is the one in force, and server-side apply rejects two."""
     numbered = list(enumerate(variables))
@@ -306,7 +282,6 @@ def _variable(workload: Workload, variable: EnvVar) -> dict[str, Any]:
 
 
 def _probes(port: int) -> dict[str, Any]:
-    """Return the probes of a serving container."""
     health = {"path": HEALTH_PATH, "port": port}
     return {
         "startupProbe": {"httpGet": health, "periodSeconds": 1, "failureThreshold": STARTUP_TIMEOUT_S},

@@ -12,7 +12,6 @@ _NAME_LENGTH = 49
 
 
 def _leader_worker_set(workload: Workload, claims: Claims) -> Object:
-    """Return the LeaderWorkerSet of a Leader and its Workers."""
     leader = workload.head
     worker = next(member for member in workload.engine.members if member.role is Role.WORKER)
     return {

@@ -94,15 +94,49 @@ def picker_name(replica: ModelReplica) -> str:
 def picker(replica: ModelReplica) -> Iterator[Desired]:
     """Yield the objects of a replica's picker."""
     cluster = replica.spec.cluster_name
-    config = _config_map(replica)
-    digest = content_hash(config["data"])
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _metadata(replica)}
     yield Desired("epp-serviceaccount", account, exists, cluster)
-    yield Desired("epp-role", _role(replica), exists, cluster)
-    yield Desired("epp-rolebinding", _role_binding(replica), exists, cluster)
+    role = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role",
+        "metadata": _metadata(replica),
+        "rules": [
+            {"apiGroups": [group], "resources": [resource], "verbs": ["get", "list", "watch"]}
+            for group, resource in READABLE
+        ],
+    }
+    yield Desired("epp-role", role, exists, cluster)
+    binding = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": _metadata(replica),
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": picker_name(replica)},
+        "subjects": [{"kind": "ServiceAccount", **_metadata(replica)}],
+    }
+    yield Desired("epp-rolebinding", binding, exists, cluster)
+    # The ConfigMap's name depends on its content, so a change restarts the picker.
+    data = {_FILE: yaml.safe_dump(configuration(replica), sort_keys=False)}
+    digest = content_hash(data)
+    config = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": part_name(replica, f"epp-{digest}"), "namespace": replica.metadata.namespace},
+        "immutable": True,
+        "data": data,
+    }
     yield Desired(f"epp-config-{digest}", config, exists, cluster)
     yield Desired(PICKER_KEY, _deployment(replica, config), is_ready, cluster)
-    yield Desired("epp-service", _service(replica), exists, cluster)
+    port = {"name": "grpc-ext-proc", "port": PORT, "targetPort": PORT, "protocol": "TCP"}
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": _metadata(replica),
+        "spec": {
+            "selector": {labels.WORKLOAD: picker_name(replica)},
+            "ports": [{**port, "appProtocol": "http2"}],
+        },
+    }
+    yield Desired("epp-service", service, exists, cluster)
     pods = {labels.WORKLOAD: picker_name(replica)}
     yield Desired("epp-disruption", build_budget(_metadata(replica), pods), exists, cluster)
 
@@ -117,7 +151,6 @@ def configuration(replica: ModelReplica) -> dict[str, Any]:
     serving = replica.spec.serving
     settings = (serving.picker if serving else None) or Picker()
     all_scorers = (*(settings.scorers or _SCORERS), *settings.prefill_scorers)
-    scorer_plugins = dict.fromkeys(_PLUGINS[scorer.type] for scorer in all_scorers)
     plugins: list[dict[str, Any]] = [
         {
             "type": "approx-prefix-cache-producer",
@@ -128,7 +161,7 @@ def configuration(replica: ModelReplica) -> dict[str, Any]:
                 "lruCapacityPerServer": 31250,
             },
         },
-        *({"type": plugin} for plugin in scorer_plugins),
+        *({"type": plugin} for plugin in dict.fromkeys(_PLUGINS[scorer.type] for scorer in all_scorers)),
         {"type": "max-score-picker"},
     ]
     profiles = [_profile("default", settings.scorers)]
@@ -181,64 +214,8 @@ def _block_tokens(replica: ModelReplica) -> int:
     return int(given) if is_number and int(given) > 0 else _BLOCK_TOKENS
 
 
-def _config_map(replica: ModelReplica) -> dict[str, Any]:
-    """Return the picker's ConfigMap. Its name depends on its content, so a change restarts the picker."""
-    data = {_FILE: yaml.safe_dump(configuration(replica), sort_keys=False)}
-    name = part_name(replica, f"epp-{content_hash(data)}")
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": name, "namespace": replica.metadata.namespace},
-        "immutable": True,
-        "data": data,
-    }
-
-
 def _metadata(replica: ModelReplica) -> dict[str, str]:
     return {"name": picker_name(replica), "namespace": replica.metadata.namespace}
-
-
-def _role(replica: ModelReplica) -> Object:
-    return {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "Role",
-        "metadata": _metadata(replica),
-        "rules": [
-            {"apiGroups": [group], "resources": [resource], "verbs": ["get", "list", "watch"]}
-            for group, resource in READABLE
-        ],
-    }
-
-
-def _role_binding(replica: ModelReplica) -> Object:
-    metadata = _metadata(replica)
-    return {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "RoleBinding",
-        "metadata": metadata,
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": metadata["name"]},
-        "subjects": [{"kind": "ServiceAccount", **metadata}],
-    }
-
-
-def _service(replica: ModelReplica) -> Object:
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": _metadata(replica),
-        "spec": {
-            "selector": {labels.WORKLOAD: picker_name(replica)},
-            "ports": [
-                {
-                    "name": "grpc-ext-proc",
-                    "port": PORT,
-                    "targetPort": PORT,
-                    "protocol": "TCP",
-                    "appProtocol": "http2",
-                }
-            ],
-        },
-    }
 
 
 def _deployment(replica: ModelReplica, config: Object) -> Object:

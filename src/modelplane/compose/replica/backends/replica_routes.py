@@ -34,51 +34,43 @@ def build_route_objects(replica: ModelReplica, link: ReplicaLink) -> Iterator[De
     cluster = replica.spec.cluster_name
     if picks(replica):
         yield from picker(replica)
-        yield Desired(POOL_KEY, _inference_pool(replica), exists, cluster)
+        pool = {
+            "apiVersion": f"{_POOL_GROUP}/v1",
+            "kind": "InferencePool",
+            "metadata": {"name": pool_name(replica), "namespace": replica.metadata.namespace},
+            "spec": {
+                "selector": {"matchLabels": dict(serving_labels(replica))},
+                "targetPorts": [{"number": ENGINE_PORT}],
+                "endpointPickerRef": {
+                    "name": picker_name(replica),
+                    "port": {"number": PORT},
+                    # Better a request without its cached prefix than a failed one. The AI gateway 0.7 ignores
+                    # it and answers 500, so a replica is ready only while a picker is.
+                    "failureMode": "FailOpen",
+                },
+            },
+        }
+        yield Desired(POOL_KEY, pool, exists, cluster)
         backend: dict[str, Any] = {
             "group": _POOL_GROUP,
             "kind": "InferencePool",
             "name": pool_name(replica),
         }
     else:
-        yield Desired("model-service", _service(replica), exists, cluster)
+        port = {"name": "http", "port": _SERVICE_PORT, "targetPort": ENGINE_PORT, "protocol": "TCP"}
+        service = {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": replica.metadata.name, "namespace": replica.metadata.namespace},
+            "spec": {"selector": dict(serving_labels(replica)), "ports": [port]},
+        }
+        yield Desired("model-service", service, exists, cluster)
         backend = {"name": replica.metadata.name, "port": _SERVICE_PORT}
     yield (
         Keep(ROUTE_KEY)
         if link.is_unknown
         else Desired(ROUTE_KEY, _route(replica, backend, link), exists, cluster)
     )
-
-
-def _service(replica: ModelReplica) -> Object:
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": replica.metadata.name, "namespace": replica.metadata.namespace},
-        "spec": {
-            "selector": dict(serving_labels(replica)),
-            "ports": [{"name": "http", "port": _SERVICE_PORT, "targetPort": ENGINE_PORT, "protocol": "TCP"}],
-        },
-    }
-
-
-def _inference_pool(replica: ModelReplica) -> Object:
-    return {
-        "apiVersion": f"{_POOL_GROUP}/v1",
-        "kind": "InferencePool",
-        "metadata": {"name": pool_name(replica), "namespace": replica.metadata.namespace},
-        "spec": {
-            "selector": {"matchLabels": dict(serving_labels(replica))},
-            "targetPorts": [{"number": ENGINE_PORT}],
-            "endpointPickerRef": {
-                "name": picker_name(replica),
-                "port": {"number": PORT},
-                # Better a request without its cached prefix than a failed one. The AI gateway 0.7 ignores it
-                # and answers 500, so a replica is ready only while a picker is.
-                "failureMode": "FailOpen",
-            },
-        },
-    }
 
 
 def _route(replica: ModelReplica, backend: dict[str, Any], link: ReplicaLink) -> Object:

@@ -9,7 +9,6 @@ from modelplane.compose.workload_kinds import DEPLOYMENT
 
 
 def _deployment(workload: Workload, claims: Claims) -> Object:
-    """Return the Deployment of a Standalone engine."""
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",

@@ -45,15 +45,13 @@ class Check(msgspec.Struct):
                 others = sorted(self._named.get(alias.name, set()) - {alias.service})
                 other = next((service for service in others if _meets(spec, alias, service)), None)
                 if other is not None:
-                    problem = manifest.report(("spec", "aliases", index, "name"), _message(alias, other))
+                    message = (
+                        f'"{alias.name}" is also ModelService {other}: a client with access to both receives '
+                        f"409 for this name: rename the alias, or grant no namespace both {alias.service} "
+                        f"and {other}"
+                    )
+                    problem = manifest.report(("spec", "aliases", index, "name"), message)
                     yield replace(problem, severity=Severity.WARNING)
-
-
-def _message(alias: "ModelAlias", other: str) -> str:
-    return (
-        f'"{alias.name}" is also ModelService {other}: a client with access to both receives 409 for this '
-        f"name: rename the alias, or grant no namespace both {alias.service} and {other}"
-    )
 
 
 def _meets(spec: "InferenceGatewaySpec", alias: "ModelAlias", other: str) -> bool:
