@@ -258,10 +258,9 @@ class Election:
 
     async def _write(self, spec: Object) -> Object:
         async with asyncio.timeout(self._timing.deadline_s / 2):
-            return await self._send(spec)
-
-    async def _send(self, spec: Object) -> Object:
-        if self._known is None:
+            if self._known is not None:
+                body = {"metadata": {"resourceVersion": _version(self._known)}, "spec": spec}
+                return await self._client.patch(resources.LEASES, LEASE, body, self._namespace)
             manifest = {
                 "apiVersion": resources.LEASES.api_version,
                 "kind": resources.LEASES.kind,
@@ -269,8 +268,6 @@ class Election:
                 "spec": spec,
             }
             return await self._client.create(manifest)
-        body = {"metadata": {"resourceVersion": _version(self._known)}, "spec": spec}
-        return await self._client.patch(resources.LEASES, LEASE, body, self._namespace)
 
     async def _release(self) -> None:
         """Release the lease; if that fails, another candidate waits until it expires."""

@@ -156,7 +156,6 @@ class Credentials(Runnable):
                 self._clusters.report_installer(connection.name, self._of_installer(held.get(INSTALLER)))
 
     def _held(self, connection: Connection) -> Iterator[_Held]:
-        """Yield the credentials of a cluster."""
         if access := self._clusters.access(connection.name):
             yield _Held(connection, access, ACCOUNT)
             if installer := self._installers.access(connection.name):
@@ -188,7 +187,6 @@ class Credentials(Runnable):
         return f"the credential that installs charts expires at {until} and {why}"
 
     async def _renew(self, held: _Held) -> None:
-        """Try to renew a token."""
         about = make_fields(cluster=held.cluster)
         try:
             granted = await self._renewed(held)

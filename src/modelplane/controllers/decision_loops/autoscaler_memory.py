@@ -4,7 +4,6 @@ Three changes of ``spec.replicas`` by others in ten minutes stop the autoscaler 
 """
 
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -56,24 +55,16 @@ class ScheduledBounds:
 
 def _bounds(spec: InferenceAutoscalerSpec, now: datetime) -> Bounds | Invalid:
     schedules: list[Schedule] = []
-    for schedule in _schedules(spec):
-        if isinstance(schedule, Invalid):
-            return schedule
-        schedules.append(schedule)
-    return find_bounds(schedules, spec.min_replicas, spec.max_replicas, now)
-
-
-def _schedules(spec: InferenceAutoscalerSpec) -> Iterator[Schedule | Invalid]:
     for schedule in spec.schedules:
         try:
             zone = ZoneInfo(schedule.time_zone)
         # A folder of the database has an error of its own.
         except (ZoneInfoNotFoundError, OSError, ValueError):
             cause = f'uses time zone "{schedule.time_zone}", which is not in the IANA database'
-            yield Invalid(schedule.name, cause)
-            continue
+            return Invalid(schedule.name, cause)
         limits = schedule.min_replicas, schedule.max_replicas
-        yield Schedule(schedule.name, schedule.cron, zone, schedule.duration_seconds, *limits)
+        schedules.append(Schedule(schedule.name, schedule.cron, zone, schedule.duration_seconds, *limits))
+    return find_bounds(schedules, spec.min_replicas, spec.max_replicas, now)
 
 
 _FIRST_RETRY_S, _LAST_RETRY_S = 2.0, 60.0
@@ -196,12 +187,10 @@ class AutoscalerMemory:
 
 def _limited(autoscaler: InferenceAutoscaler) -> bool | None:
     """Return what the condition of a former process tells of ``maxReplicas``."""
-    limited, too_many = (
-        InferenceAutoscalerCondition.SCALING_LIMITED,
-        InferenceAutoscalerReason.TOO_MANY_REPLICAS,
-    )
-    found = (item for item in autoscaler.status.conditions if item.type == limited)
-    return next((item.reason == too_many for item in found), None)
+    for condition in autoscaler.status.conditions:
+        if condition.type == InferenceAutoscalerCondition.SCALING_LIMITED:
+            return condition.reason == InferenceAutoscalerReason.TOO_MANY_REPLICAS
+    return None
 
 
 def _differ(counts: Counts, before: Counts | None) -> bool:

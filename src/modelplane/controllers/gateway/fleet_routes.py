@@ -330,7 +330,6 @@ class Routes:
         self._shares.set(key, number, waits=composition.unsatisfied)
 
     def _drop(self, key: OwnerKey) -> None:
-        """Forget an owner that is gone."""
         owners = self._routes.get(key.namespace, {})
         owners.pop(key, None)
         if not owners:

@@ -321,7 +321,11 @@ class GatewayController(Runnable):
             pods=connection.objects(resources.PODS),
         )
         # Their HTTPRoutes are as the version before tokens wrote them, which serves no others.
-        replicas = {str(build_key(route)) for route in http_routes if _is_of_replica(route)}
+        replicas = {
+            str(build_key(route))
+            for route in http_routes
+            if (route["metadata"].get("annotations") or {}).get(labels.OWNER_KIND) == kind_name(ModelReplica)
+        }
         routes = tuple(
             replace(served, token=tokens.find_required(keys, served.name))
             if served.name in replicas and served.token is None
@@ -353,11 +357,6 @@ class GatewayController(Runnable):
         except errors.KubernetesError as error:
             _log.warning("cannot write the address of Gateway %s: %s", metadata["name"], error)
             asyncio.get_running_loop().call_later(_RETRY_S, self.touch)
-
-
-def _is_of_replica(http_route: Object) -> bool:
-    kind = (http_route["metadata"].get("annotations") or {}).get(labels.OWNER_KIND)
-    return bool(kind == kind_name(ModelReplica))
 
 
 def _gateway(connection: Connection) -> Object | None:

@@ -158,7 +158,11 @@ class Certificates:
                 problems.append(f"{_title(name)}: {found.message}{meanwhile}")
             if served:
                 known[name] = served
-                problems += self._expired(served)
+                expires = certificates.read_expiry(served.chain)
+                if expires is not None and expires <= self._now():
+                    # Clients refuse it, and nothing else does.
+                    expired = f"the certificate expired at {expires:%Y-%m-%dT%H:%M:%SZ}"
+                    problems.append(f"{_title(served.name)}: {expired}: renew it")
         self._known = known
         self.tls = Tls(tuple(known.values()), wanted.minimum_version)
         self._problem = "; ".join(problems)
@@ -173,13 +177,6 @@ class Certificates:
             rejected = await asyncio.to_thread(_check, found)
             self._checked[name] = found, rejected
         return rejected or found
-
-    def _expired(self, served: Certificate) -> tuple[str, ...]:
-        """Return the problem of a certificate that has expired; clients refuse it, and nothing else does."""
-        expires = certificates.read_expiry(served.chain)
-        if expires is None or expires > self._now():
-            return ()
-        return (f"{_title(served.name)}: the certificate expired at {expires:%Y-%m-%dT%H:%M:%SZ}: renew it",)
 
     @property
     def expiries(self) -> dict[str, datetime]:
