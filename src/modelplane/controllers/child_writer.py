@@ -113,7 +113,16 @@ class ChildWriter:
             for kind, namespace, name in guards.list_needed(owner):
                 if (item := self._informers[kind].get(name, namespace)) is not None:
                     await self._add_finalizer(item, ownership.IN_USE)
-            await self._hold(owner, composition, desired)
+            # The owner has the finalizer, and records the clusters, before the first write: children must be
+            # found again.
+            on_clusters = any(child.cluster for child in desired)
+            releases = [place for child in desired if (place := place_of(child))]
+            if on_clusters or releases or (desired and COMPOSERS[owner["kind"]].waits_for_children):
+                record = ownership.recorded_releases(owner, releases)
+                annotations = {labels.HELM_RELEASES: record} if releases else {}
+                await self._add_finalizer(owner, ownership.FINALIZER, annotations)
+            if on_clusters and not set(recorded({"status": composition.status})) <= set(recorded(owner)):
+                await self._status_writer.recorded(owner, composition)
             for cluster, some in _in_turn(desired):
                 if cluster in silent:
                     continue
@@ -126,17 +135,6 @@ class ChildWriter:
         except errors.KubernetesError as error:
             problems.append(str(error))
         return Rejected(detail=in_order(problems, separator="; ")) if problems else None
-
-    async def _hold(self, owner: Object, composition: Composition, desired: list[Desired]) -> None:
-        """Add the finalizer and record the clusters before the first write: children must be found again."""
-        on_clusters = any(child.cluster for child in desired)
-        releases = [place for child in desired if (place := place_of(child))]
-        if on_clusters or releases or (desired and COMPOSERS[owner["kind"]].waits_for_children):
-            record = ownership.recorded_releases(owner, releases)
-            annotations = {labels.HELM_RELEASES: record} if releases else {}
-            await self._add_finalizer(owner, ownership.FINALIZER, annotations)
-        if on_clusters and not set(recorded({"status": composition.status})) <= set(recorded(owner)):
-            await self._status_writer.recorded(owner, composition)
 
     async def _add_finalizer(
         self, item: Object, finalizer: str, annotations: Mapping[str, str] = MappingProxyType({})

@@ -108,7 +108,11 @@ class Finalizer:
             await self._warn(owner, f"abandoned with {on_it} ({given_up})")
         for cluster, cause in abandoned.items():
             await self._warn_of(owner, cluster, cause)
-        await self._release(owner)
+        metadata = owner["metadata"]
+        finalizers = [name for name in metadata["finalizers"] if name not in _OURS]
+        patch = {"metadata": {"finalizers": finalizers, "resourceVersion": metadata["resourceVersion"]}}
+        with suppress(errors.NotFound):
+            await self._client.patch(resource_of(owner), metadata["name"], patch, metadata.get("namespace"))
         return None
 
     def _patience(self, owner: Object) -> str:
@@ -207,13 +211,6 @@ class Finalizer:
                 named += f" ({error})"
             left.append(named)
         return left
-
-    async def _release(self, owner: Object) -> None:
-        metadata = owner["metadata"]
-        finalizers = [name for name in metadata["finalizers"] if name not in _OURS]
-        patch = {"metadata": {"finalizers": finalizers, "resourceVersion": metadata["resourceVersion"]}}
-        with suppress(errors.NotFound):
-            await self._client.patch(resource_of(owner), metadata["name"], patch, metadata.get("namespace"))
 
 
 def _with_problem(child: Object) -> str:

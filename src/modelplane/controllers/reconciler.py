@@ -120,7 +120,6 @@ class Reconciler:
         return unwritten
 
     def _changed_since(self, request: Request[Any, Any], requirements: tuple[Requirement, ...]) -> bool:
-        """Return True if a requirement has changed since it was read for a request."""
         return any(
             self._find(requirement) != request.required[requirement.key] for requirement in requirements
         )

@@ -73,10 +73,11 @@ def describe_canary(item: Object) -> ShownCanary | None:
 
 def explain(snapshot: Snapshot, item: Object) -> Explained:
     """Explain a ModelDeployment, ModelService or ModelReplica."""
-    fleet = _known(_ById(snapshot))
+    key = _ById(snapshot)
+    fleet = _known(key)
     if (named := get_identity(item)) not in fleet:
         try:
-            fleet[named] = _EXPLAIN[item["kind"]](_files(snapshot), item)
+            fleet[named] = _EXPLAIN[item["kind"]](_assembled(key), item)
         except UserError as error:
             fleet[named] = Explained(f"Cannot be explained: {error}", well=False)
     return fleet[named]
@@ -108,12 +109,9 @@ def plan(snapshot: Snapshot, text: str) -> Explained:
                 "Changes that place one more replica", deployment.remedies, _MOST_ROWS
             ),
         ]
+    diagnosed = (deployment for deployment in result.deployments if deployment.diagnosis)
     notes = (
-        *(
-            f"{deployment.name}: {deployment.diagnosis}"
-            for deployment in result.deployments
-            if deployment.diagnosis
-        ),
+        *(f"{deployment.name}: {deployment.diagnosis}" for deployment in diagnosed),
         *filter(None, map(placement_tables.describe_cost, result.deployments)),
     )
     filled = tuple(table for table in tables if table.rows)
@@ -146,11 +144,6 @@ def _assembled(key: _ById) -> Files:
 def _known(_key: _ById) -> dict[tuple[str, str, str], Explained]:
     """Return the explanations of a snapshot that a page has asked for: each tab asks for its own again."""
     return {}
-
-
-def _files(snapshot: Snapshot) -> Files:
-    """Return a snapshot as the explanations read it; assembled once for each snapshot."""
-    return _assembled(_ById(snapshot))
 
 
 def _deployment(files: Files, item: Object) -> Explained:

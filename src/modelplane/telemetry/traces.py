@@ -115,9 +115,7 @@ def _asked_for(environment: Mapping[str, str]) -> bool:
     exporters = [
         exporter.strip() for exporter in (environment.get("OTEL_TRACES_EXPORTER") or "otlp").split(",")
     ]
-    if "otlp" not in exporters:
-        return False
-    return any(environment.get(name) for name in _ENDPOINTS)
+    return "otlp" in exporters and any(environment.get(name) for name in _ENDPOINTS)
 
 
 def make_fields(**values: object) -> dict[str, dict[str, object]]:

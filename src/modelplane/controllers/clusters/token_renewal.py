@@ -152,8 +152,8 @@ class Credentials(Runnable):
         for connection in self._clusters:
             held = {token.account: token for token in self._held(connection) if token.key in self._attempts}
             if own := held.get(ACCOUNT):
-                self._clusters.report_expiry(connection.name, self._problem(own))
-                self._clusters.report_installer(connection.name, self._of_installer(held.get(INSTALLER)))
+                installer = self._of_installer(held.get(INSTALLER))
+                self._clusters.report_expiry(connection.name, self._problem(own), installer)
 
     def _held(self, connection: Connection) -> Iterator[_Held]:
         if access := self._clusters.access(connection.name):

@@ -123,7 +123,10 @@ class Certificates:
         item = self._gateway()
         if item is None:
             if not self._is_read:
-                await self._resume(kept, served)
+                paths = await asyncio.to_thread(lambda: sorted(served()))
+                found = [parse_certificate(await asyncio.to_thread(kept, path)) for path in paths]
+                if found:
+                    self.tls = Tls(tuple(certificate for certificate in found if certificate is not None))
             return
         try:
             spec = decode_as(InferenceGateway, item).spec
@@ -135,12 +138,6 @@ class Certificates:
             self._problem, self.tls = "", None
         else:
             await self._read(spec.tls, kept)
-
-    async def _resume(self, kept: Callable[[str], str], served: Callable[[], Iterable[str]]) -> None:
-        paths = await asyncio.to_thread(lambda: sorted(served()))
-        if paths:
-            found = [parse_certificate(await asyncio.to_thread(kept, path)) for path in paths]
-            self.tls = Tls(tuple(certificate for certificate in found if certificate is not None))
 
     async def _read(self, wanted: GatewayTLS, kept: Callable[[str], str]) -> None:
         names = tuple(reference.name for reference in wanted.certificate_refs)

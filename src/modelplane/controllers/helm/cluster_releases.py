@@ -228,7 +228,10 @@ class ClusterReleases:
                 self.name,
                 next((release.installer for release in self._wanted.values() if release.installer), None),
             )
-            await self._read(await self._use(kubeconfig))
+            if self._client is None or self._client[0] != kubeconfig:
+                await self._close()
+                self._client = (kubeconfig, self._host.client(kubeconfig))
+            await self._read(self._client[1])
         except (errors.KubernetesError, ValueError) as error:
             cluster = f"cluster {self.where}" if self.name else self.where
             problem = f"cannot read Helm's records on {cluster}: {errors.describe_error(error)}"
@@ -243,13 +246,6 @@ class ClusterReleases:
             return min(_READ_AGAIN_S, self._failures.pause_s(time.monotonic()))
         await self._carry_out(turn, kubeconfig)
         return 0.0
-
-    async def _use(self, kubeconfig: Mapping[str, Any]) -> Client:
-        """Return the client for a kubeconfig; one for another is closed."""
-        if self._client is None or self._client[0] != kubeconfig:
-            await self._close()
-            self._client = (kubeconfig, self._host.client(kubeconfig))
-        return self._client[1]
 
     async def _close(self) -> None:
         if self._client is not None:
@@ -285,7 +281,6 @@ class ClusterReleases:
         return turns[0] if turns else None
 
     def _towards(self, wanted: Wanted) -> _Turn | None:
-        """Return the next step towards a wanted release; None if there is none."""
         if isinstance(wanted.instruction, Rejected):
             return None
         instruction, release = wanted.instruction, wanted.instruction.id

@@ -282,7 +282,6 @@ def _document(files: Files, descriptor: Descriptor) -> Any:
 
 
 def _check(files: Files, name: str, expected: Descriptor, file: IO[bytes]) -> None:
-    """Compare a file with its descriptor."""
     digest, size = _measure(file)
     if size != expected.size:
         raise damaged(files.path, f"{name} has {size} bytes instead of {expected.size}")
@@ -291,7 +290,6 @@ def _check(files: Files, name: str, expected: Descriptor, file: IO[bytes]) -> No
 
 
 def _measure(file: IO[bytes]) -> tuple[str, int]:
-    """Return the digest and the size of a file."""
     hashed, size = hashlib.sha256(), 0
     while chunk := file.read(CHUNK):
         hashed.update(chunk)
