@@ -156,7 +156,7 @@ async def test_what_was_written_is_a_child_at_once_and_until_the_list_is_there(
         found = clusters.find(required)
         assert not isinstance(found, Unknown)
         assert [each["metadata"]["name"] for each in found] == ["one"]
-    assert [each["metadata"]["name"] for each in connection.objects(resources.SECRETS)] == ["one"]
+    assert [each["metadata"]["name"] for each in connection.watches.objects(resources.SECRETS)] == ["one"]
     assert clusters.find(_secrets("b")) == ()
 
 

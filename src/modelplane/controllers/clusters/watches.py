@@ -133,11 +133,7 @@ class Watches:
 
     def copies_for(self, resource: Resource, requirement: Requirement) -> tuple[Informer, ...]:
         """Return the copies that hold the required objects; none if the kind is not watched."""
-        slot = _place(resource, requirement.namespace)
-        if resource in (resources.CUSTOM_RESOURCE_DEFINITIONS, resources.NAMESPACES):
-            slot = requirement.name
-        elif resource == resources.PODS:
-            slot = next(iter(workload_kinds.pod_labels() & requirement.labels.keys()), labels.WORKLOAD)
+        slot = _slot(resource, requirement)
         of_kind = ((place, copy) for (kind, place), copy in self._informers.items() if kind == resource)
         every = not slot and is_scoped(resource)
         return tuple(copy for place, copy in of_kind if every or place == slot)
@@ -380,7 +376,17 @@ class Watches:
             await self.give_back(namespace)
 
 
+def _slot(resource: Resource, requirement: Requirement) -> str:
+    """Return the slot of the copy that holds the required objects, if a kind has several copies."""
+    if resource in (resources.CUSTOM_RESOURCE_DEFINITIONS, resources.NAMESPACES):
+        return requirement.name
+    if resource == resources.PODS:
+        return next(iter(workload_kinds.pod_labels() & requirement.labels.keys()), labels.WORKLOAD)
+    return _place(resource, requirement.namespace)
+
+
 def _place(resource: Resource, namespace: str) -> str:
+    """Return the slot of the copy of a kind of children."""
     return namespace if is_scoped(resource) else ""
 
 

@@ -34,25 +34,6 @@ _READING = AutoscalerState(
 )
 
 
-class ScheduledBounds:
-    """The bounds of one autoscaler, remembered until a window can begin or end."""
-
-    def __init__(self) -> None:
-        self._spec: tuple[object, ...] | None = None
-        self._found: Bounds | Invalid | None = None
-
-    def at(self, autoscaler: InferenceAutoscaler, now: datetime) -> Bounds | Invalid:
-        """Return the bounds at a time, or the schedule that cannot be followed."""
-        spec = autoscaler.spec
-        asked = spec.schedules, spec.min_replicas, spec.max_replicas
-        known = self._found
-        is_past = isinstance(known, Bounds) and now >= known.until
-        if known is None or is_past or asked != self._spec:
-            known = self._found = _bounds(spec, now)
-            self._spec = asked
-        return known
-
-
 def _bounds(spec: InferenceAutoscalerSpec, now: datetime) -> Bounds | Invalid:
     schedules: list[Schedule] = []
     for schedule in spec.schedules:
@@ -76,7 +57,10 @@ class AutoscalerMemory:
     """Memory of one autoscaler."""
 
     evidence: Evidence = field(default_factory=Evidence)
-    bounds: ScheduledBounds = field(default_factory=ScheduledBounds)
+    _bounds: Bounds | Invalid | None = None
+    """The bounds, remembered until a window can begin or end."""
+    _bounded_by: tuple[object, ...] = ()
+    """The settings that the bounds follow from."""
     state: AutoscalerState = _READING
     _asked: int | None = None
     """Number of replicas that was written, or else observed last."""
@@ -111,6 +95,16 @@ class AutoscalerMemory:
             cold_start_s=status.cold_start_seconds,
         )
         return cls(state=state)
+
+    def bounds_at(self, autoscaler: InferenceAutoscaler, now: datetime) -> Bounds | Invalid:
+        """Return the bounds at a time, or the schedule that cannot be followed."""
+        spec, known = autoscaler.spec, self._bounds
+        asked = spec.schedules, spec.min_replicas, spec.max_replicas
+        is_past = isinstance(known, Bounds) and now >= known.until
+        if known is None or is_past or asked != self._bounded_by:
+            known = self._bounds = _bounds(spec, now)
+            self._bounded_by = asked
+        return known
 
     def observe(self, replicas: int, now: float) -> int:
         """Return the number of replicas that is asked for; an own write may not be seen at once."""

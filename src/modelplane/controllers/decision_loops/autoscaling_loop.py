@@ -168,7 +168,7 @@ class Autoscaling(Runnable):
                 Inert.TOO_MANY_SERVICES, f"the number of replicas is unchanged: {sample}", replicas, ready
             )
             return
-        bounds = scaled.bounds.at(autoscaler, self._today())
+        bounds = scaled.bounds_at(autoscaler, self._today())
         if isinstance(bounds, Invalid):
             scaled.hold(Inert.INVALID_SCHEDULE, f"{bounds}, so nothing changes: correct it", replicas, ready)
             return
