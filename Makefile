@@ -12,7 +12,7 @@ RUNS := $(VENV)/.runs
 NETWORKS = $(shell unshare --net true 2>/dev/null && echo 4 || echo 0)
 
 # The commit whose fleets must go on under the code of the working tree, unless BASE names another.
-LAST_RELEASE := 63ff49b5
+LAST_RELEASE := c10b0252
 
 # Reading the modules of those folders, of which no test runs here, would take a third of the time for all.
 WITHOUT_SERVERS := --ignore=tests/kubernetes --ignore=tests/scale --ignore=tests/engines --ignore=tests/browser

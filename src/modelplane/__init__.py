@@ -1,3 +1,3 @@
 """Modelplane: a control plane for AI inference across a fleet of GPU clusters."""
 
-__version__ = "0.12.0"
+__version__ = "0.13.0"

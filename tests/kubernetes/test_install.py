@@ -252,7 +252,7 @@ def test_an_upgrade_says_what_it_waits_for_and_a_second_one_changes_nothing(clus
     again = cluster.run(f"{APPLY} --upgrade", check=False)
     steps = [line.split("  ")[1].strip() for line in again.splitlines() if line.startswith("  ")]
     assert steps == [
-        f"kinds: {len(COMPOSED)} unchanged",
+        f"CRDs: {len(COMPOSED)} unchanged",
         f"everything else: {len(before) - len(COMPOSED)} unchanged",
     ]
     assert _versions(cluster) == before
@@ -276,7 +276,7 @@ def test_an_upgrade_removes_what_only_the_version_before_had(cluster: Shell) -> 
         f"kubectl create sa old {shlex.join(SYSTEM)}; kubectl label sa old {shlex.join(SYSTEM)} {labels}"
     )
     tried = cluster.run(f"{INSTALL} --apply --upgrade --dry-run")
-    assert f"kinds: {len(COMPOSED)} unchanged" in tried
+    assert f"CRDs: {len(COMPOSED)} unchanged" in tried
     assert "everything else: 1 changed" in tried
     assert "removed ServiceAccount modelplane-system/old, of version 0.0.1" in tried
     assert cluster.get("sa", "old", *SYSTEM), "a trial removes nothing"
@@ -310,7 +310,7 @@ def test_an_object_that_would_not_fit_keeps_the_kinds_as_they_are(cluster: Shell
     assert '  InferenceClass "odd": spec.colour: unknown field' in said
     cluster.run("kubectl delete icl odd")
     upgraded = cluster.run(f"{APPLY} --upgrade", check=False)
-    assert f"kinds: 1 changed, {len(COMPOSED) - 1} unchanged" in upgraded
+    assert f"CRDs: 1 changed, {len(COMPOSED) - 1} unchanged" in upgraded
 
 
 @pytest.mark.usefixtures("fleet")
@@ -328,7 +328,7 @@ def test_nothing_is_uninstalled_while_there_are_models(cluster: Shell) -> None:
 def test_uninstalling_with_the_models_leaves_only_what_others_made(cluster: Shell) -> None:
     said = cluster.run("modelplane uninstall --delete-models --timeout 3m")
     assert "models: 3 deleted" in said
-    assert f"kinds: {len(COMPOSED)} deleted" in said
+    assert f"CRDs: {len(COMPOSED)} deleted" in said
     [kept] = [line for line in said.splitlines() if "Kept namespace modelplane-system, because of" in line]
     assert 'Secret "modelplane-system/gpu-1-kubeconfig"' in kept
     assert cluster.run("kubectl get deploy,svc,httproute,resourceclaimtemplate -n ml-team -o name") == ""

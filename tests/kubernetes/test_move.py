@@ -240,7 +240,7 @@ def test_and_back_every_object_stays_and_crossplane_has_none(fleet: Shell) -> No
     )
     assert children.split() == ["object.kubernetes.m.crossplane.io/somebody-elses"]
     installed = fleet.run(f"{INSTALL} --apply --timeout 5s", check=False)
-    assert f"kinds: {len(COMPOSED)} changed" in installed
+    assert f"CRDs: {len(COMPOSED)} changed" in installed
     assert "replicas are available" in installed, "it waits for pods, which no node runs here"
     assert uids(fleet) == before
     take(fleet, "back", 4)

@@ -55,13 +55,19 @@ class Selector:
         result = self._run(bound)
         if result is True:
             return Match()
+        if result is False and not bound.reads:
+            return _refuse_driver(bound.driver)
         reads = tuple(bound.reads.values())
         if result is False:
-            reason = in_order([str(read) for read in reads]) or f'the driver is "{bound.driver}"'
-            return NoMatch(one_line(reason), reads=reads)
+            return NoMatch(one_line(in_order([str(read) for read in reads])), reads=reads)
         if isinstance(result, EvaluationError):
             return NoMatch(one_line(str(result)), failed=True, reads=reads)
         return NoMatch("it gives neither true nor false for this device", failed=True, reads=reads)
+
+
+@functools.lru_cache(maxsize=256)
+def _refuse_driver(driver: str) -> NoMatch:
+    return NoMatch(one_line(f'the driver is "{driver}"'))
 
 
 def bind(device: PublishedDevice) -> Bound:

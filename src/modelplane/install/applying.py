@@ -52,7 +52,7 @@ class Installer:
         existing_installation.check_stored_objects(check(await self._stored(existing)))
         manifests = build_manifests(options)
         kinds = [manifest for manifest in manifests if manifest["kind"] == _DEFINITION]
-        await self._apply("kinds", kinds)
+        await self._apply("CRDs", kinds)
         if not self.dry_run:
             await self.deadline.wait_until_nothing(partial(self._unserved, kinds))
         await self._apply("everything else", manifests[len(kinds) :])

@@ -178,7 +178,7 @@ class Uninstaller:
         for definition in ours:
             await self._delete(definition)
         await self.deadline.wait_until_nothing(partial(self._defined, ours))
-        self._counted("kinds", len(ours))
+        self._counted("CRDs", len(ours))
 
     async def _defined(self, definitions: Sequence[Object]) -> str:
         names = [definition["metadata"]["name"] for definition in definitions]

@@ -1,4 +1,6 @@
 import importlib
+import subprocess
+import sys
 
 import pytest
 from click.testing import CliRunner
@@ -12,6 +14,7 @@ from modelplane.local.home import Home
 from modelplane.user_error import UserError
 
 up = importlib.import_module("modelplane.cli.machine.up")
+fleet_installation = importlib.import_module("modelplane.cli.machine.fleet_installation")
 
 GOES_ON = (
     "Started processes keep running. To see them, run `modelplane status`; to stop them, `modelplane down`\n"
@@ -30,10 +33,10 @@ def started(monkeypatch, tmp_path):
     monkeypatch.setattr(up, "_start", lambda _place, _program, _choice: True)
 
     def ends_with(error):
-        async def until_ready(*_arguments):
+        async def install(*_arguments):
             raise error
 
-        monkeypatch.setattr(up, "_until_ready", until_ready)
+        monkeypatch.setattr(fleet_installation, "install", install)
 
     return ends_with
 
@@ -118,18 +121,26 @@ def installs(monkeypatch):
     async def services(_client):
         return {}
 
-    monkeypatch.setattr(up, "_AGAIN_S", 0.01)
-    monkeypatch.setattr(up.cluster_registration, "install", install)
-    monkeypatch.setattr(up.served, "list_services", services)
+    monkeypatch.setattr(fleet_installation, "_AGAIN_S", 0.01)
+    monkeypatch.setattr(fleet_installation.cluster_registration, "install", install)
+    monkeypatch.setattr(fleet_installation.served, "list_services", services)
     return tries
 
 
 async def test_what_an_api_server_does_not_answer_is_tried_again(installs, tmp_path):
-    await up._install(None, Home(tmp_path), None, None, 60)
+    await fleet_installation._install(None, Home(tmp_path), None, None, 60)
     assert len(installs) == 3
 
 
 async def test_what_it_never_answers_ends_with_the_cause(installs, tmp_path):
     installs += [1] * 3
     with pytest.raises(UserError, match=r"not done after 0.05 s \(no response within 10 s\)"):
-        await up._install(None, Home(tmp_path), None, None, 0.05)
+        await fleet_installation._install(None, Home(tmp_path), None, None, 0.05)
+
+
+def test_what_is_installed_is_not_imported_before_the_servers_start():
+    program = (
+        "import sys, modelplane.cli.machine.up; "
+        "sys.exit(any(name.startswith(('modelplane.compose', 'modelplane.kube.')) for name in sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

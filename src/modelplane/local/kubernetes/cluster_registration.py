@@ -188,6 +188,10 @@ async def _until_ready(client: Client, names: Iterable[str], serving: Sequence[C
                 while (item := await client.get(resource, name)) is not None and not is_true(item, "Ready"):
                     waiting = f"{resource.kind} {name}"
                     await asyncio.sleep(0.1)
+            # An API server writes its roles last, by which others than an administrator act.
+            waiting = "the API server"
+            while not await _is_complete(client):
+                await asyncio.sleep(0.1)
             for plane in serving:
                 waiting = f"Node {plane.node}"
                 async with Client.from_kubeconfig(str(plane.home.kubeconfig)) as member:
@@ -199,3 +203,11 @@ async def _until_ready(client: Client, names: Iterable[str], serving: Sequence[C
         raise errors.Unreachable(
             f"{waiting} is not ready after {_READY_S:.0f} s: see `modelplane status`"
         ) from None
+
+
+async def _is_complete(client: Client) -> bool:
+    try:
+        await client.get_raw("/readyz")
+    except errors.ApiError:
+        return False
+    return True
