@@ -135,7 +135,7 @@ class Watches:
         """Return the copies that hold the required objects; none if the kind is not watched."""
         slot = _slot(resource, requirement)
         of_kind = ((place, copy) for (kind, place), copy in self._informers.items() if kind == resource)
-        every = not slot and is_scoped(resource)
+        every = is_scoped(resource) and not requirement.namespace
         return tuple(copy for place, copy in of_kind if every or place == slot)
 
     def refusal(self, resource: Resource, namespace: str = "") -> str | None:
