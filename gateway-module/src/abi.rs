@@ -9,6 +9,8 @@
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_char, c_int, c_void};
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 use std::ops::{Deref, Range};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
@@ -36,6 +38,18 @@ pub struct Buffer {
 pub struct Header {
     pub(crate) name: Buffer,
     pub(crate) value: Buffer,
+}
+
+/// Header that Envoy lends.
+#[repr(transparent)]
+pub struct Lent<'a>(Header, PhantomData<&'a [u8]>);
+
+impl<'a> Lent<'a> {
+    /// Return the name and the value.
+    pub fn pair(&self) -> (&'a [u8], &'a [u8]) {
+        // Safety: that of the lifetime.
+        unsafe { (self.0.name.bytes(), self.0.value.bytes()) }
+    }
 }
 
 impl Buffer {
@@ -80,6 +94,9 @@ pub enum Body {
     /// Pieces of the answer that are held.
     BufferedResponse = 3,
 }
+
+/// Number of headers that almost every request and answer has at most.
+const FEW_HEADERS: usize = 32;
 
 /// Number of pieces that almost every body has at most.
 const FEW: usize = 4;
@@ -400,21 +417,22 @@ pub struct Stream<'hook> {
 }
 
 impl Stream<'_> {
-    /// Return all headers, which takes less time than to look for a few.
-    pub fn headers(&self, headers: Headers) -> Vec<(&[u8], &[u8])> {
+    /// Let a reader have all headers, which takes less time than to look for a few.
+    pub fn headers<'a, R>(&'a self, headers: Headers, read: impl FnOnce(&[Lent<'a>]) -> R) -> R {
         let count = unsafe { envoy_dynamic_module_callback_http_get_headers_size(self.handle, headers) };
-        let mut all: Vec<Header> = Vec::with_capacity(count);
-        let found = count > 0
-            && unsafe {
-                envoy_dynamic_module_callback_http_get_headers(self.handle, headers, all.as_mut_ptr())
-            };
-        if found {
-            // Safety: Envoy has written as many as it counted.
-            unsafe { all.set_len(count) };
-        }
-        // Safety: borrowed from self, which each setter needs exclusively.
-        let lent = |each: Header| unsafe { (each.name.bytes(), each.value.bytes()) };
-        all.into_iter().map(lent).collect() // in the same memory
+        let (mut few, mut many) = ([const { MaybeUninit::uninit() }; FEW_HEADERS], Vec::new());
+        let all: &mut [MaybeUninit<Lent>] = if count > FEW_HEADERS {
+            many.resize_with(count, MaybeUninit::uninit);
+            &mut many
+        } else {
+            &mut few[..count]
+        };
+        let out = all.as_mut_ptr().cast::<Header>();
+        let found =
+            count > 0 && unsafe { envoy_dynamic_module_callback_http_get_headers(self.handle, headers, out) };
+        // Safety: Envoy has written as many as it counted. They are borrowed from self, which each setter needs
+        // exclusively.
+        read(if found { unsafe { std::slice::from_raw_parts(out.cast(), count) } } else { &[] })
     }
 
     /// Return a header's first value.

@@ -24,10 +24,14 @@ impl Direct {
     pub fn of(stream: &Stream) -> Option<Self> {
         let lines = std::str::from_utf8(stream.metadata(Source::Route, REWRITE, DIRECT)).unwrap_or_default();
         // The name of the endpoint, its region, and its name for the model.
-        let mut lines = lines.split('\n');
-        let endpoint = lines.next().filter(|name| !name.is_empty())?;
-        let mut next = || lines.next().unwrap_or_default().to_string();
-        Some(Direct { region: next(), served: next(), counted: Counted::begin(endpoint) })
+        let (endpoint, lines) = first_line(lines);
+        let (region, lines) = first_line(lines);
+        let (served, _) = first_line(lines);
+        (!endpoint.is_empty()).then(|| Direct {
+            region: region.to_string(),
+            served: served.to_string(),
+            counted: Counted::begin(endpoint),
+        })
     }
 
     /// Return the region of the endpoint; empty for none.
@@ -61,4 +65,10 @@ impl Direct {
     pub fn complete(&mut self) {
         self.counted.complete();
     }
+}
+
+/// Return the first line of a text, and the lines behind it. They are short, so no search begins.
+fn first_line(text: &str) -> (&str, &str) {
+    let end = text.bytes().position(|byte| byte == b'\n');
+    end.map_or((text, ""), |end| (&text[..end], &text[end + 1..]))
 }

@@ -92,8 +92,7 @@ impl Counted {
             return;
         }
         self.endpoint = name.to_string();
-        let headers = stream.headers(Headers::Response);
-        self.answered(&AnswerHead::read(&headers), end);
+        self.answered(&stream.headers(Headers::Response, AnswerHead::read), end);
     }
 
     /// Count the answer of the endpoint; `end` if it has no body.

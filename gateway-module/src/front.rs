@@ -29,7 +29,7 @@ use crate::order::Balancing;
 use crate::outstanding::Reservation;
 use crate::paths;
 use crate::prompt::{self, Prompt};
-use crate::record::Record;
+use crate::record::{Record, member};
 use crate::regions;
 
 /// Path of the list of models.
@@ -204,8 +204,7 @@ impl Filter for FrontFilter {
         if self.replace_refusal(stream) || (!self.config.usage && self.direct.is_none()) {
             return;
         }
-        let headers = stream.headers(Headers::Response);
-        let head = AnswerHead::read(&headers);
+        let head = stream.headers(Headers::Response, AnswerHead::read);
         if let Some(direct) = &mut self.direct {
             direct.response_headers(stream, &head, end);
         }
@@ -269,7 +268,7 @@ impl Filter for FrontFilter {
         }
         if self.config.record {
             self.describe(counted.as_ref());
-            self.record.bytes("details", stream.details(), MOST_DETAILS_BYTES);
+            self.record.bytes(member!("details"), stream.details(), MOST_DETAILS_BYTES);
             if let Some(record) = self.record.take() {
                 stream.set_state(RECORD, &record);
             }
@@ -287,27 +286,27 @@ impl FrontFilter {
     fn describe(&mut self, counted: Option<&Counted>) {
         let record = &mut self.record;
         if let Some(key) = &self.key {
-            record.text("key", &key.id);
-            record.text("namespace", &key.grant.namespace);
+            record.text(member!("key"), &key.id);
+            record.text(member!("namespace"), &key.grant.namespace);
         }
-        record.text("model", &self.body.model);
+        record.text(member!("model"), &self.body.model);
         if let Some(Counted { usage, estimated }) = counted {
-            record.number("promptTokens", usage.prompt);
-            record.number("completionTokens", usage.completion);
-            record.number("totalTokens", usage.total());
-            record.truth("estimated", *estimated);
+            record.number(member!("promptTokens"), usage.prompt);
+            record.number(member!("completionTokens"), usage.completion);
+            record.number(member!("totalTokens"), usage.total());
+            record.truth(member!("estimated"), *estimated);
         }
         if let Some(answer) = &self.answer {
-            record.truth("stream", answer.is_stream());
+            record.truth(member!("stream"), answer.is_stream());
         }
         if let Some(first_token_ms) = self.first_token_ms {
-            record.number("firstTokenMs", first_token_ms);
+            record.number(member!("firstTokenMs"), first_token_ms);
         }
         if let Some(held_ms) = self.holding.milliseconds() {
-            record.number("heldMs", held_ms);
+            record.number(member!("heldMs"), held_ms);
         }
         if let Some(code) = self.refused {
-            record.text("error", code.name);
+            record.text(member!("error"), code.name);
         }
     }
 
@@ -325,7 +324,8 @@ impl FrontFilter {
 
     /// Decide on the headers alone; the body is held if it must be read.
     fn admit(&mut self, stream: &mut Stream, end: bool) -> Result<(), Stop> {
-        let (head, secrets) = Head::read(&stream.headers(Headers::Request), &mut self.record);
+        let record = &mut self.record;
+        let (head, secrets) = stream.headers(Headers::Request, |headers| Head::read(headers, record));
         let key = self.identify(&secrets);
         self.drop_headers(stream, &head);
         self.key = key?;
@@ -569,7 +569,8 @@ impl FrontFilter {
     /// Let `content-length` be that of the body, if there is one.
     fn set_length(&self, stream: &mut Stream, bytes: usize) {
         if self.body.has_length {
-            stream.set_header(Headers::Request, "content-length", Some(bytes.to_string().as_bytes()));
+            let mut digits = [0; 20];
+            stream.set_header(Headers::Request, "content-length", Some(decimal(bytes as u64, &mut digits)));
         }
     }
 
@@ -678,6 +679,19 @@ impl FrontFilter {
         if !self.body.path.is_empty() {
             let mark = if self.body.by_model { BY_MODEL } else { BY_PATH };
             stream.set_state(CLIENT_PATH, &[&[mark], self.body.path.as_bytes()].concat());
+        }
+    }
+}
+
+/// Return a number as text, in a place for it.
+fn decimal(mut number: u64, place: &mut [u8; 20]) -> &[u8] {
+    let mut start = place.len();
+    loop {
+        start -= 1;
+        place[start] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            return &place[start..];
         }
     }
 }

@@ -96,7 +96,7 @@ fn scanned_bodies() {
     fuzz(PROMPTS, |text, _| {
         let Ok(text) = std::str::from_utf8(text) else { return };
         let names = ["model", "stream", "stream_options"];
-        let Some(found) = scan::members(text, names) else { return };
+        let Some(found) = scan::members(text.as_bytes(), names) else { return };
         let read: std::collections::BTreeMap<String, &serde_json::value::RawValue> =
             serde_json::from_str(text).expect("the other reader reads it too");
         let scanned = found.map(|place| place.map(|place| &text[place]));
@@ -153,8 +153,10 @@ fn events() {
 #[test]
 fn answers() {
     fuzz(&[STREAMS, PROMPTS].concat(), |text, random| {
-        usage::find(text);
         usage::value(text);
+        if let Some(found) = usage::scan_event(text) {
+            assert_eq!(usage::read(text), Some(found));
+        }
         for kind in ["application/json", "text/event-stream"] {
             let mut answer = Answer::of(kind, random.below(2) == 0).unwrap();
             for piece in random.pieces(text) {

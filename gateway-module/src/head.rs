@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 
+use crate::abi::Lent;
 use crate::names::{ADDRESS, API_KEY, AUTHORIZATION, CLIENT, HOPS, INTERNAL};
 use crate::paths;
 use crate::prompt::is_identity;
-use crate::record::Record;
+use crate::record::{Record, member};
 
 /// Maximum of what a record has of a request's id, method and path.
 const MOST_BYTES: [usize; 3] = [128, 16, 1024];
@@ -83,22 +84,22 @@ pub struct Head {
 
 impl Head {
     /// Read the headers, and add to a record what they say, but for the query: it may hold a secret.
-    pub fn read<'a>(headers: &[(&'a [u8], &'a [u8])], record: &mut Record) -> (Self, Secrets<'a>) {
+    pub fn read<'a>(headers: &[Lent<'a>], record: &mut Record) -> (Self, Secrets<'a>) {
         let [most_id, most_method, most_path] = MOST_BYTES;
         let (mut head, mut secrets) = (Head::default(), Secrets::default());
         let (mut encoding, mut length, mut hops, mut kind) = (None, None, None, None);
         let (mut method, mut path) = (None, None);
-        for (name, value) in headers.iter().copied() {
+        for (name, value) in headers.iter().map(Lent::pair) {
             match name {
                 b":method" => {
                     method = method.or(Some(value));
-                    record.bytes("method", value, most_method);
+                    record.bytes(member!("method"), value, most_method);
                 }
                 b":path" => {
                     path = path.or(Some(value));
-                    record.bytes("path", paths::before_query(value), most_path);
+                    record.bytes(member!("path"), paths::before_query(value), most_path);
                 }
-                b"x-request-id" => record.bytes("requestId", value, most_id),
+                b"x-request-id" => record.bytes(member!("requestId"), value, most_id),
                 // Servers differ in which of several they read, so several are none that can be read.
                 b"content-type" => kind = Some(kind.map_or(value, |_| b"")),
                 b"content-length" => length = length.or(Some(value)),
@@ -144,10 +145,10 @@ pub struct AnswerHead<'a> {
 
 impl<'a> AnswerHead<'a> {
     /// Read the headers.
-    pub fn read(headers: &[(&'a [u8], &'a [u8])]) -> Self {
+    pub fn read(headers: &[Lent<'a>]) -> Self {
         let mut head = AnswerHead::default();
         let (mut kind, mut encoding) = (None, None);
-        for (name, value) in headers.iter().copied() {
+        for (name, value) in headers.iter().map(Lent::pair) {
             match name {
                 b":status" => head.status = value,
                 b"content-type" => kind = kind.or(Some(value)),

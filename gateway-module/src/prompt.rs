@@ -119,7 +119,7 @@ const KNOWN: [&str; 3] = ["model", "stream", "stream_options"];
 impl<'a> Members<'a> {
     /// Read the members of a text.
     fn read(text: &'a str) -> Result<Self, serde_json::Error> {
-        let Some(found) = scan::members(text, KNOWN) else { return serde_json::from_str(text) };
+        let Some(found) = scan::members(text.as_bytes(), KNOWN) else { return serde_json::from_str(text) };
         let [model, stream, stream_options] = found.map(|place| place.map(|place| &text[place]));
         Ok(Members { model, stream, stream_options })
     }
@@ -221,7 +221,7 @@ impl Slot {
 }
 
 #[derive(Debug, PartialEq)]
-struct Edit(Range<usize>, String);
+struct Edit(Range<usize>, Cow<'static, str>);
 
 impl<'a> Prompt<'a> {
     /// Read a body.
@@ -283,7 +283,7 @@ impl<'a> Prompt<'a> {
     pub fn renamed(&self, body: &[u8], model: &str) -> Vec<u8> {
         let Slot { place, before, after, is_quoted } = &self.slot;
         let model = if *is_quoted { serde_json::json!(model).to_string() } else { model.to_string() };
-        Edit(place.clone(), format!("{before}{model}{after}")).apply(body)
+        Edit(place.clone(), format!("{before}{model}{after}").into()).apply(body)
     }
 }
 
@@ -325,7 +325,7 @@ fn ask(text: &str, options: Option<&str>, place: impl Fn(&str) -> Range<usize>) 
         value = serde_json::json!({});
     }
     value.as_object_mut()?.insert("include_usage".into(), true.into());
-    Some(Edit(place(options), value.to_string()))
+    Some(Edit(place(options), value.to_string().into()))
 }
 
 #[cfg(test)]

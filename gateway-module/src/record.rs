@@ -10,6 +10,14 @@ pub struct Record(Option<Vec<u8>>);
 
 const USUAL_BYTES: usize = 512;
 
+/// Name of a member with what is written around it, for the calls that add one.
+macro_rules! member {
+    ($name:literal) => {
+        concat!(",\"", $name, "\":")
+    };
+}
+pub(crate) use member;
+
 impl Record {
     /// Return an empty record; one that is not wanted stays empty.
     pub fn new(wanted: bool) -> Self {
@@ -21,12 +29,10 @@ impl Record {
         if value.is_empty() {
             return;
         }
-        if !is_plain(value) {
+        if is_plain(value.as_bytes()) {
+            self.plain(name, value.as_bytes());
+        } else {
             self.member(name, value);
-        } else if let Some(text) = self.begin(name) {
-            text.push(b'"');
-            text.extend_from_slice(value.as_bytes());
-            text.push(b'"');
         }
     }
 
@@ -34,6 +40,10 @@ impl Record {
     pub fn bytes(&mut self, name: &str, value: &[u8], most: usize) {
         if self.0.is_none() {
             return;
+        }
+        let first = &value[..most.min(value.len())];
+        if is_plain(first) && first.is_ascii() {
+            return self.plain(name, first);
         }
         match std::str::from_utf8(value) {
             Ok(text) => {
@@ -43,7 +53,7 @@ impl Record {
                 }
                 self.text(name, &text[..end]);
             }
-            Err(_) => self.text(name, &String::from_utf8_lossy(&value[..most.min(value.len())])),
+            Err(_) => self.text(name, &String::from_utf8_lossy(first)),
         }
     }
 
@@ -69,21 +79,32 @@ impl Record {
         }
     }
 
+    /// Add a text that JSON writes as it is; an empty one is left out.
+    fn plain(&mut self, name: &str, value: &[u8]) {
+        if value.is_empty() {
+            return;
+        }
+        if let Some(text) = self.begin(name) {
+            text.reserve(value.len() + 2);
+            text.push(b'"');
+            text.extend_from_slice(value);
+            text.push(b'"');
+        }
+    }
+
     /// Write the name of a member, and return the text for its value.
     fn begin(&mut self, name: &str) -> Option<&mut Vec<u8>> {
         let text = self.0.as_mut()?;
-        text.extend_from_slice(b",\"");
         text.extend_from_slice(name.as_bytes());
-        text.extend_from_slice(b"\":");
         Some(text)
     }
 }
 
 /// Return whether JSON writes a text as it is.
-fn is_plain(text: &str) -> bool {
+fn is_plain(text: &[u8]) -> bool {
     // Without an early end, so that the compiler compares many bytes at once.
     let is_escaped = |byte: u8| byte < b' ' || byte == b'"' || byte == b'\\';
-    !text.bytes().fold(false, |found, byte| found | is_escaped(byte))
+    !text.iter().fold(false, |found, byte| found | is_escaped(*byte))
 }
 
 #[cfg(test)]
@@ -99,10 +120,10 @@ mod tests {
     #[test]
     fn members_follow_each_other_after_commas() {
         let all = |record: &mut Record| {
-            record.text("a", "bc");
-            record.number("n", 1);
-            record.truth("t", true);
-            record.text("empty", "");
+            record.text(member!("a"), "bc");
+            record.number(member!("n"), 1);
+            record.truth(member!("t"), true);
+            record.text(member!("empty"), "");
         };
         assert_eq!(written(all), r#","a":"bc","n":1,"t":true"#);
         let mut unwanted = Record::new(false);
@@ -120,7 +141,7 @@ mod tests {
             (b"a\xffbc", 2, ",\"p\":\"a\u{fffd}\""),
             (b"", 99, ""),
         ] {
-            assert_eq!(written(|record| record.bytes("p", value, most)), expected, "{value:?}");
+            assert_eq!(written(|record| record.bytes(member!("p"), value, most)), expected, "{value:?}");
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Members of a JSON object, found without reading their values: the usual body of a request at a tenth of the time.
+//! Members of a JSON object, found without reading their values: the usual body of a request at a tenth of the time, and
+//! the usual token counts at a third.
 //!
 //! It reads a part of what `serde_json` reads, and that the same way. Whatever else a body is, it is left to the other
 //! reader: names in another form than those of the API, deep values, and errors.
@@ -10,39 +11,80 @@ use memchr::memchr2;
 /// A value that is nested deeper is left to the other reader.
 const MOST_DEPTH: usize = 32;
 
+/// Up to this length, comparing each byte of a string takes less than to begin a search.
+const SHORT_BYTES: usize = 16;
+
 /// Return the values of some members, by their places in the text; None leaves the text to the other reader.
-pub fn members<const N: usize>(text: &str, names: [&str; N]) -> Option<[Option<Range<usize>>; N]> {
-    let mut scan = Scan { text: text.as_bytes(), at: 0 };
+pub fn members<const N: usize>(text: &[u8], names: [&str; N]) -> Option<[Option<Range<usize>>; N]> {
     let mut found = [const { None }; N];
-    scan.space();
-    scan.one(b'{')?;
-    scan.space();
-    if scan.one(b'}').is_none() {
-        loop {
-            let name = scan.name()?;
-            scan.colon()?;
-            let start = scan.at;
-            scan.value(0)?;
-            if let Some(place) = names.iter().position(|known| known.as_bytes() == name)
-                && found[place].replace(start..scan.at).is_some()
-            {
-                return None;
-            }
-            if !scan.goes_on(b'}')? {
-                break;
-            }
+    Scan::of(text).document(|scan, name| {
+        let start = scan.at;
+        scan.value()?;
+        match names.iter().position(|known| known.as_bytes() == name) {
+            Some(place) if found[place].replace(start..scan.at).is_some() => None,
+            _ => Some(()),
         }
-    }
-    scan.space();
-    (scan.at == scan.text.len()).then_some(found)
+    })?;
+    Some(found)
 }
 
-struct Scan<'a> {
+/// Reader of a text. What it returns is None where it leaves the text to the other reader.
+pub struct Scan<'a> {
     text: &'a [u8],
     at: usize,
 }
 
 impl<'a> Scan<'a> {
+    /// Begin to read a text.
+    pub fn of(text: &'a [u8]) -> Self {
+        Scan { text, at: 0 }
+    }
+
+    /// Read a text that is an object. `read` reads the value of each member.
+    pub fn document(&mut self, read: impl FnMut(&mut Self, &'a [u8]) -> Option<()>) -> Option<()> {
+        self.space();
+        self.object(read)?;
+        self.space();
+        (self.at == self.text.len()).then_some(())
+    }
+
+    /// Read an object. `read` reads the value of each member.
+    pub fn object(&mut self, mut read: impl FnMut(&mut Self, &'a [u8]) -> Option<()>) -> Option<()> {
+        self.one(b'{')?;
+        self.space();
+        if self.one(b'}').is_some() {
+            return Some(());
+        }
+        loop {
+            let name = self.name()?;
+            self.colon()?;
+            read(self, name)?;
+            if !self.goes_on(b'}')? {
+                return Some(());
+            }
+        }
+    }
+
+    /// Read a value, and return how it is written.
+    pub fn value(&mut self) -> Option<&'a [u8]> {
+        let start = self.at;
+        self.nested(0)?;
+        Some(&self.text[start..self.at])
+    }
+
+    /// Read a whole number.
+    pub fn integer(&mut self) -> Option<u64> {
+        let start = self.at;
+        let mut value: u64 = 0;
+        while let Some(digit @ b'0'..=b'9') = self.peek() {
+            value = value.checked_mul(10)?.checked_add(u64::from(digit - b'0'))?;
+            self.at += 1;
+        }
+        let is_written_once = self.at == start + 1 || self.text.get(start) != Some(&b'0');
+        let goes_on = matches!(self.peek(), Some(b'.' | b'e' | b'E'));
+        (self.at > start && is_written_once && !goes_on).then_some(value)
+    }
+
     fn peek(&self) -> Option<u8> {
         self.text.get(self.at).copied()
     }
@@ -87,16 +129,16 @@ impl<'a> Scan<'a> {
         Some(&rest[..length])
     }
 
-    fn value(&mut self, depth: usize) -> Option<()> {
+    fn nested(&mut self, depth: usize) -> Option<()> {
         match self.peek()? {
             b'"' => self.string(),
             b'{' | b'[' if depth == MOST_DEPTH => None,
             b'{' => self.each(b'}', |scan| {
                 scan.string()?;
                 scan.colon()?;
-                scan.value(depth + 1)
+                scan.nested(depth + 1)
             }),
-            b'[' => self.each(b']', |scan| scan.value(depth + 1)),
+            b'[' => self.each(b']', |scan| scan.nested(depth + 1)),
             b't' => self.word(b"true"),
             b'f' => self.word(b"false"),
             b'n' => self.word(b"null"),
@@ -121,6 +163,16 @@ impl<'a> Scan<'a> {
     fn string(&mut self) -> Option<()> {
         self.one(b'"')?;
         let start = self.at;
+        for (length, byte) in self.text[start..].iter().take(SHORT_BYTES).enumerate() {
+            match byte {
+                b'"' => {
+                    self.at = start + length + 1;
+                    return Some(());
+                }
+                b'\\' | ..b' ' => break,
+                _ => {}
+            }
+        }
         loop {
             self.at += memchr2(b'"', b'\\', &self.text[self.at..])?;
             if self.text[self.at] == b'"' {
@@ -173,7 +225,8 @@ mod tests {
     use super::*;
 
     fn found(text: &str) -> Option<[Option<&str>; 2]> {
-        members(text, ["model", "stream"]).map(|found| found.map(|place| place.map(|place| &text[place])))
+        members(text.as_bytes(), ["model", "stream"])
+            .map(|found| found.map(|place| place.map(|place| &text[place])))
     }
 
     #[test]

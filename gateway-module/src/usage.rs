@@ -6,6 +6,8 @@ use memchr::memmem::Finder;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
+use crate::scan::Scan;
+
 /// A count above this is not believed.
 const MOST_TOKENS: u64 = 1 << 32;
 
@@ -34,7 +36,7 @@ impl Usage {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct Counts {
     prompt_tokens: Option<u64>,
     completion_tokens: Option<u64>,
@@ -90,13 +92,14 @@ pub fn find(json: &[u8]) -> Option<Found> {
     match only_value(json) {
         Some(value) if value.starts_with(b"null") => None,
         None if NAME.find(json).is_none() => None,
-        _ => read(json),
+        _ => scan_event(json).or_else(|| read(json)),
     }
 }
 
 /// Return the token counts of a document that has `usage` once, wherever that is, without reading the rest.
 pub fn find_only(json: &[u8]) -> Option<Usage> {
-    value(only_value(json)?)
+    let json = only_value(json)?;
+    scan_counts(&mut Scan::of(json)).or_else(|| value(json))
 }
 
 /// Return a document from the value of its one member `usage`.
@@ -107,7 +110,43 @@ fn only_value(json: &[u8]) -> Option<&[u8]> {
     Some(value.trim_ascii_start())
 }
 
-fn read(json: &[u8]) -> Option<Found> {
+/// Return the token counts of an event in the usual form; None leaves it to the other reader.
+pub fn scan_event(json: &[u8]) -> Option<Found> {
+    let (mut usage, mut choices) = (None, None);
+    Scan::of(json).document(|scan, name| {
+        match name {
+            b"usage" if usage.is_none() => usage = Some(scan_counts(scan)?),
+            b"choices" if choices.is_none() => choices = Some(scan.value()?),
+            b"usage" | b"choices" | b"response" | b"message" => return None,
+            _ => _ = scan.value()?,
+        }
+        Some(())
+    })?;
+    let choices = choices?.strip_prefix(b"[")?.trim_ascii_start();
+    Some(Found { usage: usage?, alone: choices == b"]" })
+}
+
+/// Return the counts of a value of `usage` in the usual form; None leaves it to the other reader.
+fn scan_counts(scan: &mut Scan) -> Option<Usage> {
+    let mut counts = Counts::default();
+    scan.object(|scan, name| {
+        let count = match name {
+            b"prompt_tokens" => &mut counts.prompt_tokens,
+            b"completion_tokens" => &mut counts.completion_tokens,
+            b"total_tokens" => &mut counts.total_tokens,
+            b"input_tokens" => &mut counts.input_tokens,
+            b"output_tokens" => &mut counts.output_tokens,
+            b"cache_creation_input_tokens" => &mut counts.cache_creation_input_tokens,
+            b"cache_read_input_tokens" => &mut counts.cache_read_input_tokens,
+            _ => return scan.value().map(|_| ()),
+        };
+        count.replace(scan.integer()?).is_none().then_some(())
+    })?;
+    Some(counts.into())
+}
+
+/// Return the token counts of an event in any form.
+pub fn read(json: &[u8]) -> Option<Found> {
     let holder: Holder = serde_json::from_slice(json).ok()?;
     let alone = holder.usage.is_some() && holder.choices.is_some_and(|choices| choices.is_empty());
     let below = |inner: Option<Inner>| inner.and_then(|inner| inner.usage);

@@ -14,6 +14,7 @@ from modelplane.controllers import fleet_resources
 from modelplane.kube.client import Client
 from modelplane.local.home import Home
 from modelplane.proxy import module
+from support import small_model
 from support.envoys import Gateway, running_envoy
 from support.fleets import ControlPlane, Fleet, control_plane_of
 
@@ -38,8 +39,9 @@ async def client(control_plane: ControlPlane) -> AsyncIterator[Client]:
 
 @pytest.fixture(scope="session")
 def fleet(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    """What ``modelplane up`` starts."""
-    started = Fleet(Home(tmp_path_factory.mktemp("fleet")), kubernetes_binary)
+    """What ``modelplane up`` starts, with a small model."""
+    small = small_model.use(tmp_path_factory.mktemp("cache"))
+    started = Fleet(Home(tmp_path_factory.mktemp("fleet")), kubernetes_binary, variables=small)
     try:
         started.modelplane("up")
         yield started

@@ -34,8 +34,8 @@ from support import kinds
 from support.controllers import running_controllers
 from support.envoys import Gateway, running_envoy
 from support.fleets import ControlPlane, control_plane_of
-from support.node_agent import IMAGE, is_ready, running, until
-from support.patience import PATIENCE_S
+from support.node_agent import IMAGE, is_ready, running
+from support.patience import PATIENCE_S, eventually
 
 pytestmark = [
     pytest.mark.kubernetes,
@@ -183,7 +183,7 @@ class Drill:
                 found = await client.get(fleet_resources.MODEL_SERVICES, "model", NAMESPACE)
                 return found is not None and holds(found, "Ready")
 
-            await until(ready)
+            await eventually(ready)
 
         async def all_serve() -> bool:
             # A service is ready with the first of its replicas.
@@ -191,12 +191,12 @@ class Drill:
             ours = [each for each in pods if each["metadata"]["name"].startswith("model-")]
             return len(ours) == 2 and all(map(is_ready, ours))
 
-        await until(all_serve)
+        await eventually(all_serve)
 
         async def answers() -> bool:
             return await self.gateway.status(PATH) == 200
 
-        await until(answers)
+        await eventually(answers)
 
     async def until_adopted(self) -> None:
         """Wait until each object on the inference cluster has the uid that its owner has now."""
@@ -212,7 +212,7 @@ class Drill:
             ours = [each for each in found if each["metadata"]["name"].startswith("model-")]
             return {each["metadata"]["labels"][labels.OWNER_UID] for each in ours} == uids
 
-        await until(adopted)
+        await eventually(adopted)
 
     async def on_cluster(self, deployment: str = "model") -> dict[tuple[str, str], str]:
         """Return the uids of a deployment on the inference cluster, and the start of each process."""
@@ -248,7 +248,7 @@ class Drill:
         async def running() -> bool:
             return "Pod" in {kind for kind, _ in await self.on_cluster(deployment)}
 
-        await until(running)
+        await eventually(running)
 
     async def until_gone(self, deployment: str) -> None:
         """Wait until nothing of a deployment is left on the inference cluster."""
@@ -256,7 +256,7 @@ class Drill:
         async def gone() -> bool:
             return not await self.on_cluster(deployment)
 
-        await until(gone)
+        await eventually(gone)
 
     async def destroy(self) -> None:
         """Delete everything that the control plane has stored, and start it empty."""

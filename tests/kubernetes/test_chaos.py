@@ -27,6 +27,7 @@ from modelplane.kubelet.records import AgentDirectory
 from modelplane.local.home import Home
 from modelplane.local.supervision import lifecycle, locks
 from modelplane.local.supervision.processes import LEADER, STANDBY
+from support import small_model
 from support.fleets import Fleet
 from support.patience import PATIENCE_S
 
@@ -324,7 +325,8 @@ class Undisturbed:
 
 @pytest.fixture(scope="module")
 def undisturbed(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Undisturbed]:
-    fleet = Fleet(Home(tmp_path_factory.mktemp("chaos")), kubernetes_binary)
+    small = small_model.use(tmp_path_factory.mktemp("cache"))
+    fleet = Fleet(Home(tmp_path_factory.mktemp("chaos")), kubernetes_binary, variables=small)
     fleet.modelplane("up", "--clusters=3", "--no-register")
     try:
         tour = Round(fleet, random.Random(0))  # noqa: S311 - nobody is killed

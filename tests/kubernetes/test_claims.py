@@ -15,7 +15,8 @@ from modelplane.kubelet.pods import pods
 from modelplane.kubelet.volumes import provisioning, volumes
 from modelplane.local.kubernetes import cluster_objects
 from support.fleets import ControlPlane
-from support.node_agent import Agent, is_running, pod, python, until
+from support.node_agent import Agent, is_running, pod, python
+from support.patience import eventually
 
 pytestmark = pytest.mark.kubernetes
 
@@ -42,7 +43,7 @@ async def agent(control_plane: Any, client: Client) -> AsyncIterator[Agent]:
         for resource in (resources.PODS, CLAIMS):
             for item in (await client.list(resource, "default")).items:
                 await client.delete(resource, item["metadata"]["name"], "default", grace_period_s=0)
-        await until(lambda: _no_volume(client))
+        await eventually(lambda: _no_volume(client))
         started.end()
         pods.stop_all(control_plane.home.agent, 2)
         assert not any(volumes.get_claim_folders(started.directory).glob("*"))
@@ -76,7 +77,7 @@ async def bound(agent: Agent, name: str) -> Object:
         found[0] = await agent.client.get(CLAIMS, name, "default")
         return found[0] is not None and found[0]["status"].get("phase") == "Bound"
 
-    await until(is_bound)
+    await eventually(is_bound)
     assert found[0] is not None
     volume = await agent.client.get(VOLUMES, found[0]["spec"]["volumeName"])
     assert volume is not None
@@ -99,14 +100,14 @@ async def test_a_claim_is_bound_without_a_pod_and_leaves_nothing(agent: Agent) -
     assert volume["spec"]["storageClassName"] == "modelplane-local", "it is the default"
     assert folder(volume).parent == volumes.get_claim_folders(agent.directory)
     await agent.client.delete(CLAIMS, "plain", "default")
-    await until(lambda: _absent(agent.client, volume["metadata"]["name"]))
+    await eventually(lambda: _absent(agent.client, volume["metadata"]["name"]))
 
 
 async def test_pods_share_a_claim_whose_data_outlives_them(agent: Agent) -> None:
     await agent.create(claim("shared"))
     await agent.create(using("writer", "shared", "open('/claimed/x', 'w').write('kept');" + SLEEP))
     volume = await bound(agent, "shared")
-    await until(lambda: _exists(folder(volume) / "x"))
+    await eventually(lambda: _exists(folder(volume) / "x"))
     await agent.create(using("reader", "shared", "assert open('/claimed/x').read() == 'kept';" + SLEEP))
     assert is_running(await agent.pod("reader", is_running))
     for name in ("writer", "reader"):
@@ -115,7 +116,7 @@ async def test_pods_share_a_claim_whose_data_outlives_them(agent: Agent) -> None
     assert (folder(volume) / "x").read_text() == "kept"
     (folder(volume) / "closed").mkdir(mode=0o500)
     await agent.client.delete(CLAIMS, "shared", "default")
-    await until(lambda: _absent(agent.client, volume["metadata"]["name"]))
+    await eventually(lambda: _absent(agent.client, volume["metadata"]["name"]))
     assert not folder(volume).exists()
 
 
@@ -129,13 +130,13 @@ async def test_the_folder_stays_while_anything_runs_that_uses_it(agent: Agent) -
     await agent.create(using("stubborn", "used", STUBBORN))
     found = await agent.pod("stubborn", is_running)
     attempt, volume = agent.attempt(found), await bound(agent, "used")
-    await until(lambda: _says(attempt.log, "up"))
+    await eventually(lambda: _says(attempt.log, "up"))
     engine = attempt.engine
     assert engine is not None
     await agent.client.delete(CLAIMS, "used", "default")
     agent.end(signal.SIGKILL)
     await agent.client.delete(resources.PODS, "stubborn", "default", grace_period_s=0)
-    await until(lambda: _is_released(agent.client, volume["metadata"]["name"]))
+    await eventually(lambda: _is_released(agent.client, volume["metadata"]["name"]))
     assert folder(volume).exists()
     await agent.start()
     while True:
@@ -144,7 +145,7 @@ async def test_the_folder_stays_while_anything_runs_that_uses_it(agent: Agent) -
             break
         assert there
         await asyncio.sleep(0.02)
-    await until(lambda: _absent(agent.client, volume["metadata"]["name"]))
+    await eventually(lambda: _absent(agent.client, volume["metadata"]["name"]))
     assert not folder(volume).exists()
 
 
@@ -170,7 +171,7 @@ async def test_a_claim_can_ask_for_more(agent: Agent) -> None:
         assert made is not None
         return [found["status"]["capacity"], made["spec"]["capacity"]] == [{"storage": "5Gi"}] * 2
 
-    await until(has_more)
+    await eventually(has_more)
 
 
 @pytest.mark.parametrize(
@@ -205,7 +206,7 @@ async def test_a_claim_that_cannot_be_served_has_an_event(
             for event in events
         )
 
-    await until(is_told)
+    await eventually(is_told)
     found = await agent.client.get(CLAIMS, name, "default")
     assert found is not None
     assert found["status"]["phase"] == "Pending"
@@ -215,15 +216,15 @@ async def test_a_volume_that_is_to_be_kept_keeps_its_data(agent: Agent) -> None:
     await agent.create(claim("kept"))
     await agent.create(using("writer", "kept", "open('/claimed/x', 'w').write('kept');" + SLEEP))
     volume = await bound(agent, "kept")
-    await until(lambda: _exists(folder(volume) / "x"))
+    await eventually(lambda: _exists(folder(volume) / "x"))
     name = volume["metadata"]["name"]
     await agent.client.patch(VOLUMES, name, {"spec": {"persistentVolumeReclaimPolicy": "Retain"}})
     await agent.client.delete(resources.PODS, "writer", "default")
     await agent.gone("writer")
     await agent.client.delete(CLAIMS, "kept", "default")
-    await until(lambda: _is_released(agent.client, name))
+    await eventually(lambda: _is_released(agent.client, name))
     await agent.client.delete(VOLUMES, name)
-    await until(lambda: _absent(agent.client, name))
+    await eventually(lambda: _absent(agent.client, name))
     assert (folder(volume) / "x").read_text() == "kept"
     (folder(volume) / "x").unlink()
     folder(volume).rmdir()
@@ -248,7 +249,7 @@ async def test_no_kill_of_the_agent_orphans_anything(agent: Agent, seed: int) ->
         await agent.start()
     for number in range(4):
         await agent.gone(f"user-{number}")
-    await until(lambda: _no_volume(agent.client))
+    await eventually(lambda: _no_volume(agent.client))
 
 
 async def test_the_nodes_identity_can_do_no_more_with_claims_than_it_needs(agent: Agent) -> None:

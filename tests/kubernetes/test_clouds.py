@@ -3,9 +3,8 @@
 The providers are simulated.
 """
 
-import asyncio
 import base64
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
 
@@ -30,7 +29,7 @@ from support import kinds
 from support.cloud_clusters import class_of, cluster_of
 from support.controllers import running_controllers
 from support.fleets import ControlPlane
-from support.patience import PATIENCE_S
+from support.patience import eventually
 from support.simulated_clouds import SimulatedClouds
 from support.third_party_crds import definitions
 
@@ -64,12 +63,6 @@ async def client(own_control_plane: ControlPlane) -> AsyncIterator[Client]:
         for manifest in cluster_objects.build_fleet_roles():
             await connected.apply(manifest)
         yield connected
-
-
-async def _eventually(check: Callable[[], Awaitable[bool]], timeout_s: float = PATIENCE_S) -> None:
-    async with asyncio.timeout(timeout_s):
-        while not await check():
-            await asyncio.sleep(0.1)
 
 
 async def _said(client: Client, cloud: str, type_: str, *, internal: bool = False) -> dict[str, Any]:
@@ -121,20 +114,20 @@ async def test_a_cluster_of_each_cloud_goes_from_nothing_to_running(
         for cloud in KINDS:
             await client.apply(class_of(Cloud(cloud)))
             await client.apply(cluster_of(Cloud(cloud)))
-        await _eventually(lambda: all_are("ProviderNotInstalled", "ClusterReady", internal=True))
+        await eventually(lambda: all_are("ProviderNotInstalled", "ClusterReady", internal=True))
 
         async def named() -> bool:
             message = (await _said(client, "EKS", "ClusterReady")).get("message", "")
             return "xpkg.crossplane.io/crossplane-contrib/provider-aws-" in message
 
-        await _eventually(named)
+        await eventually(named)
         assert await _managed_kinds_installed(client) == []
         for origin in ORIGINS:
             await kinds.install(client, definitions(f"provider-upjet-{origin}"))
-        await _eventually(lambda: all_are("Provisioning", "ClusterReady", internal=True))
+        await eventually(lambda: all_are("Provisioning", "ClusterReady", internal=True))
 
         with SimulatedClouds(str(own_control_plane.kubeconfig), lambda _item: {}):
-            await _eventually(lambda: all_are("ClusterRunning", "ClusterReady", internal=True))
+            await eventually(lambda: all_are("ClusterRunning", "ClusterReady", internal=True))
         kubeconfigs = {}
         for cloud, kind in KINDS.items():
             found = await client.get(kind, cloud.lower(), SYSTEM)
@@ -146,14 +139,14 @@ async def test_a_cluster_of_each_cloud_goes_from_nothing_to_running(
         async def runs() -> bool:
             return (await _said(client, "EKS", "ClusterReady")).get("reason") == "ClusterRunning"
 
-        await _eventually(runs)
+        await eventually(runs)
         backend = await _said(client, "EKS", "BackendReady")
         assert backend["reason"] == "Installing"
 
         async def has_a_stack() -> bool:
             return await client.get(STACKS, name_stack("eks"), SYSTEM) is not None
 
-        await _eventually(has_a_stack)
+        await eventually(has_a_stack)
         stack = await client.get(STACKS, name_stack("eks"), SYSTEM)
         assert stack is not None
         assert (stack["spec"]["clusterName"], stack["spec"]["profile"]) == ("eks", "Standard")
@@ -164,7 +157,7 @@ async def test_a_cluster_of_each_cloud_goes_from_nothing_to_running(
             message = (await _said(client, "GKE", "ClusterReady")).get("message", "")
             return "create it with a Google credential" in message
 
-        await _eventually(explained)
+        await eventually(explained)
         before = {item["metadata"]["uid"] for item in await _managed(client)}
         await client.delete(CLASSES, "l4-eks")
         await client.patch(CLUSTERS, "gke", {"spec": {"nodePools": [{**_pool(), "zones": ["us-east1-b"]}]}})
@@ -172,7 +165,7 @@ async def test_a_cluster_of_each_cloud_goes_from_nothing_to_running(
         await client.apply(_kubeconfig(UNREACHABLE, kubeconfigs["EKS"]))
         await _lose_the_cloud(client, "Vultr")
         for cloud, (type_, reason, internal) in DOUBTS.items():
-            await _eventually(partial(_is_said, client, cloud, type_, reason, internal=internal))
+            await eventually(partial(_is_said, client, cloud, type_, reason, internal=internal))
         assert {item["metadata"]["uid"] for item in await _managed(client)} == before
         assert await client.get(STACKS, name_stack("eks"), SYSTEM) is not None
 

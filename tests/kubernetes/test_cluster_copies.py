@@ -13,9 +13,10 @@ from modelplane.install.identity_permissions import INFERENCE_CLUSTER
 from modelplane.kube import resources
 from modelplane.kube.resources import Object, Resource
 from modelplane.local.home import Home
-from support.attacked import Attacked, attacked, eventually
+from support.attacked import Attacked, attacked
 from support.controllers import running_controllers
 from support.fleets import ControlPlane, control_plane_of
+from support.patience import eventually
 from support.service_accounts import kubeconfig
 
 pytestmark = [

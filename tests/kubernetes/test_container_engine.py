@@ -22,8 +22,8 @@ from modelplane.kube.resources import Object
 from support.container_engines import NAME, agent_of, container, needs_faults, nothing_left, stand_in
 from support.fake_docker import IMAGE, FakeDocker
 from support.fleets import ControlPlane
-from support.node_agent import Agent, is_ready, is_running, pod, status_of, until
-from support.patience import PATIENCE_S
+from support.node_agent import Agent, is_ready, is_running, pod, status_of
+from support.patience import PATIENCE_S, eventually
 
 pytestmark = pytest.mark.kubernetes
 
@@ -135,7 +135,7 @@ async def test_the_log_of_a_container_is_followed_to_its_end(agent: Agent, tmp_p
     async def has_spoken() -> bool:
         return "line 4" in await asyncio.to_thread(agent.kubectl, "logs", "talking")
 
-    await until(has_spoken)
+    await eventually(has_spoken)
     following = await asyncio.create_subprocess_exec(
         *(
             agent.binary,
@@ -188,7 +188,7 @@ async def test_a_stubborn_container_is_killed_after_its_grace(agent: Agent) -> N
     async def is_up() -> bool:
         return await asyncio.to_thread(agent.kubectl, "logs", "stubborn") == "up\n"
 
-    await until(is_up)
+    await eventually(is_up)
     began = time.monotonic()
     await agent.client.delete(resources.PODS, "stubborn", "default")
     await agent.gone("stubborn")
@@ -232,7 +232,7 @@ async def test_an_agent_killed_in_the_middle_of_a_start_starts_its_container_onc
 ) -> None:
     engine.fault(after=[moment])
     await agent.create(pod("interrupted", container(SLEEP)))
-    await until(lambda: killed(agent))
+    await eventually(lambda: killed(agent))
     engine.fault()
     agent.end()
     await agent.start()
@@ -281,11 +281,11 @@ async def test_a_pod_whose_engine_is_away_is_deleted_when_it_is_back(
     async def was_to_be_killed() -> bool:
         return sum(call[1:3] == ["--signal", "KILL"] for call in engine.calls("kill")) > 0
 
-    await until(was_to_be_killed)
+    await eventually(was_to_be_killed)
     assert await agent.client.get(resources.PODS, "leaving", "default") is not None
     engine.fault()
     await agent.gone("leaving")
-    await until(lambda: nothing_left(agent))
+    await eventually(lambda: nothing_left(agent))
     assert engine.containers() == {}
 
 
@@ -301,4 +301,4 @@ async def test_a_container_of_which_nobody_knows_is_removed(agent: Agent, engine
     async def removed() -> bool:
         return engine.containers() == {}
 
-    await until(removed)
+    await eventually(removed)

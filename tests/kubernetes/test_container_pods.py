@@ -22,8 +22,8 @@ from modelplane.kubelet.runtime.container_cli import ContainerRuntime, find_runt
 from support.container_engines import NAME, REAL, agent_of, container, needs_faults, needs_real, stand_in
 from support.fake_docker import FakeDocker
 from support.fleets import ControlPlane
-from support.node_agent import Agent, is_ready, pod, until
-from support.patience import PATIENCE_S
+from support.node_agent import Agent, is_ready, pod
+from support.patience import PATIENCE_S, eventually
 
 pytestmark = pytest.mark.kubernetes
 
@@ -161,7 +161,7 @@ async def test_an_init_container_a_sidecar_and_a_main_container(agent: Agent, tm
     async def has_spoken() -> bool:
         return await asyncio.to_thread(said, agent, "-c", "engine") == "the sidecar says hello\n"
 
-    await until(has_spoken)
+    await eventually(has_spoken)
     assert await asyncio.to_thread(said, agent, "-c", "fetch") == "fetched\n"
     assert await asyncio.to_thread(said, agent, "-c", "fetch", "--previous") == "not yet\n"
 
@@ -236,7 +236,7 @@ async def test_the_containers_of_a_pod_share_its_grace_period(agent: Agent, tmp_
     async def is_up() -> bool:
         return await asyncio.to_thread(agent.kubectl, "logs", "stubborn", "-c", "engine") == "up\n"
 
-    await until(is_up)
+    await eventually(is_up)
     began = time.monotonic()
     await agent.client.delete(resources.PODS, "stubborn", "default")
     await agent.gone("stubborn")
@@ -268,7 +268,7 @@ async def test_the_containers_of_a_pod_find_each_other_at_localhost(agent: Agent
         return logs == ["local\n", "local\n"]
 
     # They are ready as soon as they run, which is before they print.
-    await until(have_spoken)
+    await eventually(have_spoken)
 
 
 @needs_faults
@@ -282,7 +282,7 @@ async def test_an_agent_killed_while_it_makes_the_network_makes_it_once(
     async def killed() -> bool:
         return psutil.Process(agent.pid).status() == psutil.STATUS_ZOMBIE
 
-    await until(killed)
+    await eventually(killed)
     engine.fault()
     agent.end()
     await agent.start()

@@ -1,6 +1,5 @@
 """The control plane is a real one, and keeps to itself."""
 
-import asyncio
 import os
 import subprocess
 import sys
@@ -16,7 +15,7 @@ from modelplane.kube.client import Client
 from modelplane.local.kubernetes.control_plane import NODE
 from modelplane.local.supervision import locks
 from modelplane.local.supervision.processes import CONTROL_PLANE
-from support.patience import PATIENCE_S
+from support.patience import eventually
 
 pytestmark = pytest.mark.kubernetes
 
@@ -56,13 +55,6 @@ def node(name):
         "kind": "Node",
         "metadata": {"name": name, "labels": {"modelplane.ai/pool": "local"}},
     }
-
-
-async def eventually(question, seconds=PATIENCE_S):
-    async with asyncio.timeout(seconds):
-        while not (answer := await question()):
-            await asyncio.sleep(0.05)
-    return answer
 
 
 @pytest.fixture

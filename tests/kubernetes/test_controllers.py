@@ -7,7 +7,7 @@ import asyncio
 import base64
 import gc
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,8 @@ from modelplane.local.kubernetes import cluster_objects
 from modelplane.proxy.proxies import GatewayDirectory
 from support.controllers import running_controllers
 from support.fleets import ControlPlane
-from support.patience import PATIENCE_S
+from support.kinds import create_missing
+from support.patience import eventually
 from support.pod_reports import report
 
 # Where controllers stop while they connect, httpcore2 leaves a connection whose TLS handshake is cancelled to
@@ -162,12 +163,6 @@ def _engines(memory: str) -> list[Object]:
     return [{"name": "engine", "members": [member]}]
 
 
-async def eventually(check: Callable[[], Awaitable[bool]], timeout_s: float = PATIENCE_S) -> None:
-    async with asyncio.timeout(timeout_s):
-        while not await check():
-            await asyncio.sleep(0.05)
-
-
 def _fleet(kubeconfig: Path) -> list[Object]:
     device = {
         "name": "gpu",
@@ -231,10 +226,7 @@ def control_plane(own_control_plane: ControlPlane) -> ControlPlane:
 async def bench(
     control_plane: ControlPlane, client: Client, request: pytest.FixtureRequest
 ) -> AsyncIterator[Bench]:
-    kinds = [crd(kind) for kind in KINDS] + cluster_objects.load_gateway_api()
-    for manifest in kinds:
-        await client.apply(manifest)
-    await cluster_objects.wait_until_established(client, [kind["metadata"]["name"] for kind in kinds])
+    await create_missing(client, [crd(kind) for kind in KINDS] + cluster_objects.load_gateway_api())
     for manifest in [
         *cluster_objects.build_manifests(),
         *_fleet(control_plane.home.controller_kubeconfig),

@@ -16,7 +16,7 @@ import aiohttp
 import pytest
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
-from kubernetes.test_gateway import PRIVATE, SYSTEM, TEAM, Bench, Commands, Pod, _object, engine, eventually
+from kubernetes.test_gateway import PRIVATE, SYSTEM, TEAM, Bench, Commands, Pod, _object, engine
 from modelplane.api.meta import GROUP
 from modelplane.controllers import fleet_resources
 from modelplane.crossplane.function.runner import Runner
@@ -30,7 +30,7 @@ from modelplane.kube.resources import Object
 from support.certificates import authority, server_pair
 from support.fleets import ControlPlane
 from support.kinds import install
-from support.patience import PATIENCE_S
+from support.patience import PATIENCE_S, eventually
 from support.service_accounts import kubeconfig
 
 pytestmark = pytest.mark.kubernetes

@@ -20,6 +20,7 @@ from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource
 from modelplane.local.kubernetes.cluster_objects import wait_until_established
 from support.fleets import ControlPlane
+from support.kinds import create_missing
 from support.patience import PATIENCE_S
 from support.third_party_crds import definitions
 
@@ -56,9 +57,7 @@ async def provided(own_control_plane) -> AsyncIterator[Client]:
     async with Client.from_kubeconfig(
         str(own_control_plane.kubeconfig), known=fleet_resources.find_known
     ) as client:
-        for each in crds:
-            await client.apply(each)
-        await wait_until_established(client, [each["metadata"]["name"] for each in crds])
+        await create_missing(client, crds)
         yield client
 
 

@@ -15,10 +15,10 @@ from modelplane.cli.models.deploy import apply_all
 from modelplane.cli.target import Target
 from modelplane.controllers import fleet_resources
 from modelplane.kube.client import Client
-from modelplane.local.kubernetes.cluster_objects import wait_until_established
 from modelplane.user_error import UserError
 from support.deployed_models import fleet, pool, proposed, wanted
 from support.fleets import ControlPlane
+from support.kinds import create_missing
 from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kubernetes
@@ -37,9 +37,7 @@ def _client(control_plane: ControlPlane) -> Client:
 def live(control_plane: ControlPlane) -> Iterator[Target]:
     async def install() -> None:
         async with _client(control_plane) as client:
-            for kind in KINDS:
-                await client.apply(crd(kind))
-            await wait_until_established(client, [f"{each.plural}.{each.group}" for each in KINDS])
+            await create_missing(client, [crd(kind) for kind in KINDS])
 
     async def remove() -> None:
         async with _client(control_plane) as client:

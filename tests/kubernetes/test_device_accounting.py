@@ -33,10 +33,10 @@ from support.gpu_nodes import (
     claim_template,
     create_pod,
     device_class,
-    eventually,
     pod,
     unbound,
 )
+from support.patience import eventually
 
 pytestmark = pytest.mark.kubernetes
 

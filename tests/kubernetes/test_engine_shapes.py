@@ -15,7 +15,9 @@ from modelplane.proxy.proxies import GatewayDirectory
 from support.controllers import running_controllers
 from support.engine_shapes import WORDS, edited, shapes
 from support.fleets import ControlPlane
-from support.serving_bench import Bench, eventually, fleet_of, of
+from support.kinds import create_missing
+from support.patience import eventually
+from support.serving_bench import Bench, fleet_of, of
 
 pytestmark = [
     pytest.mark.kubernetes,
@@ -40,9 +42,7 @@ async def bench(control_plane: ControlPlane, client: Client) -> AsyncIterator[Be
         *cluster_objects.load_gateway_api(),
         *cluster_objects.load_inference_extension(),
     ]
-    for manifest in kinds:
-        await client.apply(manifest)
-    await cluster_objects.wait_until_established(client, [kind["metadata"]["name"] for kind in kinds])
+    await create_missing(client, kinds)
     kubeconfig = control_plane.home.controller_kubeconfig.read_bytes()
     for manifest in [*cluster_objects.build_manifests(), *fleet_of(kubeconfig, "Modelplane")]:
         await client.apply(manifest)

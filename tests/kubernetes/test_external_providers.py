@@ -17,6 +17,7 @@ import pytest
 from openai.types.chat import ChatCompletionMessageParam
 
 from modelplane.local.home import Home
+from support import small_model
 from support.certificates import authority, server_context
 from support.fleets import Fleet
 from support.patience import PATIENCE_S
@@ -40,7 +41,8 @@ def fleet(
     certificates: Path, kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Fleet]:
     """A fleet that trusts the authority, with a model of its own."""
-    started = Fleet(Home(tmp_path_factory.mktemp("fleet")), kubernetes_binary)
+    small = small_model.use(tmp_path_factory.mktemp("cache"))
+    started = Fleet(Home(tmp_path_factory.mktemp("fleet")), kubernetes_binary, variables=small)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SSL_CERT_FILE", str(certificates / "authority.pem"))
         try:

@@ -6,7 +6,7 @@ import re
 import shutil
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -31,7 +31,7 @@ from support.envoys import free_ports
 from support.fleets import ControlPlane
 from support.gateway_module import running_model
 from support.kinds import install
-from support.patience import PATIENCE_S
+from support.patience import PATIENCE_S, eventually
 
 pytestmark = pytest.mark.kubernetes
 
@@ -42,12 +42,6 @@ SERVICE = "modelplane-gateway"
 ADDRESS = f"{SERVICE}.{SYSTEM}.svc"
 GATEWAY = {"backend": "Envoy", "allowedDestinations": ["127.0.0.1"]}
 """The engines of these tests are on loopback, which a gateway in a cluster refuses."""
-
-
-async def eventually(check: Callable[[], Awaitable[bool]], timeout_s: float = PATIENCE_S) -> None:
-    async with asyncio.timeout(timeout_s):
-        while not await check():
-            await asyncio.sleep(0.02)
 
 
 class Command:

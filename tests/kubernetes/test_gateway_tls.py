@@ -3,7 +3,7 @@
 import asyncio
 import base64
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +28,7 @@ from support.certificates import server_pair
 from support.controllers import running_controllers
 from support.envoys import EVENTS, LOCAL, Gateway, engines, raw_get, running_envoy, service
 from support.fleets import ControlPlane
-from support.patience import PATIENCE_S
+from support.patience import PATIENCE_S, eventually
 
 pytestmark = pytest.mark.kubernetes
 
@@ -257,7 +257,7 @@ class Fleet:
             found = condition_of(gateway, "Secured")
             return found.get("status") == status and part in found.get("message", "")
 
-        await self.eventually(said)
+        await eventually(said)
 
     async def is_at(self, address: str) -> None:
         """Wait until the service is published at an address."""
@@ -266,12 +266,7 @@ class Fleet:
             service = await self._client.get(fleet_resources.MODEL_SERVICES, "qwen", "default") or {}
             return bool(service.get("status", {}).get("address") == address)
 
-        await self.eventually(published)
-
-    async def eventually(self, check: Callable[[], Awaitable[bool]]) -> None:
-        async with asyncio.timeout(PATIENCE_S):
-            while not await check():
-                await asyncio.sleep(0.05)
+        await eventually(published)
 
 
 @pytest.fixture

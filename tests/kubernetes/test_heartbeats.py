@@ -12,7 +12,7 @@ from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.controllers.clusters.heartbeats import renew
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
-from support.gpu_nodes import eventually
+from support.patience import eventually
 
 pytestmark = pytest.mark.kubernetes
 

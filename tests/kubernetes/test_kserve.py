@@ -17,8 +17,10 @@ from modelplane.local.kubernetes import cluster_objects
 from modelplane.proxy.proxies import GatewayDirectory
 from support.controllers import running_controllers
 from support.fleets import ControlPlane
+from support.kinds import create_missing
 from support.kserve import SERVICES, KServe
-from support.serving_bench import Bench, eventually, fleet_of, of
+from support.patience import eventually
+from support.serving_bench import Bench, fleet_of, of
 from support.third_party_crds import definitions
 
 pytestmark = [
@@ -67,9 +69,7 @@ def control_plane(own_control_plane: ControlPlane) -> ControlPlane:
 @pytest.fixture
 async def bench(control_plane: ControlPlane, client: Client) -> AsyncIterator[KServeBench]:
     kinds = [crd(kind) for kind in KINDS] + cluster_objects.load_gateway_api() + definitions("kserve")
-    for manifest in kinds:
-        await client.apply(manifest)
-    await cluster_objects.wait_until_established(client, [kind["metadata"]["name"] for kind in kinds])
+    await create_missing(client, kinds)
     kubeconfig = control_plane.home.controller_kubeconfig.read_bytes()
     for manifest in [*cluster_objects.build_manifests(), *fleet_of(kubeconfig, "KServe")]:
         await client.apply(manifest)

@@ -168,10 +168,12 @@ class Bench:
         async def done() -> bool:
             wanted = (await self.client.list(fleet_resources.MODEL_DEPLOYMENTS, TEAM)).items
             placed = {each["metadata"]["name"] for each in wanted if is_true(each, "ReplicasScheduled")}
+            if not placed.issuperset(self.applied):
+                return False
             replicas = (await self.client.list(fleet_resources.MODEL_REPLICAS, TEAM)).items
             workloads = (await self.client.list(resources.DEPLOYMENTS, TEAM)).items
-            expected = sum(each["spec"]["replicas"] for each in wanted)
-            return placed >= set(self.applied) and len(replicas) == len(workloads) == expected
+            expected: int = sum(each["spec"]["replicas"] for each in wanted)
+            return len(replicas) == len(workloads) == expected
 
         await eventually(done, pause_s=0.5)
 

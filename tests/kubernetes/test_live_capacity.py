@@ -38,7 +38,8 @@ from modelplane.scheduler import (
 from support import gpu_nodes, kinds, replicas
 from support.controllers import running_controllers
 from support.fleets import control_plane_of
-from support.gpu_nodes import DRIVER, PER_NODE, SELECTOR, SLICES, Nodes, create_pod, eventually, unbound
+from support.gpu_nodes import DRIVER, PER_NODE, SELECTOR, SLICES, Nodes, create_pod, unbound
+from support.patience import eventually
 
 pytestmark = [
     pytest.mark.kubernetes,

@@ -25,6 +25,7 @@ from modelplane.local.kubernetes import cluster_objects
 from modelplane.local.kubernetes.cluster_objects import wait_until_established
 from support.controllers import running_controllers
 from support.fleets import ControlPlane
+from support.kinds import create_missing
 from support.patience import PATIENCE_S
 from support.relays import Manner, Relay
 from support.third_party_crds import definitions
@@ -73,9 +74,7 @@ async def member(own_control_plane: ControlPlane) -> AsyncIterator[Member]:
         Relay(upstream, 0.0) as relay,
     ):
         kinds = [crd(kind) for kind in COMPOSED]
-        for manifest in kinds:
-            await client.apply(manifest)
-        await wait_until_established(client, [kind["metadata"]["name"] for kind in kinds])
+        await create_missing(client, kinds)
         config["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{relay.port}"
         for manifest in (*cluster_objects.build_manifests(), *_registered(yaml.safe_dump(config))):
             await client.apply(manifest)

@@ -24,6 +24,7 @@ from modelplane.kube.resources import Object
 from modelplane.local.kubernetes import cluster_objects
 from support.collector import Collector, attributes, collecting
 from support.fleets import ControlPlane
+from support.kinds import create_missing
 from support.patience import PATIENCE_S
 from support.telemetry import fetch
 
@@ -141,10 +142,7 @@ async def controller(
     control_plane: ControlPlane, client: Client, collector: Collector, tmp_path: Path
 ) -> AsyncIterator[Controller]:
     """A controller of a fleet of two nodes, of which three replicas want one each."""
-    kinds = [crd(kind) for kind in KINDS] + cluster_objects.load_gateway_api()
-    for manifest in kinds:
-        await client.apply(manifest)
-    await cluster_objects.wait_until_established(client, [kind["metadata"]["name"] for kind in kinds])
+    await create_missing(client, [crd(kind) for kind in KINDS] + cluster_objects.load_gateway_api())
     for manifest in [
         *cluster_objects.build_manifests(),
         *_fleet(control_plane.home.controller_kubeconfig),

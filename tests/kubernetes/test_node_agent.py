@@ -23,8 +23,8 @@ from modelplane.kube.resources import Object
 from modelplane.kubelet.local_devices import discover
 from modelplane.kubelet.runtime.other_processes import Process
 from modelplane.local.kubernetes.control_plane import NODE, Pki
-from support.node_agent import IMAGE, Agent, is_ready, is_running, pod, python, running, status_of, until
-from support.patience import PATIENCE_S
+from support.node_agent import IMAGE, Agent, is_ready, is_running, pod, python, running, status_of
+from support.patience import PATIENCE_S, eventually
 
 pytestmark = pytest.mark.kubernetes
 
@@ -53,7 +53,7 @@ async def agent(control_plane: Any, client: Client) -> AsyncIterator[Agent]:
 @pytest.mark.usefixtures("agent")
 async def test_a_node_is_ready_and_publishes_its_devices(client: Client) -> None:
     # An earlier agent may have left the node and its devices, which are not ready for that.
-    await until(lambda: _node_is_ready(client))
+    await eventually(lambda: _node_is_ready(client))
     node = await client.get(resources.NODES, NODE)
     assert node is not None
     assert node["metadata"]["labels"]["modelplane.ai/pool"] == "local"
@@ -148,7 +148,7 @@ async def test_an_agent_that_was_killed_takes_its_pods_over_again(agent: Agent) 
     agent.end(signal.SIGKILL)
     await agent.client.delete(resources.PODS, "orphaned", "default", grace_period_s=0)
     await agent.start()
-    await until(lambda: _ended(orphan))
+    await eventually(lambda: _ended(orphan))
     after = await agent.pod("adopted", is_ready)
     assert status_of(after) == status_of(before) | {"ready": True, "started": True}
     assert agent.attempt(after).engine == engine
@@ -179,7 +179,7 @@ async def test_a_pod_stays_ready_while_its_agent_is_away_and_after(agent: Agent,
     async def asked_again() -> bool:
         return asked.stat().st_size >= known + 2
 
-    await until(asked_again)
+    await eventually(asked_again)
     after = (await agent.pod("steady", lambda _: True))["status"]["conditions"]
     assert after == before
     gate.unlink()
@@ -225,7 +225,7 @@ time.sleep(1000)
     container = python(source, lifecycle={"preStop": {"sleep": {"seconds": 1}}})
     await agent.create(pod("stubborn", container, terminationGracePeriodSeconds=3))
     stubborn = await agent.pod("stubborn", is_running)
-    await until(lambda: _has(agent, "stubborn", "up"))
+    await eventually(lambda: _has(agent, "stubborn", "up"))
     engine = agent.attempt(stubborn).engine
     assert engine is not None
     await agent.client.delete(resources.PODS, "stubborn", "default")
@@ -332,10 +332,10 @@ print("last")
 """
     await agent.create(pod("talking", python(source), restartPolicy="Never"))
     await agent.pod("talking", is_running)
-    await until(lambda: _has(agent, "talking", "line 4"))
-    await until(lambda: _closed(agent, "talking"))
+    await eventually(lambda: _has(agent, "talking", "line 4"))
+    await eventually(lambda: _closed(agent, "talking"))
     following = asyncio.create_task(asyncio.to_thread(agent.kubectl, "logs", "-f", "--tail=1", "talking"))
-    await until(lambda: _opens(agent, "talking"))
+    await eventually(lambda: _opens(agent, "talking"))
     gate.touch()
     assert await following == "line 4\nlast\n"
     assert agent.kubectl("logs", "talking", "--tail=2") == "line 4\nlast\n"
@@ -394,7 +394,7 @@ async def test_kubectl_describe_tells_what_happened_to_a_pod(agent: Agent, tmp_p
         notes = {(each["regarding"]["name"], each["type"], each["reason"]): each["note"] for each in ours}
         return all(notes.get(key, "").startswith(note) for key, note in expected.items())
 
-    await until(told)
+    await eventually(told)
 
     async def shown() -> bool:
         told = await asyncio.to_thread(agent.kubectl, "describe", "pod", "told")
@@ -402,7 +402,7 @@ async def test_kubectl_describe_tells_what_happened_to_a_pod(agent: Agent, tmp_p
         # What happens again is counted, a moment after it was told first.
         return all(each in story for each in ("Started", "Unhealthy", "Killing", "BackOff", "(x2 over"))
 
-    await until(shown)
+    await eventually(shown)
 
 
 async def test_a_crash_loop_ends_with_the_last_words_of_the_container(agent: Agent) -> None:
@@ -481,7 +481,7 @@ async def test_a_pod_deleted_by_force_in_the_middle_of_its_hook_does_not_wait_fo
     leaving = await agent.pod("hooked", lambda found: "deletionTimestamp" in found["metadata"])
     assert is_running(leaving), "the next agent does not call it anything else"
     await agent.client.delete(resources.PODS, "hooked", "default", grace_period_s=0)
-    await until(lambda: _ended(engine))
+    await eventually(lambda: _ended(engine))
     await agent.forgotten(hooked)
 
 
@@ -499,7 +499,7 @@ async def test_an_idle_pod_and_its_node_are_not_written_again_and_again(agent: A
         return await both() == before
 
     # Once, what came before may still be written.
-    await until(rests)
+    await eventually(rests)
 
 
 @pytest.mark.usefixtures("agent")
@@ -508,7 +508,7 @@ async def test_a_node_that_was_called_lost_says_that_it_is_back(client: Client) 
     await client.patch(
         resources.NODES, NODE, {"status": {"conditions": [lost]}}, kind="strategic", subresource="status"
     )
-    await until(lambda: _node_is_ready(client))
+    await eventually(lambda: _node_is_ready(client))
 
 
 @pytest.mark.usefixtures("agent")
@@ -524,8 +524,8 @@ async def test_a_deleted_node_is_registered_again_with_its_devices(client: Clien
         uid = found["metadata"]["uid"] if found else ""
         return uid not in {"", before["metadata"]["uid"]} and owners == {uid}
 
-    await until(back)
-    await until(lambda: _node_is_ready(client))
+    await eventually(back)
+    await eventually(lambda: _node_is_ready(client))
 
 
 async def _node_is_ready(client: Client) -> bool:
@@ -563,7 +563,7 @@ async def test_following_a_log_ends_with_its_pod(agent: Agent) -> None:
     await agent.create(pod("followed", python("print('up')\n" + SLEEP)))
     await agent.pod("followed", is_running)
     following = asyncio.create_task(asyncio.to_thread(agent.kubectl, "logs", "-f", "followed"))
-    await until(lambda: _opens(agent, "followed"))
+    await eventually(lambda: _opens(agent, "followed"))
     await agent.client.delete(resources.PODS, "followed", "default")
     await agent.gone("followed")
     assert "up" in await asyncio.wait_for(following, PATIENCE_S)
@@ -574,10 +574,10 @@ async def test_one_who_stops_following_a_silent_log_costs_nothing_any_more(agent
     await agent.pod("silent", is_running)
     kubectl = [str(agent.binary), "kubectl", f"--kubeconfig={agent.home.kubeconfig}", "logs", "-f", "silent"]
     follower = await asyncio.create_subprocess_exec(*kubectl, stdout=subprocess.DEVNULL)
-    await until(lambda: _opens(agent, "silent"))
+    await eventually(lambda: _opens(agent, "silent"))
     follower.kill()
     await follower.wait()
-    await until(lambda: _closed(agent, "silent"))
+    await eventually(lambda: _closed(agent, "silent"))
 
 
 async def _opens(agent: Agent, name: str) -> bool:
@@ -643,7 +643,7 @@ async def test_a_deployment_serves_a_real_model_on_an_allocated_device(agent: Ag
             },
         }
     )
-    await until(lambda: _available(client))
+    await eventually(lambda: _available(client))
     (found,) = (await client.list(resources.PODS, "default", labels="app=model")).items
     address = addresses.find_bound(found["status"]["podIP"])
     answer = await asyncio.to_thread(_ask, f"http://{address}:8000/v1/chat/completions")

@@ -17,7 +17,8 @@ from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.kubelet.records import Attempt
 from support.fleets import Fleet
-from support.node_agent import IMAGE, Agent, is_ready, pod, python, running, until
+from support.node_agent import IMAGE, Agent, is_ready, pod, python, running
+from support.patience import eventually
 
 pytestmark = pytest.mark.kubernetes
 
@@ -126,7 +127,7 @@ async def test_an_init_container_a_sidecar_and_a_main_container(agent: Agent, tm
         words = await asyncio.to_thread(agent.kubectl, "logs", "threefold", "-c", "engine")
         return words == "the sidecar says hello\n"
 
-    await until(said)
+    await eventually(said)
     assert await asyncio.to_thread(agent.kubectl, "logs", "threefold", "-c", "fetch") == "fetched\n"
     previous = await asyncio.to_thread(agent.kubectl, "logs", "threefold", "-c", "fetch", "--previous")
     assert previous == "not yet\n"

@@ -30,8 +30,8 @@ from modelplane.kube.resources import Object
 from modelplane.kubelet.local_devices import CPU_DRIVER
 from modelplane.local.home import Home
 from modelplane.local.kubernetes import cluster_objects, cluster_registration
-from support.attacked import eventually
 from support.fleets import Fleet
+from support.patience import eventually
 
 pytestmark = pytest.mark.kubernetes
 

@@ -17,6 +17,7 @@ from modelplane.local.kubernetes import cluster_objects
 from modelplane.proxy.proxies import GatewayDirectory
 from support.controllers import running_controllers
 from support.fleets import ControlPlane
+from support.kinds import create_missing
 from support.patience import PATIENCE_S
 from support.pod_reports import report
 
@@ -130,10 +131,7 @@ def control_plane(own_control_plane: ControlPlane) -> ControlPlane:
 
 @pytest.fixture
 async def bench(control_plane: ControlPlane, client: Client) -> AsyncIterator[Bench]:
-    kinds = [crd(kind) for kind in KINDS] + cluster_objects.load_gateway_api()
-    for manifest in kinds:
-        await client.apply(manifest)
-    await cluster_objects.wait_until_established(client, [kind["metadata"]["name"] for kind in kinds])
+    await create_missing(client, [crd(kind) for kind in KINDS] + cluster_objects.load_gateway_api())
     for manifest in [*cluster_objects.build_manifests(), *_fleet(control_plane)]:
         await client.apply(manifest)
     await client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})

@@ -23,7 +23,8 @@ from modelplane.local.kubernetes import cluster_objects
 from support import ordinary_user
 from support.files import holding
 from support.fleets import ControlPlane
-from support.node_agent import Agent, is_running, pod, python, running, status_of, until
+from support.node_agent import Agent, is_running, pod, python, running, status_of
+from support.patience import eventually
 
 pytestmark = pytest.mark.kubernetes
 
@@ -200,7 +201,7 @@ async def test_what_secrets_hold_is_its_owners_alone_and_goes_before_the_pod(age
     async def cleared() -> bool:
         return not volumes.get_folder(directory).path.exists()
 
-    await until(cleared)
+    await eventually(cleared)
     held = await agent.client.get(resources.PODS, "secretive", "default")
     assert held is not None
     await agent.client.patch(resources.PODS, "secretive", {"metadata": {"finalizers": []}}, "default")
@@ -259,7 +260,7 @@ async def test_each_pod_with_volumes_has_a_tmp_of_its_own_which_starts_empty(age
     await agent.create(first)
     again = await agent.pod("first", lambda found: status_of(found).get("restartCount") == 1)
     attempt = agent.attempt(again)
-    await until(lambda: _says(attempt.log, "False"))
+    await eventually(lambda: _says(attempt.log, "False"))
     assert _present("/tmp/left") == []
 
 
@@ -289,7 +290,7 @@ async def test_an_agent_that_was_killed_takes_over_a_pod_with_mounts(
     attempt = agent.attempt(found)
     engine = attempt.engine
     assert engine is not None
-    await until(lambda: _says(attempt.log, "heavy"))
+    await eventually(lambda: _says(attempt.log, "heavy"))
     (child,) = [Process(each.pid, read_identity(each.pid)) for each in psutil.Process(engine.pid).children()]
     assert " /no-such " in _mounts_of(engine.pid)
     agent.end(signal.SIGKILL)

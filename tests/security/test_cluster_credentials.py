@@ -28,9 +28,10 @@ from modelplane.kube.informer import Informer
 from modelplane.kube.kubeconfig_secret import Lifetime, decode_claims
 from modelplane.kube.resources import Object
 from modelplane.local.kubernetes.control_plane import Pki
-from support.attacked import Attacked, attacked, eventually
+from support.attacked import Attacked, attacked
 from support.controllers import running_controllers
 from support.fleets import ControlPlane
+from support.patience import eventually
 from support.service_accounts import kubeconfig, kubectl
 from support.tokens import signed
 

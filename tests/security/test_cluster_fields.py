@@ -12,9 +12,9 @@ from modelplane.api.meta import CERTIFICATE_NAMESPACE, SYSTEM_NAMESPACE
 from modelplane.controllers import fleet_resources
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
-from support.attacked import eventually
 from support.cluster_identity import OURS, limited, prepare, refusal
 from support.fleets import ControlPlane
+from support.patience import eventually
 
 pytestmark = pytest.mark.kubernetes
 

@@ -24,8 +24,8 @@ from modelplane.install import cluster_admission as admission, cluster_requireme
 from modelplane.install.identity_permissions import INFERENCE_CLUSTER
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
-from support.attacked import eventually
 from support.fleets import ControlPlane
+from support.patience import eventually
 from support.rules import rules_in, table
 from support.service_accounts import kubeconfig
 from support.third_party_crds import definitions

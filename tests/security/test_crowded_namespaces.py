@@ -22,9 +22,9 @@ from modelplane.host.file_system import write_private
 from modelplane.kube import resources
 from modelplane.proxy.interface import FLEET_LISTENER
 from modelplane.proxy.proxies import GatewayDirectory
-from support.attacked import Attacked, eventually
+from support.attacked import Attacked
 from support.controllers import running_controllers
-from support.patience import PATIENCE_S
+from support.patience import PATIENCE_S, eventually
 
 pytestmark = pytest.mark.kubernetes
 

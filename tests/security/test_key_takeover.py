@@ -18,10 +18,11 @@ from modelplane.gateway.envoy.module_filters import KEYS
 from modelplane.gateway.module_files.keys import KeyFile, KeyTable, build_key_table
 from modelplane.proxy.envoy_directory import write
 from modelplane.proxy.proxies import GatewayDirectory
-from support.attacked import Attacked, eventually
+from support.attacked import Attacked
 from support.controllers import running_controllers
 from support.one_url import front, gateway_of
 from support.openai_server import running_server
+from support.patience import eventually
 
 pytestmark = pytest.mark.kubernetes
 

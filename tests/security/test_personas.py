@@ -11,8 +11,8 @@ from modelplane.install.installation_options import Options
 from modelplane.install.manifests import build_manifests
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from support.attacked import eventually
 from support.fleets import ControlPlane
+from support.patience import eventually
 
 pytestmark = pytest.mark.kubernetes
 

@@ -3,9 +3,8 @@
 No node exists here: what counts is what is written.
 """
 
-import asyncio
 import base64
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +21,8 @@ from modelplane.local.kubernetes import cluster_objects
 from modelplane.proxy.proxies import GatewayDirectory
 from support.controllers import running_controllers
 from support.fleets import ControlPlane
-from support.patience import PATIENCE_S
+from support.kinds import create_missing
+from support.patience import eventually
 
 API = "modelplane.ai/v1alpha1"
 
@@ -109,13 +109,6 @@ class Attacked:
         return found
 
 
-async def eventually(check: Callable[[], Awaitable[bool]], timeout_s: float = PATIENCE_S) -> None:
-    """Wait until a check holds."""
-    async with asyncio.timeout(timeout_s):
-        while not await check():
-            await asyncio.sleep(0.05)
-
-
 @asynccontextmanager
 async def attacked(
     control_plane: ControlPlane, cluster: ControlPlane | None = None
@@ -123,8 +116,8 @@ async def attacked(
     """Prepare a control plane as a fleet of one cluster, named ``test``; by default its own."""
     place = cluster or control_plane
     async with _administrator(control_plane) as client, _administrator(place) as there:
-        await _install(client, [crd(kind) for kind in KINDS])
-        await _install(there, cluster_objects.load_gateway_api())
+        await create_missing(client, [crd(kind) for kind in KINDS])
+        await create_missing(there, cluster_objects.load_gateway_api())
         for manifest in [*cluster_objects.build_fleet_roles(), *_fleet(place.home.controller_kubeconfig)]:
             await client.apply(manifest)
         for manifest in [*cluster_objects.build_cluster_roles(), *cluster_objects.build_gateway(8081)]:
@@ -134,12 +127,6 @@ async def attacked(
 
 def _administrator(plane: ControlPlane) -> Client:
     return Client.from_kubeconfig(str(plane.kubeconfig), known=fleet_resources.find_known)
-
-
-async def _install(client: Client, kinds: list[Object]) -> None:
-    for manifest in kinds:
-        await client.apply(manifest)
-    await cluster_objects.wait_until_established(client, [kind["metadata"]["name"] for kind in kinds])
 
 
 def _fleet(kubeconfig: Path) -> list[Object]:

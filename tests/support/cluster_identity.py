@@ -15,8 +15,8 @@ from modelplane.install.identity_permissions import INFERENCE_CLUSTER
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.local.kubernetes.cluster_objects import wait_until_established
-from support.attacked import eventually
 from support.fleets import ControlPlane
+from support.patience import eventually
 from support.service_accounts import kubeconfig
 from support.third_party_crds import definitions
 

@@ -18,7 +18,8 @@ from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.kubelet.pods import pods
 from support.fake_docker import IMAGE, FakeDocker
-from support.node_agent import Agent, until
+from support.node_agent import Agent
+from support.patience import eventually
 
 REAL = os.environ.get("MODELPLANE_TEST_CONTAINER_ENGINE", "")
 NAME = REAL or "docker"
@@ -52,7 +53,7 @@ async def agent_of(
         for item in (await client.list(resources.PODS, "default")).items:
             await client.delete(resources.PODS, item["metadata"]["name"], "default", grace_period_s=0)
         try:
-            await until(lambda: nothing_left(started))
+            await eventually(lambda: nothing_left(started))
         finally:
             started.end()
             await asyncio.to_thread(pods.stop_all, control_plane.home.agent, 2)

@@ -7,16 +7,17 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from modelplane.local import binary, setup
 from modelplane.local.home import Home
+from modelplane.local.kubernetes.control_plane import list_control_planes
 from modelplane.local.supervision import lifecycle
-from modelplane.local.supervision.processes import CONTROL_PLANE
-from support.patience import PATIENCE_S
+from modelplane.local.supervision.processes import CONTROL_PLANE, Healthy
+from support.patience import LOOK_S, PATIENCE_S
 
 PROCESSES = (
     "supervisor",
@@ -47,10 +48,14 @@ class ControlPlane:
 def control_plane_of(home: Home, binary: Path) -> Iterator[ControlPlane]:
     """Run the processes of a control plane, and nothing of Modelplane on it."""
     setup.make_home(home)
-    setup.set_up(home)
+    [plane] = list_control_planes(home, setup.set_up(home))
     lifecycle.start(home, binary, CONTROL_PLANE)
+    administrator = plane.pki.find_certificate("admin"), plane.pki.find_key("admin")
+    served = Healthy(plane.ports.api_server, "/readyz", plane.pki.authority, administrator)
     try:
         asyncio.run(lifecycle.wait_until_running(home, CONTROL_PLANE, PATIENCE_S, lambda _record: None))
+        # An API server writes its roles, without which only an administrator is served, a second later.
+        _wait(lambda: served.is_ready(0.0), "the API server writes no roles")
         yield ControlPlane(home, binary)
     finally:
         lifecycle.stop(home)
@@ -62,6 +67,8 @@ class Fleet(ControlPlane):
 
     python: str = sys.executable
     """The Python whose Modelplane is asked."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Further ones of the environment."""
 
     def modelplane(self, *arguments: str, check: bool = True) -> str:
         """Run a command of ours against the fleet and return what it prints."""
@@ -83,16 +90,13 @@ class Fleet(ControlPlane):
         named = (service, "-n", namespace)
         self.kubectl("wait", "--for=condition=Ready", "ms", *named, f"--timeout={PATIENCE_S}s")
         address = self.kubectl("get", "ms", *named, "-o", "jsonpath={.status.address}")
-        deadline = time.monotonic() + PATIENCE_S
-        while _lacks_route(address):
-            assert time.monotonic() < deadline, f"{address} is not routed"
-            time.sleep(0.1)
+        _wait(lambda: not _lacks_route(address), f"{address} is not routed")
         return address
 
     def _run(self, command: Sequence[str], check: bool, **variables: str) -> str:
         done = subprocess.run(
             command,
-            env=os.environ | variables,
+            env=os.environ | self.variables | variables,
             capture_output=True,
             text=True,
             timeout=300,
@@ -112,9 +116,19 @@ def fleet_of_processes(folder: Path) -> Iterator[Fleet]:
         fleet.kubectl(
             "create", "rolebinding", "-n", "tenant", "tenant", "--clusterrole=edit", "--user=tenant"
         )
+        # A controller puts together what the role permits.
+        may = ("auth", "can-i", "create", "pods", "-n", "tenant", "--as=tenant")
+        _wait(lambda: fleet.kubectl(*may, check=False).startswith("yes"), "the tenant may do nothing", LOOK_S)
         yield fleet
     finally:
         fleet.modelplane("down")
+
+
+def _wait(holds: Callable[[], bool], otherwise: str, pause_s: float = 0.1) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline, otherwise
+        time.sleep(pause_s)
 
 
 def _lacks_route(address: str) -> bool:

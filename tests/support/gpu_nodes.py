@@ -1,21 +1,12 @@
 """Nodes with devices that no kubelet has, and pods that claim them, on a real control plane."""
 
-import asyncio
-
 from modelplane.kube import errors, resources
-from support.patience import PATIENCE_S
+from support.patience import eventually
 
 DRIVER = "gpu.example.com"
 SELECTOR = f'device.driver == "{DRIVER}"'
 PER_NODE = 8
 SLICES = resources.RESOURCE_SLICES
-
-
-async def eventually(question, seconds=PATIENCE_S):
-    async with asyncio.timeout(seconds):
-        while not (answer := await question()):
-            await asyncio.sleep(0.1)
-    return answer
 
 
 class Nodes:

@@ -11,7 +11,7 @@ import os
 import socket
 import struct
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -42,12 +42,18 @@ def _claim_apart() -> None:
     shared = platformdirs.user_cache_path()
     os.environ.setdefault("GOCACHE", str(shared / "go-build"))
     own = Path(tempfile.mkdtemp(prefix="cache-"))
-    (own / "modelplane").mkdir()
-    for folder in (shared, shared / "modelplane"):
-        for entry in folder.iterdir() if folder.exists() else ():
-            if entry.name not in {"modelplane", _CLAIMS}:
-                (own / entry.relative_to(shared)).symlink_to(entry)
+    link_caches(own, without={_CLAIMS})
     os.environ["XDG_CACHE_HOME"] = str(own)
+
+
+def link_caches(own: Path, without: Container[str]) -> None:
+    """Make a folder of caches that has all that the user's has, but for some entries of Modelplane's."""
+    shared, ours = platformdirs.user_cache_path(), platformdirs.user_cache_path("modelplane")
+    for folder in (ours, own / "modelplane"):
+        folder.mkdir(parents=True, exist_ok=True)
+    for entry in {*shared.iterdir(), *ours.iterdir(), ours / _CLAIMS} - {ours}:
+        if entry.name not in without:
+            (own / entry.relative_to(shared)).symlink_to(entry)
 
 
 @contextmanager

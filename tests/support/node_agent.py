@@ -1,6 +1,5 @@
 """A node agent of its own for the tests, with the identity and certificates that a fleet gives it."""
 
-import asyncio
 import os
 import signal
 import subprocess
@@ -19,7 +18,7 @@ from modelplane.kubelet.records import AgentDirectory, Attempt
 from modelplane.local import settings
 from modelplane.local.home import Home
 from modelplane.local.kubernetes.control_plane import NODE, Pki
-from support.patience import PATIENCE_S
+from support.patience import PATIENCE_S, eventually
 
 IMAGE = "ghcr.io/ggml-org/llama.cpp:server"
 """An image with a launcher; the pods here bring a command of their own."""
@@ -48,7 +47,7 @@ class Agent:
     async def start(self) -> None:
         """Start the agent and wait until its node is registered."""
         self._spawn()
-        await until(self._registered)
+        await eventually(self._registered)
 
     def _spawn(self) -> None:
         pki = Pki(self.home.pki)
@@ -98,7 +97,7 @@ class Agent:
             return seen[0] is not None and holds(seen[0])
 
         try:
-            await until(found, timeout_s)
+            await eventually(found, timeout_s)
         except TimeoutError:
             raise AssertionError(f"pod {name}: {seen[0] and seen[0].get('status')}") from None
         assert seen[0] is not None
@@ -111,7 +110,7 @@ class Agent:
         async def absent() -> bool:
             return await self.client.get(resources.PODS, name, "default") is None
 
-        await until(absent, timeout_s)
+        await eventually(absent, timeout_s)
         return time.monotonic() - began
 
     async def forgotten(self, pod: Object, timeout_s: float = PATIENCE_S) -> None:
@@ -121,7 +120,7 @@ class Agent:
         async def absent() -> bool:
             return not directory.exists()
 
-        await until(absent, timeout_s)
+        await eventually(absent, timeout_s)
 
     def attempt(self, pod: Object) -> Attempt:
         """Return the last attempt to run a pod's container."""
@@ -155,13 +154,6 @@ async def running(home: Home, binary: Path, client: Client, *options: str) -> As
             await client.delete(resources.PODS, item["metadata"]["name"], "default", grace_period_s=0)
         agent.end()
         pods.stop_all(home.agent, 2)
-
-
-async def until(holds: Callable[[], Any], timeout_s: float = PATIENCE_S) -> None:
-    """Return as soon as an asynchronous question is answered with yes; ``TimeoutError`` otherwise."""
-    async with asyncio.timeout(timeout_s):
-        while not await holds():
-            await asyncio.sleep(0.05)
 
 
 def python(source: str, **fields: Any) -> Object:

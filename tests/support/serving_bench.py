@@ -3,23 +3,14 @@
 No kubelet runs: pods are ready when a test says so.
 """
 
-import asyncio
 import base64
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 from modelplane.compose.readiness import condition_of
 from modelplane.kube import resources
 from modelplane.kube.client import Client
-from support.patience import PATIENCE_S
+from support.patience import eventually
 from support.pod_reports import report
-
-
-async def eventually(check: Callable[[], Awaitable[bool]], timeout_s: float = PATIENCE_S) -> None:
-    """Wait until something holds."""
-    async with asyncio.timeout(timeout_s):
-        while not await check():
-            await asyncio.sleep(0.05)
 
 
 def of(kind: str, name: str, spec: dict[str, Any], namespace: str = "") -> dict[str, Any]:

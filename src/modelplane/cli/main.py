@@ -177,11 +177,21 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the chosen command."""
-        _collect_seldom()
+        # Keep the garbage collector from traversing what is imported, which stays to the end. It would take a
+        # tenth of a short command's time at the start, and as much again at the exit.
+        gc.set_threshold(*_THRESHOLDS)
+        atexit.register(gc.freeze)
         try:
             return super().invoke(ctx)
         except click.NoSuchOption as error:
-            raise _rename(error) from error
+            from modelplane.cli.options import FORMER
+
+            command = error.ctx.command_path.partition(" ")[2] if error.ctx else ""
+            # Under kubectl, the name of the program has two words.
+            current = FORMER.get((command.removeprefix("modelplane "), error.option_name))
+            raise (
+                click.UsageError(f"{error.option_name} is now {current}", error.ctx) if current else error
+            ) from error
         except UserError as error:
             raise click.ClickException(str(error)) from error
         except OSError as error:
@@ -198,25 +208,6 @@ class Commands(click.Group):
 
 _THRESHOLDS = (100_000, 20, 100)
 """Of Python's garbage collector."""
-
-
-def _collect_seldom() -> None:
-    """Keep the garbage collector from traversing what is imported, which stays to the end.
-
-    It would take a tenth of a short command's time at the start, and as much again at the exit.
-    """
-    gc.set_threshold(*_THRESHOLDS)
-    atexit.register(gc.freeze)
-
-
-def _rename(error: click.NoSuchOption) -> click.UsageError:
-    """Return the error for an unknown option: the current name of an option that had another one."""
-    from modelplane.cli.options import find_current_name
-
-    command = error.ctx.command_path.partition(" ")[2] if error.ctx else ""
-    # Under kubectl, the name of the program has two words.
-    current = find_current_name(command.removeprefix("modelplane "), error.option_name)
-    return click.UsageError(f"{error.option_name} is now {current}", error.ctx) if current else error
 
 
 def _missing(error: ModuleNotFoundError) -> Exception:

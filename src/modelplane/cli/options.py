@@ -80,11 +80,6 @@ FORMER: Final = {
 """Options of 0.9 that have another name now, by command."""
 
 
-def find_current_name(command: str, option: str) -> str:
-    """Return the name that an option of an earlier release has now; an empty text if it was none."""
-    return FORMER.get((command, option), "")
-
-
 def format_example(example: str) -> str:
     """Return the end of a command's help: an example, which click does not wrap."""
     return f"\b\nExample:\n  {example}"

@@ -116,8 +116,7 @@ class Target(msgspec.Struct, frozen=True):
         named = "" if self.home is not None else os.environ.get("KUBECONFIG", "")
         if kubeconfig := self.kubeconfig or (Path(named) if named else None):
             place = Home(kubeconfig.absolute().parent)
-            is_its_own = place.kubeconfig == kubeconfig.absolute() and place.settings.exists()
-            return place if is_its_own else None
+            return place if place.kubeconfig == kubeconfig.absolute() and place.settings.exists() else None
         place = choose_home(self.home)
         chosen = self.home is not None or os.environ.get(ENVIRONMENT_VARIABLE)
         return place if chosen or is_running(place) or not find_default().exists() else None
@@ -184,11 +183,6 @@ def add_namespace_option(command: F) -> F:
         metavar="NAME",
         help="Namespace. Default: the namespace of the context.",
     )(command)
-
-
-def add_all_namespaces_option(command: F) -> F:
-    """Give a command ``-A``."""
-    return click.option("-A", "--all-namespaces", is_flag=True, help="Use all namespaces.")(command)
 
 
 def read(target: Target, what: str, do: "Callable[[Client], Awaitable[T]]") -> T:

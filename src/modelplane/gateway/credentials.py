@@ -124,10 +124,9 @@ def _usable(route: Route, known: Mapping[str, SecretHeader], has_module: bool) -
         return route
     if left:
         return replace(route, backends=left)
-    namespace = route.name.partition("/")[0]
     why = (
         f'cannot serve ModelService "{route.name}": the gateway cannot set credential or model of its '
-        f"ModelEndpoints: run kubectl get modelendpoints -n {namespace} -o yaml"
+        f"ModelEndpoints: run kubectl get modelendpoints -n {route.name.partition('/')[0]} -o yaml"
     )
     # A replica that starts changes nothing, so no request waits for one.
     settings = msgspec.structs.replace(route.settings, hold=None)

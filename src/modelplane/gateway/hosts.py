@@ -33,5 +33,4 @@ def find_service_address(service: Mapping[str, Any], *, tls: bool = False) -> st
     # Both ports lead to the same one of Envoy.
     scheme, usual = ("https", HTTPS_PORT) if tls else ("http", HTTP_PORT)
     ports = sorted(get_list(spec, "ports"), key=lambda entry: entry.get("name") != scheme)
-    port = ports[0]["port"] if ports else usual
-    return format_authority(host, port, usual)
+    return format_authority(host, ports[0]["port"] if ports else usual, usual)

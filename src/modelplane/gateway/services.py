@@ -131,32 +131,28 @@ def find_target(endpoint: ModelEndpoint, destinations: Destinations) -> Target |
     target = parse_url(endpoint.spec.url)
     if isinstance(target, Rejected):
         return target
-    is_of_replica = _is_of_replica(
-        endpoint, destinations.replicas
-    ) and destinations.may_be_gateway_of_cluster(target.host, target.port)
+    # The endpoint of a ModelReplica leads to the replica's own path. Whoever writes such a reference into
+    # another endpoint reaches no replica but that of its own name, and nothing at all where the uids of the
+    # replicas are known.
+    metadata = endpoint.metadata
+    is_owned = any(
+        reference.controller
+        and (reference.api_version, reference.kind) == (API_VERSION, kind_name(ModelReplica))
+        and reference.name == metadata.name
+        and (destinations.replicas is None or reference.uid in destinations.replicas)
+        for reference in metadata.owner_references
+    )
+    is_of_replica = (
+        is_owned
+        and endpoint.spec.rewrite_path == f"/{metadata.namespace}/{metadata.name}/"
+        and destinations.may_be_gateway_of_cluster(target.host, target.port)
+    )
     rejected = (
         destinations.check(target.host, target.port, of_replica=is_of_replica)
         or credentials.check_clear_text(endpoint, target.host, tls=target.tls, destinations=destinations)
         or _check_mutual_tls(endpoint, tls=target.tls)
     )
     return rejected or (replace(target, is_of_replica=True) if is_of_replica else target)
-
-
-def _is_of_replica(endpoint: ModelEndpoint, replicas: frozenset[str] | None) -> bool:
-    """Return True for the endpoint of a ModelReplica, which leads to the replica's own path.
-
-    Whoever writes such a reference into another endpoint reaches no replica but that of its own name, and
-    nothing at all where the uids of the ``replicas`` are known.
-    """
-    metadata = endpoint.metadata
-    is_owned = any(
-        reference.controller
-        and (reference.api_version, reference.kind) == (API_VERSION, kind_name(ModelReplica))
-        and reference.name == metadata.name
-        and (replicas is None or reference.uid in replicas)
-        for reference in metadata.owner_references
-    )
-    return is_owned and endpoint.spec.rewrite_path == f"/{metadata.namespace}/{metadata.name}/"
 
 
 def _check_mutual_tls(endpoint: ModelEndpoint, *, tls: bool) -> Rejected | None:

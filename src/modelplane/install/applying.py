@@ -56,7 +56,14 @@ class Installer:
         if not self.dry_run:
             await self.deadline.wait_until_nothing(partial(self._unserved, kinds))
         await self._apply("everything else", manifests[len(kinds) :])
-        await self._remove(find_left_behind(existing, manifests))
+        for item in find_left_behind(existing, manifests):
+            metadata = item["metadata"]
+            named = f"{item['kind']} {build_key(item)}, of version {metadata['labels'][VERSION]}"
+            if not self.dry_run:
+                await self.client.delete(
+                    resource_of(item), metadata["name"], metadata.get("namespace"), uid=metadata["uid"]
+                )
+            self.report(f"removed {named}")
         if self.dry_run:
             return
         for manifest in manifests:
@@ -65,12 +72,12 @@ class Installer:
                 self.report(f"{manifest['metadata']['name']} is available")
 
     async def _stored(self, existing: Installation) -> list[Object]:
-        """Return every object of the kinds that are there."""
         names = {definition["metadata"]["name"] for definition in existing.definitions}
         kinds = [resource_of_kind(kind.type) for kind in KINDS if kind.definition in names]
-        asked = [partial(self.client.list, kind) for kind in kinds]
         return [
-            _drop_foreign(item) for ask in asked for item in (await self.deadline.wait_for_answer(ask)).items
+            _drop_foreign(item)
+            for kind in kinds
+            for item in (await self.deadline.wait_for_answer(partial(self.client.list, kind))).items
         ]
 
     async def _apply(self, what: str, manifests: Sequence[Object]) -> None:
@@ -79,7 +86,6 @@ class Installer:
         self.report(f"{what}: {', '.join(counts)}")
 
     async def _unserved(self, kinds: Sequence[Object]) -> str:
-        """Return which kinds the API server does not serve yet."""
         names = [kind["metadata"]["name"] for kind in kinds]
         definitions = [await self.client.get(resources.CUSTOM_RESOURCE_DEFINITIONS, name) for name in names]
         waiting = [
@@ -99,16 +105,6 @@ class Installer:
         pods = (await self.client.list(resources.PODS, SYSTEM_NAMESPACE, labels=labels)).items
         problem = find_unavailability(deployment, pods)
         return f'Deployment "{name}": {problem}' if problem else ""
-
-    async def _remove(self, items: Sequence[Object]) -> None:
-        for item in items:
-            metadata = item["metadata"]
-            named = f"{item['kind']} {build_key(item)}, of version {metadata['labels'][VERSION]}"
-            if not self.dry_run:
-                await self.client.delete(
-                    resource_of(item), metadata["name"], metadata.get("namespace"), uid=metadata["uid"]
-                )
-            self.report(f"removed {named}")
 
 
 def find_left_behind(existing: Installation, manifests: Sequence[Object]) -> tuple[Object, ...]:

@@ -278,21 +278,20 @@ def build_policies(*, dry_runs: bool = False) -> list[Object]:
     ``dry_runs``: provider-kubernetes uses the identity. It looks at each object by applying it as a dry run,
     which writes nothing, and so no policy refuses one.
     """
-    documents = [*_limits(), *(_limits_of_provider() if dry_runs else ())]
-    for document in documents if dry_runs else ():
+    if not dry_runs:
+        return _limits()
+    definitions = [("apiextensions.k8s.io", "customresourcedefinitions")]
+    documents = [
+        *_limits(),
+        *_policy("definitions", definitions, ("CREATE", "UPDATE", "DELETE"), _ONLY_DRY_RUNS),
+        *_policy("namespace-changes", [("", "namespaces")], ("UPDATE",), _CHANGES_OF_NAMESPACES),
+    ]
+    for document in documents:
         if "matchConditions" in document["spec"]:
             document["spec"]["matchConditions"].append(
                 {"name": "writes", "expression": "!request.?dryRun.orValue(false)"}
             )
     return documents
-
-
-def _limits_of_provider() -> list[Object]:
-    definitions = [("apiextensions.k8s.io", "customresourcedefinitions")]
-    return [
-        *_policy("definitions", definitions, ("CREATE", "UPDATE", "DELETE"), _ONLY_DRY_RUNS),
-        *_policy("namespace-changes", [("", "namespaces")], ("UPDATE",), _CHANGES_OF_NAMESPACES),
-    ]
 
 
 def _limits() -> list[Object]:

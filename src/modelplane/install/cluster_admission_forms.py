@@ -101,5 +101,4 @@ def _form_of(hint: Any) -> Form:
     if origin is tuple:
         item = _form_of(typing.get_args(hint)[0])
         return ANY if item is ANY else Each(item)
-    is_struct = isinstance(hint, type) and issubclass(hint, msgspec.Struct)
-    return find_fields(hint) if is_struct else ANY
+    return find_fields(hint) if isinstance(hint, type) and issubclass(hint, msgspec.Struct) else ANY

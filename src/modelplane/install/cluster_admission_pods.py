@@ -29,7 +29,6 @@ def _specs(workload: str) -> str:
 
 
 def _templates(workload: str) -> str:
-    """Return the templates of the pods of a workload."""
     spec = f"{workload}.spec"
     groups = f"{spec}.leaderWorkerTemplate"
     return (
@@ -51,10 +50,6 @@ TEMPLATES: Final = {
 """Variables of policies about pods."""
 
 
-def _every_container(holds: str) -> str:
-    return f"variables.containers.all(each, each.all(c, {holds}))"
-
-
 PODS: Final = (
     Validation(
         " && ".join(
@@ -70,12 +65,10 @@ PODS: Final = (
         f"volumes of Modelplane's pods are of the kinds {', '.join(_VOLUMES)}",
     ),
     Validation(
-        _every_container(
-            "!c.?securityContext.?privileged.orValue(false) && "
-            "c.?securityContext.?capabilities.?add.orValue([]).size() == 0 && "
-            "c.?securityContext.?procMount.orValue('Default') == 'Default' && "
-            "c.?ports.orValue([]).all(p, p.?hostPort.orValue(0) == 0)"
-        ),
+        "variables.containers.all(each, each.all(c, !c.?securityContext.?privileged.orValue(false) && "
+        "c.?securityContext.?capabilities.?add.orValue([]).size() == 0 && "
+        "c.?securityContext.?procMount.orValue('Default') == 'Default' && "
+        "c.?ports.orValue([]).all(p, p.?hostPort.orValue(0) == 0)))",
         "containers of Modelplane have no privileges, capabilities or ports of their node",
     ),
     Validation(
@@ -143,8 +136,8 @@ _OF_PODS: Final = (
 _OF_OBJECTS: Final = (*_QUEUES, "kubectl.kubernetes.io/last-applied-configuration")
 
 
-def _begins(key: str, prefixes: tuple[str, ...]) -> str:
-    return " || ".join(f"{key}.startsWith({prefix!r})" for prefix in prefixes)
+def _begins(prefixes: tuple[str, ...]) -> str:
+    return " || ".join(f"key.startsWith({prefix!r})" for prefix in prefixes)
 
 
 _IS_ALLOWED: Final = (
@@ -162,7 +155,7 @@ def _metadata_of(templates: str) -> str:
 def _refused(field: str) -> str:
     """Return the refused keys of the labels or annotations of an object, joined."""
     return (
-        f"object.metadata.?{field}.orValue({{}}).filter(key, !({_begins('key', (labels.PREFIX,))} || "
+        f"object.metadata.?{field}.orValue({{}}).filter(key, !({_begins((labels.PREFIX,))} || "
         f"key in {format_literal(_OF_OBJECTS)} || (object.kind != 'ServiceAccount' && {_IS_ALLOWED}) || "
         f"(oldObject != null && oldObject.metadata.?{field}[?key] == optional.of("
         f"object.metadata.{field}[key])))).join(', ')"
@@ -180,7 +173,7 @@ KEY_VARIABLES: Final = {
     "metadata": _metadata_of("variables.after"),
     "refused": (
         f"variables.metadata.map(each, each.filter(key, !(key in {format_literal(_OF_PODS)} || "
-        f"{_begins('key', ACCEPTED_PREFIXES)} || {_IS_ALLOWED} || "
+        f"{_begins(ACCEPTED_PREFIXES)} || {_IS_ALLOWED} || "
         "variables.former.exists(former, key in former && former[key] == each[key])))"
         ".join(', ')).filter(keys, keys != '').join(', ')"
     ),

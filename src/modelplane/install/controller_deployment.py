@@ -17,14 +17,6 @@ _CHARTS_PATH = "/var/cache/helm"
 
 def build_controllers(options: Options) -> list[Object]:
     """Return the manifests of the controllers, except their roles."""
-    return [
-        pod_parts.build_metrics_service(CONTROLLER, CONTROLLER_COMPONENT, CONTROLLER_PORT),
-        pod_parts.build_disruption_budget(CONTROLLER, CONTROLLER_COMPONENT),
-        _controllers(options),
-    ]
-
-
-def _controllers(options: Options) -> Object:
     arguments = (
         "controller",
         "--leader-elect",
@@ -33,7 +25,11 @@ def _controllers(options: Options) -> Object:
         options.credential_lifetime,
         f"--helm-dir={_CHARTS_PATH}",
     )
-    return build_controller_deployment(CONTROLLER, CONTROLLER_COMPONENT, options, arguments, runs_helm=True)
+    return [
+        pod_parts.build_metrics_service(CONTROLLER, CONTROLLER_COMPONENT, CONTROLLER_PORT),
+        pod_parts.build_disruption_budget(CONTROLLER, CONTROLLER_COMPONENT),
+        build_controller_deployment(CONTROLLER, CONTROLLER_COMPONENT, options, arguments, runs_helm=True),
+    ]
 
 
 def build_controller_deployment(
@@ -53,5 +49,4 @@ def build_controller_deployment(
         "livenessProbe": pod_parts.probe("/healthz", pod_parts.METRICS, period_s=10, failures=6),
     }
     pod = {"containers": [container], "volumes": [*pod_parts.build_volumes(), *volumes]}
-    strategy = {"maxUnavailable": 0, "maxSurge": 1}
-    return pod_parts.build_deployment(name, component, options.controllers, pod, strategy)
+    return pod_parts.build_deployment(name, component, options.controllers, pod)

@@ -86,6 +86,7 @@ SYSTEM = (
 
 def build_children(options: Options) -> dict[str, Object]:
     """Return the objects that the InferenceGateway composes, by key."""
+    arguments = ("controller", "--only=gateway", "--leader-elect", f"--gateway-service={GATEWAY}")
     written = [
         pod_parts.build_service_account(GATEWAY, gateway_deployment.GATEWAY_COMPONENT),
         pod_parts.build_service_account(PUBLISHER, COMPONENT),
@@ -93,7 +94,7 @@ def build_children(options: Options) -> dict[str, Object]:
         *gateway_deployment.build_gateway(options),
         pod_parts.build_metrics_service(PUBLISHER, COMPONENT, controller_deployment.CONTROLLER_PORT),
         pod_parts.build_disruption_budget(PUBLISHER, COMPONENT),
-        _publisher(options),
+        controller_deployment.build_controller_deployment(PUBLISHER, COMPONENT, options, arguments),
     ]
     return {_key(manifest): _of_crossplane(manifest) for manifest in written}
 
@@ -109,21 +110,15 @@ def _key(manifest: Object) -> str:
     return keys.get((kind, name), f"{envoy_pods.PREFIX}{kind.lower()}-{name}")
 
 
-def _publisher(options: Options) -> Object:
-    arguments = ("controller", "--only=gateway", "--leader-elect", f"--gateway-service={GATEWAY}")
-    return controller_deployment.build_controller_deployment(PUBLISHER, COMPONENT, options, arguments)
-
-
 def build_permissions() -> list[Object]:
     """Return what an operator applies: the namespace of the gateway's Secrets, and the roles, bound."""
     publisher, own = build_account(PUBLISHER), build_labels(COMPONENT)
-    private = Role("Role", f"{PUBLISHER}-private", roles.PUBLISHER, own)
     written = [
         build_namespace(GATEWAY_NAMESPACE),
         *Role("ClusterRole", PUBLISHER, FLEET, own).bound_to(publisher),
         *Role("ClusterRole", SECRETS, NAMED, own).bound_to(publisher),
         *Role("Role", PUBLISHER, SYSTEM, own).bound_to(publisher, SYSTEM_NAMESPACE),
-        *private.bound_to(publisher, GATEWAY_NAMESPACE),
+        *Role("Role", f"{PUBLISHER}-private", roles.PUBLISHER, own).bound_to(publisher, GATEWAY_NAMESPACE),
         *roles.build_gateway_roles(),
     ]
     return [_of_crossplane(manifest) for manifest in written]

@@ -71,8 +71,10 @@ class Installation:
 
 async def read_installation(client: Client) -> Installation:
     """Return everything of an installation that an API server has."""
-    names = [definition["metadata"]["name"] for definition in build_definitions()]
-    definitions = [await client.get(resources.CUSTOM_RESOURCE_DEFINITIONS, name) for name in names]
+    definitions = [
+        await client.get(resources.CUSTOM_RESOURCE_DEFINITIONS, definition["metadata"]["name"])
+        for definition in build_definitions()
+    ]
     objects = [
         item for resource in _resources() for item in await list_metadata(client, resource, labels=PARTS)
     ]

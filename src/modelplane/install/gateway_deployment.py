@@ -30,11 +30,17 @@ _GRACE_S = 330
 
 def build_gateway(options: Options) -> list[Object]:
     """Return the manifests of the gateway, except its role."""
+    pod = {
+        "terminationGracePeriodSeconds": _GRACE_S,
+        "initContainers": [_envoy(options) | {"restartPolicy": "Always"}],
+        "containers": [_writer(options)],
+        "volumes": [{"name": _FILES, "emptyDir": {"sizeLimit": "1Gi"}}, *pod_parts.build_volumes()],
+    }
     return [
         _service(options),
         pod_parts.build_metrics_service(GATEWAY, GATEWAY_COMPONENT, METRICS_PORT),
         pod_parts.build_disruption_budget(GATEWAY, GATEWAY_COMPONENT),
-        _deployment(options),
+        pod_parts.build_deployment(GATEWAY, GATEWAY_COMPONENT, options.gateways, pod),
     ]
 
 
@@ -52,17 +58,6 @@ def _service(options: Options) -> Object:
             ],
         },
     }
-
-
-def _deployment(options: Options) -> Object:
-    pod = {
-        "terminationGracePeriodSeconds": _GRACE_S,
-        "initContainers": [_envoy(options) | {"restartPolicy": "Always"}],
-        "containers": [_writer(options)],
-        "volumes": [{"name": _FILES, "emptyDir": {"sizeLimit": "1Gi"}}, *pod_parts.build_volumes()],
-    }
-    strategy = {"maxUnavailable": 0, "maxSurge": 1}
-    return pod_parts.build_deployment(GATEWAY, GATEWAY_COMPONENT, options.gateways, pod, strategy)
 
 
 def _envoy(options: Options) -> Object:
@@ -92,10 +87,9 @@ def _writer(options: Options) -> Object:
         f"--metrics-address=0.0.0.0:{METRICS_PORT}",
         "--log-format=json",
     )
-    container = pod_parts.build_container(
+    return pod_parts.build_container(
         GATEWAY_COMPONENT, options.image, arguments, options.gateway_resources
-    )
-    return container | {
+    ) | {
         "ports": [{"name": pod_parts.METRICS, "containerPort": METRICS_PORT, "protocol": "TCP"}],
         "readinessProbe": pod_parts.probe("/readyz", pod_parts.METRICS, period_s=5, failures=3),
         "livenessProbe": pod_parts.probe("/healthz", pod_parts.METRICS, period_s=10, failures=6),

@@ -92,9 +92,7 @@ def build_definitions() -> list[Object]:
     API is not installed either: its routes are on inference clusters, where the gateway's own installation
     provides it.
     """
-    return [_labelled(crd(kind)) for kind in COMPOSED]
-
-
-def _labelled(definition: Object) -> Object:
-    about = {**definition["metadata"], "labels": build_labels(), "annotations": dict(KEPT)}
-    return {**definition, "metadata": about}
+    added = {"labels": build_labels(), "annotations": dict(KEPT)}
+    return [
+        {**definition, "metadata": {**definition["metadata"], **added}} for definition in map(crd, COMPOSED)
+    ]

@@ -85,11 +85,10 @@ _INHERITORS = {"edit": ("edit", "admin"), "view": ("view", "edit", "admin")}
 
 
 def build_people_roles() -> list[Object]:
-    """Return the roles for people."""
-    return [_for_people(name, rules) for name, rules in PEOPLE.items()]
-
-
-def _for_people(name: str, rules: tuple[Rule, ...]) -> Object:
-    """Return a role for people, which Kubernetes adds to its own roles of some names (aggregation)."""
-    inherited = {f"{RBAC}/aggregate-to-{role}": "true" for role in _INHERITORS.get(name, ())}
-    return Role("ClusterRole", f"modelplane-{name}", rules, build_labels() | inherited).build_manifest()
+    """Return the roles for people. Kubernetes adds some of them to its own roles (aggregation)."""
+    built = []
+    for name, rules in PEOPLE.items():
+        inherited = {f"{RBAC}/aggregate-to-{role}": "true" for role in _INHERITORS.get(name, ())}
+        role = Role("ClusterRole", f"modelplane-{name}", rules, build_labels() | inherited)
+        built.append(role.build_manifest())
+    return built

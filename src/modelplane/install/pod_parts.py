@@ -4,7 +4,7 @@ Pods meet the restricted Pod Security Standard: no root, no privileges, nothing 
 their own. A pod gets its account's token in the one container that needs it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from modelplane.install.installation_options import Number, build_labels, build_metadata, build_selector
 from modelplane.kube.resources import Object
@@ -20,9 +20,7 @@ METRICS = "metrics"
 """The name of the port for health and metrics."""
 
 
-def build_deployment(
-    name: str, component: str, replicas: Number, pod: Object, strategy: Mapping[str, object]
-) -> Object:
+def build_deployment(name: str, component: str, replicas: Number, pod: Object) -> Object:
     """Return a Deployment of pods that are spread over nodes and zones."""
     return {
         "apiVersion": "apps/v1",
@@ -31,7 +29,7 @@ def build_deployment(
         "spec": {
             "replicas": replicas,
             "selector": {"matchLabels": build_selector(component)},
-            "strategy": {"type": "RollingUpdate", "rollingUpdate": dict(strategy)},
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}},
             "template": {
                 "metadata": {"labels": build_labels(component)},
                 "spec": _common(name, component) | pod,

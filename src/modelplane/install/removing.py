@@ -90,7 +90,13 @@ class Uninstaller:
         # Delete the namespace, unless it holds objects of users, such as a cluster's kubeconfig.
         names = [item["metadata"]["name"] for item in existing.objects if item["kind"] == "Namespace"]
         for name in names:
-            if left := await self._contents(name):
+            left = [
+                item
+                for resource in _WORTH_KEEPING
+                for item in await list_metadata(self.client, resource, name)
+                if item["metadata"]["name"] not in _EVERYWHERE and "deletionTimestamp" not in item["metadata"]
+            ]
+            if left:
                 self.report(f"Kept namespace {name}, because of {listing(map(name_object, left))}")
                 continue
             await self.client.delete(resources.NAMESPACES, name)
@@ -113,8 +119,11 @@ class Uninstaller:
             )
 
     async def _objects(self, kinds: Iterable[Resource]) -> list[Object]:
-        asked = [partial(self.client.list, kind) for kind in kinds]
-        return [item for ask in asked for item in (await self.deadline.wait_for_answer(ask)).items]
+        return [
+            item
+            for kind in kinds
+            for item in (await self.deadline.wait_for_answer(partial(self.client.list, kind))).items
+        ]
 
     async def _delete_objects(self, what: str, kinds: Sequence[Resource]) -> None:
         """Delete every object of some kinds and wait until the controllers have released them."""
@@ -127,7 +136,10 @@ class Uninstaller:
         items = await self._objects(kinds)
         for item in items:
             await self._delete(item)
-        causes = listing(f"{name_object(item)}, {_waits_for(item)}" for item in items)
+        causes = listing(
+            f"{name_object(item)}, {condition_of(item, 'Ready').get('message') or 'which is being deleted'}"
+            for item in items
+        )
         return f"{causes}: deletion completes only while {CONTROLLER} is running" if items else ""
 
     def _counted(self, what: str, count: int) -> None:
@@ -186,14 +198,6 @@ class Uninstaller:
         remaining = [name for name, definition in zip(names, answers, strict=True) if definition is not None]
         return f"{listing(remaining)} still exists" if remaining else ""
 
-    async def _contents(self, namespace: str) -> list[Object]:
-        return [
-            item
-            for resource in _WORTH_KEEPING
-            for item in await list_metadata(self.client, resource, namespace)
-            if item["metadata"]["name"] not in _EVERYWHERE and "deletionTimestamp" not in item["metadata"]
-        ]
-
     async def _ending(self, namespace: str) -> str:
         item = await self.client.get(resources.NAMESPACES, namespace)
         return f"namespace {namespace} still exists" if item else ""
@@ -203,7 +207,3 @@ def _served(kinds: Iterable[Resource], definitions: Iterable[Object]) -> tuple[R
     """Return those of some kinds that an API server has."""
     names = {definition["metadata"]["name"] for definition in definitions}
     return tuple(kind for kind in kinds if f"{kind.plural}.{kind.group}" in names)
-
-
-def _waits_for(item: Object) -> str:
-    return str(condition_of(item, "Ready").get("message") or "which is being deleted")

@@ -32,17 +32,16 @@ class Rule:
 
     def build_manifest(self) -> Object:
         """Return the rule as an entry of a role."""
-        rule: Object = {
+        return {
             "apiGroups": [self.group],
             "resources": [*self.resources],
             "verbs": [*self.verbs],
-        }
-        return rule | ({"resourceNames": [*self.names]} if self.names else {})
+        } | ({"resourceNames": [*self.names]} if self.names else {})
 
 
-def build_account(name: str, namespace: str = SYSTEM_NAMESPACE) -> Object:
+def build_account(name: str) -> Object:
     """Return a ServiceAccount as the subject of a binding."""
-    return {"kind": "ServiceAccount", "name": name, "namespace": namespace}
+    return {"kind": "ServiceAccount", "name": name, "namespace": SYSTEM_NAMESPACE}
 
 
 @dataclass(frozen=True, slots=True)

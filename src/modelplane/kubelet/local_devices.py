@@ -159,12 +159,18 @@ def discover(share: Share = WHOLE) -> tuple[DiscoveredDevice, ...]:
 def describe_cpu(share: Share = WHOLE, number: int = 0) -> DiscoveredDevice:
     """Return one of the equal devices that a share of this machine's processors and memory is offered as."""
     parts = share.parts * share.cpu_devices
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return DiscoveredDevice(
         driver=CPU_DRIVER,
         name=f"cpu-{number}",
         attributes={
             "type": {"string": "cpu"},
-            "model": {"string": _model_name()},
+            # DRA limits a string attribute to 64 characters.
+            "model": {"string": next(names, "unknown")[:64]},
             "architecture": {"string": get_architecture()},
             "cores": {"int": max(count_cores() // parts, 1)},
         },
@@ -191,16 +197,6 @@ def measure_memory() -> int:
     except OSError:
         return total
     return min(total, int(limit)) if limit.isdecimal() else total
-
-
-def _model_name() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        lines = []
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    # DRA limits a string attribute to 64 characters.
-    return next(names, "unknown")[:64]
 
 
 async def publish_devices(client: Client, node: Object, devices: Iterable[DiscoveredDevice]) -> None:
@@ -271,8 +267,7 @@ async def find_devices(
     Raises ``CannotStart`` for any claim of the pod: no container starts before all are ready.
     """
     namespace = pod["metadata"]["namespace"]
-    container = pod["spec"]["containers"][0]
-    named = {entry["name"] for entry in container.get("resources", {}).get("claims", ())}
+    named = {entry["name"] for entry in pod["spec"]["containers"][0].get("resources", {}).get("claims", ())}
     matching: list[DiscoveredDevice] = []
     for entry in pod["spec"].get("resourceClaims", ()):
         name = find_claim_name(entry, pod)

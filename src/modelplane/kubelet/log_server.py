@@ -64,16 +64,13 @@ class LogServer:
 
     async def start(self) -> asyncio.Server:
         """Listen until the returned server is closed."""
-        return await asyncio.start_server(
-            self._serve, node.ADDRESS, self._settings.port, ssl=self._tls(), ssl_handshake_timeout=_REQUEST_S
-        )
-
-    def _tls(self) -> ssl.SSLContext:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=self._settings.client_authority)
         context.load_cert_chain(self._settings.certificate, self._settings.key)
         # Optional here, so that an unauthenticated client gets 401 instead of a closed connection.
         context.verify_mode = ssl.CERT_OPTIONAL
-        return context
+        return await asyncio.start_server(
+            self._serve, node.ADDRESS, self._settings.port, ssl=context, ssl_handshake_timeout=_REQUEST_S
+        )
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -89,7 +86,10 @@ class LogServer:
         self, connection: h11.Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         async with asyncio.timeout(_REQUEST_S):
-            request = await _read_request(connection, reader)
+            while not isinstance(request := connection.next_event(), h11.Request):
+                if request is not h11.NEED_DATA:
+                    raise h11.RemoteProtocolError("the client sends no request")
+                connection.receive_data(await reader.read(_READ_BYTES))
         try:
             parts = self._open(request, writer.get_extra_info("peercert"))
         except _Failure as failure:
@@ -139,15 +139,6 @@ class LogServer:
         return container_worker.log(attempt, selection, follow=_is_true(query, "follow"))
 
 
-async def _read_request(connection: h11.Connection, reader: asyncio.StreamReader) -> h11.Request:
-    while not isinstance(event := connection.next_event(), h11.Request):
-        if event is h11.NEED_DATA:
-            connection.receive_data(await reader.read(_READ_BYTES))
-        else:
-            raise h11.RemoteProtocolError("the client sends no request")
-    return event
-
-
 async def _send(
     connection: h11.Connection, writer: asyncio.StreamWriter, parts: AsyncGenerator[bytes, None]
 ) -> None:
@@ -161,7 +152,6 @@ async def _send(
 
 
 async def _wait_until_closed(reader: asyncio.StreamReader) -> None:
-    """Wait until the client closes its end, and drop what it sends until then."""
     while await reader.read(_READ_BYTES):
         pass
 
@@ -171,7 +161,6 @@ async def _yield_once(text: bytes) -> AsyncGenerator[bytes, None]:
 
 
 def _check_client(certificate: Mapping[str, object] | None) -> None:
-    """Raise ``_Failure`` for any client but the API server."""
     if not certificate:
         raise _Failure(HTTPStatus.UNAUTHORIZED, "a client certificate is required\n")
     subject = cast("Iterable[Iterable[tuple[str, str]]]", certificate.get("subject", ()))

@@ -107,7 +107,6 @@ async def _serve(settings: AgentSettings) -> None:
 
 
 async def _register(client: Client, about: NodeSettings, devices: tuple[DiscoveredDevice, ...]) -> Object:
-    """Make the API server know this machine and its devices."""
     registered = await node.register(client, about)
     await publish_devices(client, registered, devices)
     _log.info('node "%s" is registered with %d device(s)', about.name, len(devices))

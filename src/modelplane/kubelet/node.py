@@ -145,7 +145,6 @@ def is_registered(node: Mapping[str, Any], settings: NodeSettings) -> bool:
 
 
 async def _renew(client: Client, name: str, uid: str) -> None:
-    """Renew the Lease of a Node, or create it."""
     spec = {
         "holderIdentity": name,
         "leaseDurationSeconds": 40,
@@ -165,14 +164,13 @@ def _condition(
     kind: str, value: str, reason: str, message: str, now: str, before: Mapping[str, Any]
 ) -> Object:
     former = before.get(kind, {})
-    changed = former.get("lastTransitionTime", now) if former.get("status") == value else now
     return {
         "type": kind,
         "status": value,
         "reason": reason,
         "message": message,
         "lastHeartbeatTime": now,
-        "lastTransitionTime": changed,
+        "lastTransitionTime": former.get("lastTransitionTime", now) if former.get("status") == value else now,
     }
 
 

@@ -123,16 +123,15 @@ class Recorder:
 
 
 def _event(happening: _Happening, node: str) -> Object:
-    about = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "namespace": happening.namespace,
-        "name": happening.pod,
-        "uid": happening.uid,
-        "fieldPath": happening.field_path,
-    }
     return events.build_event(
-        about,
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "namespace": happening.namespace,
+            "name": happening.pod,
+            "uid": happening.uid,
+            "fieldPath": happening.field_path,
+        },
         at=happening.at,
         warning=happening.reason in _WARNINGS,
         reason=str(happening.reason),

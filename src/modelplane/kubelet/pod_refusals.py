@@ -125,18 +125,14 @@ def _container_causes(spec: Mapping[str, Any]) -> Iterator[Cause]:
         )
     yield from _security(spec.get("securityContext", {}), "the pod's securityContext")
     for container in every:
-        yield from _causes_of(spec, container)
-
-
-def _causes_of(spec: Mapping[str, Any], container: Mapping[str, Any]) -> Iterator[Cause]:
-    yield from _security(container.get("securityContext", {}), "the securityContext")
-    yield from find_volume_causes(spec, container, "a pod here")
-    yield from _ports(container.get("ports", ()))
-    for kind in probes.FIELDS:
-        if "grpc" in container.get(kind, {}):
-            yield f"the {kind} uses grpc, which is not supported here", "use httpGet, tcpSocket or exec"
-    if "postStart" in container.get("lifecycle", {}):
-        yield "the local node agent does not support postStart hooks", "remove it"
+        yield from _security(container.get("securityContext", {}), "the securityContext")
+        yield from find_volume_causes(spec, container, "a pod here")
+        yield from _ports(container.get("ports", ()))
+        for kind in probes.FIELDS:
+            if "grpc" in container.get(kind, {}):
+                yield f"the {kind} uses grpc, which is not supported here", "use httpGet, tcpSocket or exec"
+        if "postStart" in container.get("lifecycle", {}):
+            yield "the local node agent does not support postStart hooks", "remove it"
 
 
 def _security(context: Mapping[str, Any], where: str) -> Iterator[Cause]:

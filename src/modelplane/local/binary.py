@@ -35,8 +35,7 @@ def find() -> Path | None:
         if not os.access(path, os.X_OK):
             raise LocalError(f"{ENVIRONMENT_VARIABLE} names {path}, which is not a program")
         return path
-    shipped = _PACKAGE / "_bin" / _NAME
-    return next((path for path in (shipped, _cached()) if path.exists()), None)
+    return next((path for path in (_PACKAGE / "_bin" / _NAME, _cached()) if path.exists()), None)
 
 
 def find_or_build(report: Report) -> Path:

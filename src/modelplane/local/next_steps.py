@@ -40,45 +40,32 @@ def describe_next_steps(
     ``elsewhere``: for a new terminal, which has none of this shell's settings.
     """
     kubectl = "kubectl" if shutil.which("kubectl") else "modelplane kubectl"
-    here = Path("/") if elsewhere else Path.cwd()
     lines = [
-        *_reach_modelplane(here, anew=elsewhere),
+        *_reach_modelplane(Path("/") if elsewhere else Path.cwd(), anew=elsewhere),
         *_name_home(home),
         "export KUBECONFIG=$(modelplane kubeconfig)",
     ]
     after: list[str] = []
     if contents.has_deployments:
         heading = "See the models of this fleet"
-        lines += _look(kubectl)
+        lines += [f"{kubectl} get modeldeployments,modelservices -A", "modelplane top"]
     elif settings.register or contents.has_clusters:
         heading = "Deploy a model and ask it a question"
-        lines += _deploy(kubectl)
+        lines += [
+            _apply(kubectl, "first-answer"),
+            f"{kubectl} wait --for=condition=Ready ms/first-answer -n ml-team --timeout=2m",
+            'modelplane chat first-answer -n ml-team "What is the capital of France?"',
+        ]
     else:
         heading = "Register your first cluster"
-        lines += _register(kubectl)
+        lines += [
+            f"{kubectl} get secrets -n {SYSTEM_NAMESPACE}",
+            _apply(kubectl, "build-the-platform"),
+            f"{kubectl} wait --for=condition=Ready ic --all --timeout=1m",
+        ]
         after = ["", _TOUR_GOES_ON]
     heading += ", in another terminal:" if elsewhere else ":"
     return "\n".join([heading, "", *(f"  {line}" for line in lines), *after, ""])
-
-
-def _look(kubectl: str) -> list[str]:
-    return [f"{kubectl} get modeldeployments,modelservices -A", "modelplane top"]
-
-
-def _deploy(kubectl: str) -> list[str]:
-    return [
-        _apply(kubectl, "first-answer"),
-        f"{kubectl} wait --for=condition=Ready ms/first-answer -n ml-team --timeout=2m",
-        'modelplane chat first-answer -n ml-team "What is the capital of France?"',
-    ]
-
-
-def _register(kubectl: str) -> list[str]:
-    return [
-        f"{kubectl} get secrets -n {SYSTEM_NAMESPACE}",
-        _apply(kubectl, "build-the-platform"),
-        f"{kubectl} wait --for=condition=Ready ic --all --timeout=1m",
-    ]
 
 
 def _apply(kubectl: str, example: str) -> str:

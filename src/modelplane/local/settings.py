@@ -97,7 +97,10 @@ def choose(
     out, and naming a port that a stranger holds.
     """
     if not home.settings.exists():
-        return _save(home, _first(choice, is_free))
+        count = choice.clusters or 0
+        front = ports.choose(ports.FRONT if count else ports.ALONE, (), is_free)
+        first = LocalSettings(front, **choice.select_kept(), cpu_devices=choice.cpu_devices or 1)
+        return _save(home, dataclasses.replace(first, clusters=_clusters(first, count, is_free)))
     before = load(home)
     after = _grown(home, before, choice, is_free)
     if after != before:
@@ -131,17 +134,9 @@ def find_stranger(
     return None
 
 
-def _first(choice: Choice, is_free: Callable[[int], bool]) -> LocalSettings:
-    count = choice.clusters or 0
-    front = ports.choose(ports.FRONT if count else ports.ALONE, (), is_free)
-    first = LocalSettings(front, **choice.select_kept(), cpu_devices=choice.cpu_devices or 1)
-    return dataclasses.replace(first, clusters=_clusters(first, count, is_free))
-
-
 def _grown(
     home: Home, before: LocalSettings, choice: Choice, is_free: Callable[[int], bool]
 ) -> LocalSettings:
-    """Return the settings with the additions of a choice."""
     count = len(before.clusters) if choice.clusters is None else choice.clusters
     has = f"{len(before.clusters)} clusters" if before.clusters else "a control plane that is its own cluster"
     if count < len(before.clusters) or bool(count) != bool(before.clusters):

@@ -114,27 +114,31 @@ def build_kubeconfig(*accesses: Access) -> str:
         {
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [{"name": access.context, "cluster": _cluster(access)} for access in accesses],
-            "users": [{"name": access.context, "user": _user(access)} for access in accesses],
+            "clusters": [
+                {
+                    "name": access.context,
+                    "cluster": {
+                        "server": f"https://127.0.0.1:{access.port}",
+                        "certificate-authority-data": _embedded(access.pki.authority),
+                    },
+                }
+                for access in accesses
+            ],
+            "users": [
+                {
+                    "name": access.context,
+                    "user": {
+                        "client-certificate-data": _embedded(access.pki.find_certificate(access.identity)),
+                        "client-key-data": _embedded(access.pki.find_key(access.identity)),
+                    },
+                }
+                for access in accesses
+            ],
             "contexts": [{"name": context["user"], "context": context} for context in contexts],
             "current-context": accesses[0].context,
         },
         sort_keys=False,
     )
-
-
-def _cluster(access: Access) -> dict[str, str]:
-    return {
-        "server": f"https://127.0.0.1:{access.port}",
-        "certificate-authority-data": _embedded(access.pki.authority),
-    }
-
-
-def _user(access: Access) -> dict[str, str]:
-    return {
-        "client-certificate-data": _embedded(access.pki.find_certificate(access.identity)),
-        "client-key-data": _embedded(access.pki.find_key(access.identity)),
-    }
 
 
 def ensure_kubeconfig(path: Path, content: str) -> None:

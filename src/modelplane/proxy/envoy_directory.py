@@ -49,7 +49,11 @@ def write(directory: Path, files: Mapping[str, str]) -> bool:
     current = _current(directory)
     own = select_listeners(files, has_new_module=module.is_new(directory))
     desired = plan_transition(own, current)
-    changed = sorted((path for path in desired if current.get(path) != desired[path]), key=_order)
+    # None refers to a later one: secrets, clusters, routes, listeners.
+    changed = sorted(
+        (path for path in desired if current.get(path) != desired[path]),
+        key=lambda path: (-1 if path.startswith((PRIVATE, MUTUAL_TLS)) else _ORDER.get(path, 1), path),
+    )
     for path in changed:
         (directory / path).parent.mkdir(mode=0o700, exist_ok=True)
         write_private(directory / path, desired[path])
@@ -57,11 +61,6 @@ def write(directory: Path, files: Mapping[str, str]) -> bool:
     for path in gone:
         (directory / path).unlink(missing_ok=True)
     return bool(changed or gone)
-
-
-def _order(path: str) -> tuple[int, str]:
-    """Order files so that none refers to a later one: secrets, clusters, routes, listeners."""
-    return -1 if path.startswith((PRIVATE, MUTUAL_TLS)) else _ORDER.get(path, 1), path
 
 
 def _current(directory: Path) -> dict[str, str]:
@@ -114,14 +113,10 @@ def read_lines(directory: Path) -> Iterator[bytes]:
         if not files:
             raise FileNotFoundError(directory / USAGE_LOG)
         for file in reversed(files.values()):
-            yield from _lines(file)
-
-
-def _lines(file: BinaryIO) -> Iterator[bytes]:
-    while line := file.readline(MOST_LINE_BYTES + 1):
-        yield line
-        while len(line) > MOST_LINE_BYTES and not line.endswith(b"\n"):
-            line = file.readline(MOST_LINE_BYTES + 1)
+            while line := file.readline(MOST_LINE_BYTES + 1):
+                yield line
+                while len(line) > MOST_LINE_BYTES and not line.endswith(b"\n"):
+                    line = file.readline(MOST_LINE_BYTES + 1)
 
 
 def list_rotated(directory: Path) -> list[Path]:

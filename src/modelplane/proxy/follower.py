@@ -66,19 +66,16 @@ class GatewayFollower:
             group.create_task(self._secrets.run())
             await self._config_maps.wait_until_synced()
             while True:
-                await self._bring()
+                files = await asyncio.to_thread(_read, tuple(self._config_maps), tuple(self._secrets))
+                if files is None:
+                    self._say("")  # nothing is published, or not any more: Envoy keeps its configuration
+                elif isinstance(files, Incomplete):
+                    self._say(": ".join(filter(None, (files.reason, self._secrets.problem))))
+                else:
+                    await self._replace(files)
                 await self._touched.wait()
                 await asyncio.sleep(0.05)
                 self._touched.clear()
-
-    async def _bring(self) -> None:
-        files = await asyncio.to_thread(_read, tuple(self._config_maps), tuple(self._secrets))
-        if files is None:
-            self._say("")  # nothing is published, or not any more: Envoy keeps its configuration
-        elif isinstance(files, Incomplete):
-            self._say(": ".join(filter(None, (files.reason, self._secrets.problem))))
-        else:
-            await self._replace(files)
 
     async def _replace(self, files: dict[str, str]) -> None:
         try:

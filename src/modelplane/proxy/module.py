@@ -68,8 +68,7 @@ def choose_listeners_file(directory: Path, *, has_module: bool) -> str:
 def find_listeners_file(directory: Path) -> str:
     """Return the file from which the Envoy of a prepared directory reads its listeners."""
     bootstrap = json.loads((directory / BOOTSTRAP).read_text())
-    source = bootstrap["dynamic_resources"]["lds_config"]["path_config_source"]
-    return str(source["path"]).removeprefix("./")
+    return str(bootstrap["dynamic_resources"]["lds_config"]["path_config_source"]["path"]).removeprefix("./")
 
 
 def is_new(directory: Path) -> bool:
@@ -122,15 +121,11 @@ def _refused(directory: Path, envoy: Path) -> str | None:
     except subprocess.TimeoutExpired:
         return f"Envoy did not report within {_TRIAL_S:.0f} s whether it can load the gateway module"
     if done.returncode:
-        return f"Envoy cannot load the gateway module: {_last(done.stderr + done.stdout)}"
+        lines = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
+        return f"Envoy cannot load the gateway module: {lines[-1][:500] if lines else 'no output'}"
     if not _MATCHED.search(done.stderr):
         return (
             "the gateway module was built for another Envoy version: build it again with `make "
             "gateway-module`"
         )
     return None
-
-
-def _last(output: str) -> str:
-    lines = [line for line in output.splitlines() if line.strip()]
-    return lines[-1][:500] if lines else "no output"

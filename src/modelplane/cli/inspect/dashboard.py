@@ -35,11 +35,12 @@ def dashboard(*, port: int, target: Target) -> None:
     from modelplane.dashboard.server import Server
 
     async def serve() -> None:
-        async with watch_fleet(target) as view:
-            server = Server(Pages(_origin(target)), view)
-            async with server.serve(port) as address:
-                click.echo(f"Open {address}")
-                await asyncio.Event().wait()
+        async with (
+            watch_fleet(target) as view,
+            Server(Pages(_origin(target)), view).serve(port) as address,
+        ):
+            click.echo(f"Open {address}")
+            await asyncio.Event().wait()
 
     asyncio.run(serve())
 

@@ -54,8 +54,7 @@ def explain(
     if not fleet:
         namespace = target.choose_namespace(namespace)
     files = _files(fleet, target, kind)
-    objects = files.store.list_kind(kind.type)
-    item = find_one(objects, kind.name, called, namespace)
+    item = find_one(files.store.list_kind(kind.type), kind.name, called, namespace)
     explanation = _EXPLAIN[kind.name](files, item)
     explained = explanation.describe(None if everything else plan.MOST)
     if output == TEXT:
@@ -128,7 +127,6 @@ def _explained() -> "list[Kind]":
 
 
 def _parse_target(name: str) -> "tuple[Kind, str]":
-    """Return the kind and the name that an argument in kubectl's form names."""
     from modelplane.api.kinds import KINDS
 
     explained = _explained()

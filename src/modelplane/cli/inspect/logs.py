@@ -149,7 +149,6 @@ def _process_names(home: Home) -> list[str]:
 
 
 def _list_targets(target: Target) -> None:
-    """List the processes and objects that have logs."""
     from modelplane.operations.pods_of_object import RESOURCES
 
     home = choose_home(target.home)
@@ -205,7 +204,6 @@ class _LogOutput:
         click.echo(f"{container}: ".encode() + line if self.several else line)
 
     def print_problem(self, problem: str) -> None:
-        """Print a problem."""
         self.problems.append(problem)
         click.echo(problem, err=True)
 
@@ -219,8 +217,7 @@ async def get_object(client: "Client", resource: "Resource", name: str, namespac
     """Return an object by its name; list all namespaces only if none is given."""
     if namespace and (item := await client.get(resource, name, namespace)):
         return {"apiVersion": resource.api_version, "kind": resource.kind, **item}
-    everything = (await client.list(resource, namespace or None)).items
-    return find_one(everything, resource.kind, name, namespace)
+    return find_one((await client.list(resource, namespace or None)).items, resource.kind, name, namespace)
 
 
 async def print_object_logs(

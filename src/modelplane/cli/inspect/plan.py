@@ -40,8 +40,7 @@ def print_replicas(deployments: "Sequence[Deployment]") -> None:
     from modelplane.offline.plan import placement_tables
 
     click.echo(placement_tables.describe_placed(deployments))
-    places = placement_tables.list_places(deployments)
-    print_table(placement_tables.REPLICAS.tabulate("Replicas", places))
+    print_table(placement_tables.REPLICAS.tabulate("Replicas", placement_tables.list_places(deployments)))
 
 
 def print_cost(deployments: "Sequence[Deployment]") -> None:
@@ -58,8 +57,7 @@ def print_fleet(result: "Plan", deployments: "Sequence[Deployment]", *, everythi
 
     pools = result.pools
     told = pools if everything else placement_tables.select_pools(pools, deployments, MOST)
-    amounts = placement_tables.list_amounts(told)
-    print_table(placement_tables.CAPACITY.tabulate("Remaining capacity", amounts))
+    print_table(placement_tables.CAPACITY.tabulate("Remaining capacity", placement_tables.list_amounts(told)))
     if len(told) < len(pools):
         rest = f"{len(pools) - len(told):,}"
         counted = f"and {rest} more pools" if told else f"\nRemaining capacity: {rest} pools"
@@ -99,13 +97,17 @@ def plan(
     The fleet is described by files, or read from the control plane with --live. The exit status is 2 if a
     replica is not placed, and 1 if a file is invalid.
     """
+    from modelplane.api.inference_cluster import InferenceCluster
+    from modelplane.api.meta import kind_name
+    from modelplane.api.model_deployment import ModelDeployment
+
     # Refuse options that contradict each other.
     if on_live and fleet:
         raise click.UsageError("--live reads the fleet from the API server: omit --live or --fleet")
     if target.is_chosen and not on_live:
         raise click.UsageError("--kubeconfig, --context, and --home select a live fleet: add --live")
     fleet_objects, given, former = load(fleet, paths, compare)
-    if not any(map(_is_deployment, (*given, *former))):
+    if all(item["kind"] != kind_name(ModelDeployment) for item in (*given, *former)):
         raise UserError("PATH contains no ModelDeployment: name a file that contains one")
     if on_live:
         from modelplane.controllers.fleet_resources import NEEDED_TO_PLAN
@@ -116,7 +118,8 @@ def plan(
         _tell_difference(_planned(fleet_objects, former, live=on_live), result, output)
     else:
         _tell(result, output, everything=everything)
-    if not (result.placed or on_live or any(map(_is_cluster, (*fleet_objects, *given)))):
+    are_clusters = (item["kind"] == kind_name(InferenceCluster) for item in (*fleet_objects, *given))
+    if not (result.placed or on_live or any(are_clusters)):
         click.echo("These files contain no InferenceCluster: add --fleet PATH or --live", err=True)
     if not result.placed:
         raise click.exceptions.Exit(UNMET)
@@ -153,17 +156,3 @@ def _tell_difference(before: "Plan", after: "Plan", output: str) -> None:
     print_table(comparison.PLACES.tabulate("Replicas", comparison.list_places(differences)))
     for line in comparison.list_refused(differences):
         click.echo(f"\n{line}")
-
-
-def _is_deployment(item: "Object") -> bool:
-    from modelplane.api.meta import kind_name
-    from modelplane.api.model_deployment import ModelDeployment
-
-    return bool(item["kind"] == kind_name(ModelDeployment))
-
-
-def _is_cluster(item: "Object") -> bool:
-    from modelplane.api.inference_cluster import InferenceCluster
-    from modelplane.api.meta import kind_name
-
-    return bool(item["kind"] == kind_name(InferenceCluster))

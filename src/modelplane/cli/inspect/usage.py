@@ -66,7 +66,14 @@ def usage(*, by: str, since_s: int | None, target: Target, output: str) -> None:
         )
     else:
         _print_groups(by, sums, tariff.currency)
-    for note in (*_notes(outcome, sums), *filter(None, [problem])):
+    notes = list(outcome.problems)
+    if outcome.damaged:
+        notes.append(
+            "Skipped 1 damaged line" if outcome.damaged == 1 else f"Skipped {outcome.damaged:,} damaged lines"
+        )
+    if not sums.groups:
+        notes.append("No requests")
+    for note in (*notes, *filter(None, [problem])):
         click.echo(note, err=True)
     if outcome.problems:
         raise click.exceptions.Exit(FAILED)
@@ -103,18 +110,6 @@ def _of_this_machine(home: "Home", sums: "Usage") -> "Read":
             f"no usage records in {home.envoy}: run `modelplane up` and send a request, or select another "
             "control plane with --kubeconfig"
         ) from None
-
-
-def _notes(outcome: "Read", sums: "Usage") -> list[str]:
-    notes = list(outcome.problems)
-    if outcome.damaged:
-        lines = (
-            "Skipped 1 damaged line" if outcome.damaged == 1 else f"Skipped {outcome.damaged:,} damaged lines"
-        )
-        notes.append(lines)
-    if not sums.groups:
-        notes.append("No requests")
-    return notes
 
 
 def _print_groups(by: str, sums: "Usage", currency: str) -> None:

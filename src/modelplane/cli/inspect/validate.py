@@ -1,7 +1,6 @@
 """``modelplane validate``: check manifests, before an API server does."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -9,9 +8,6 @@ from modelplane.cli.exit_statuses import FAILED
 from modelplane.cli.options import MANIFESTS, format_example, read
 from modelplane.cli.output import TEXT, add_output_option, print_document
 from modelplane.cli.target import Target, add_target_options, read_fleet
-
-if TYPE_CHECKING:
-    from modelplane.offline.check.validation import Validation
 
 
 @click.command(epilog=format_example("modelplane validate examples/01-first-answer"))
@@ -67,7 +63,10 @@ def validate(
 
     report = validation.validate(sources.select_related(given) if skip_unrelated else given, read_config)
     if on_live:
-        report = _with_stored(report, target)
+        from modelplane.controllers import fleet_resources as fleet
+
+        items = read_fleet(target, (fleet.INFERENCE_CLASSES, fleet.MODEL_DEPLOYMENTS, fleet.MODEL_REPLICAS))
+        report = validation.add_stored(report, validation.find_stored_problems(items), len(items))
     if output != TEXT:
         print_document(report, output)
     else:
@@ -76,12 +75,3 @@ def validate(
         click.echo(validation.describe(report, live=on_live))
     if not report.valid or (strict and report.summary.warnings):
         raise click.exceptions.Exit(FAILED)
-
-
-def _with_stored(report: "Validation", target: Target) -> "Validation":
-    """Return a report with the errors of the selectors that a fleet has stored."""
-    from modelplane.controllers.fleet_resources import INFERENCE_CLASSES, MODEL_DEPLOYMENTS, MODEL_REPLICAS
-    from modelplane.offline.check import validation
-
-    items = read_fleet(target, (INFERENCE_CLASSES, MODEL_DEPLOYMENTS, MODEL_REPLICAS))
-    return validation.add_stored(report, validation.find_stored_problems(items), len(items))

@@ -14,7 +14,6 @@ class _PassThrough(click.Command):
     """A command that parses none of its arguments, not even ``--help`` and ``--``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Hand every argument on."""
         ctx.params["arguments"] = tuple(args)
         return []
 

@@ -86,6 +86,7 @@ def _gateway_problem(place: Home) -> str | None:
 async def _objects(place: Home) -> tuple[Counts, list[str], list[str]]:
     """Return the number of objects, and of Ready ones, by kind; what is closed; and the states of others."""
     from modelplane.api import kinds
+    from modelplane.compose.readiness import holds
     from modelplane.kube.client import Client
     from modelplane.kube.errors import KubernetesError
     from modelplane.kube.resources import Resource
@@ -105,7 +106,10 @@ async def _objects(place: Home) -> tuple[Counts, list[str], list[str]]:
             for kind in counted_kinds:
                 resource = Resource(kind.group, kind.version, kind.name, kind.plural, kind.namespaced)
                 items = (await client.list(resource)).items
-                counted[kind.name] = {"total": len(items), "ready": sum(map(_ready, items))}
+                counted[kind.name] = {
+                    "total": len(items),
+                    "ready": sum(holds(item, "Ready") for item in items),
+                }
                 closed += [sentence for item in items for sentence in _closed(item)]
                 unready += [line for item in items if (line := _describe(kind.name, item))]
     except (KubernetesError, ValueError) as error:
@@ -154,12 +158,6 @@ def _document(
         "fleet": counts,
         "problems": problems,
     }
-
-
-def _ready(item: dict[str, object]) -> bool:
-    from modelplane.compose.readiness import holds
-
-    return holds(item, "Ready")
 
 
 _PROCESSES: Final = Columns[ProcessStatus](

@@ -201,8 +201,7 @@ def _request(
         )
         failed = f"the connection to {service} at {service.address} failed: {cause}"
         if isinstance(error, ssl.SSLCertVerificationError):
-            remedy = "set SSL_CERT_FILE to the certificate of the gateway's CA"
-            raise UserError(f"{failed}: {remedy}") from error
+            raise UserError(f"{failed}: set SSL_CERT_FILE to the certificate of the gateway's CA") from error
         hint = f"modelplane kubectl describe md -n {service.namespace}"
         raise UserError(f"{failed}: run `modelplane status` and `{hint}`") from error
     finally:

@@ -103,7 +103,6 @@ def _read_settings(options: DeployOptions, namespace: str) -> "ModelSettings":
 
 
 def _check_options(output: str, target: Target, *, yes: bool, fleet: tuple[str, ...]) -> None:
-    """Refuse options that contradict each other, and a question that nobody can answer."""
     if target.context.isdecimal():
         raise click.UsageError(
             f'--context is a kubeconfig context, not "{target.context}": to set the tokens per sequence, '
@@ -186,14 +185,12 @@ def _finish(
 
 
 def _as_documents(manifests: "Sequence[Object]") -> str:
-    """Return manifests as one YAML text."""
     from modelplane.offline.files.yaml_text import to_yaml
 
     return "---\n".join(to_yaml(manifest) for manifest in manifests)
 
 
 def _show_proposal(proposal: "Proposal", settings: "ModelSettings", *, everything: bool) -> None:
-    """Print the summary of a proposal, and its plan as ``plan`` prints it."""
     from modelplane.offline.models.size_rows import format_gib
 
     served, result = proposal.served, proposal.plan
@@ -233,13 +230,12 @@ def _tabulate_objects(proposal: "Proposal", settings: "ModelSettings") -> "Table
         kind_name(ModelDeployment): f"{replicas}: {pods} with {devices}{suffix}",
         kind_name(ModelService): "URL for requests",
     }
-    columns = Columns["Object"](
+    return Columns["Object"](
         ("KIND", lambda item: item["kind"]),
         ("NAMESPACE", lambda item: item["metadata"]["namespace"]),
         ("NAME", lambda item: item["metadata"]["name"]),
         ("PURPOSE", lambda item: what[item["kind"]]),
-    )
-    return columns.tabulate("Objects", proposal.manifests)
+    ).tabulate("Objects", proposal.manifests)
 
 
 def _needs(settings: "ModelSettings") -> Iterator[str]:
@@ -258,7 +254,6 @@ def _needs(settings: "ModelSettings") -> Iterator[str]:
 
 
 def _show_refusals(proposed: "Proposed", *, everything: bool) -> None:
-    """Print why no pool can serve the model."""
     refusals = proposed.refusals
     if not refusals:
         click.echo("No InferenceCluster of the fleet has a node pool: register a cluster")

@@ -117,7 +117,6 @@ class DeployOptions:
 
 
 def _check_name(option: str, name: str, most: int) -> None:
-    """Refuse a name that is no DNS label."""
     from modelplane.api.schema.fields import DNS_LABEL
 
     if name and (len(name) > most or not re.fullmatch(DNS_LABEL, name)):

@@ -9,7 +9,6 @@ import click
 from modelplane.cli.options import Duration, format_example
 from modelplane.cli.target import (
     Target,
-    add_all_namespaces_option,
     add_namespace_option,
     add_target_options,
     read,
@@ -170,7 +169,7 @@ def create(
 
 @key.command("list", epilog=format_example("modelplane key list -A"))
 @add_namespace_option
-@add_all_namespaces_option
+@click.option("-A", "--all-namespaces", is_flag=True, help="Use all namespaces.")
 @add_target_options
 def list_keys(*, namespace: str, all_namespaces: bool, target: Target) -> None:
     """List API keys with services, expiry, and used budgets."""
@@ -180,13 +179,13 @@ def list_keys(*, namespace: str, all_namespaces: bool, target: Target) -> None:
 
     if not all_namespaces:
         namespace = target.choose_namespace(namespace)
-
-    async def do(client: "Client") -> "list[Object]":
-        listed = await client.list(_resource(), None if all_namespaces else namespace)
-        return list(listed.items)
-
+    listed = read(
+        target,
+        "ModelKeys",
+        lambda client: client.list(_resource(), None if all_namespaces else namespace),
+    )
     now = dt.datetime.now(dt.UTC)
-    items = sorted(read(target, "ModelKeys", do), key=get_full_name)
+    items = sorted(listed.items, key=get_full_name)
     if not items:
         click.echo("No ModelKeys" if all_namespaces else f'No ModelKeys in namespace "{namespace}"', err=True)
     print_table(KEYS.tabulate("", (ListedKey(item, now) for item in items)))

@@ -52,10 +52,7 @@ def status(*, name: str, namespace: str, target: Target) -> None:
     from modelplane.compose.readiness import condition_of, observed_generation
     from modelplane.deciders.canary import COUNTS_EVERY_S
 
-    async def do(client: "Client") -> "Object":
-        return await _find(client, name, namespace, target)
-
-    item = read(target, "ModelDeployments", do)
+    item = read(target, "ModelDeployments", lambda client: _find(client, name, namespace, target))
     type_ = ModelDeploymentCondition.PROGRESSING
     condition = condition_of(item, type_)
     seen = observed_generation(item, type_) >= item["metadata"].get("generation", 0)

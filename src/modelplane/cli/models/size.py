@@ -78,7 +78,10 @@ def size(  # noqa: PLR0913  an argument for each option
         click.echo(size_rows.describe_model(result))
         print_table(size_rows.WEIGHTS.tabulate("Weights", size_rows.list_weights(result)))
         _show_cache(result, result.cache)
-        _show_splits(result)
+        print_table(size_rows.SPLITS.tabulate(size_rows.SPLITS_TITLE, size_rows.list_splits(result)))
+        for split in result.splits:
+            if split.rejections and split.pipeline == 1:
+                click.echo(f"{split.name} is not possible: {'; '.join(split.rejections)}")
         _show_hardware(result.hardware, everything=everything)
     if not result.servable:
         raise click.exceptions.Exit(UNMET)
@@ -100,15 +103,6 @@ def _show_cache(size: "Size", cache: "Cache") -> None:
         states = cache.state_bytes_per_sequence
         click.echo(f"  {cache.state_layers} layers with a state = {states:,} bytes per sequence")
     click.echo(f"  {size_rows.describe_cache(size)}")
-
-
-def _show_splits(size: "Size") -> None:
-    from modelplane.offline.models import size_rows
-
-    print_table(size_rows.SPLITS.tabulate(size_rows.SPLITS_TITLE, size_rows.list_splits(size)))
-    for split in size.splits:
-        if split.rejections and split.pipeline == 1:
-            click.echo(f"{split.name} is not possible: {'; '.join(split.rejections)}")
 
 
 def _show_hardware(hardware: "Sequence[HardwareSize]", *, everything: bool) -> None:

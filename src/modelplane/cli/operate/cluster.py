@@ -22,7 +22,6 @@ from modelplane.user_error import UserError
 if TYPE_CHECKING:
     from modelplane.api.fields.cluster.drain_settings import Cordon
     from modelplane.api.meta import Object
-    from modelplane.install.registration.account_kubeconfigs import Address
     from modelplane.install.registration.registration_proposal import Choices, Proposal
     from modelplane.install.waiting import Deadline, Report
     from modelplane.kube.client import Client
@@ -93,7 +92,12 @@ def drain(*, name: str, pool: str, target: Target, dry_run: bool, everything: bo
         return
     click.echo(f"Error: {_called(name, pool)}: {clean_text(problem)}", err=True)
     click.echo("The drain continues. To stop it, run `modelplane cluster uncordon`", err=True)
-    raise click.exceptions.Exit(UNMET if _is_blocked(read(target, "the cluster", _getter(name))) else FAILED)
+    from modelplane.api.conditions.reasons import InferenceClusterCondition, InferenceClusterReason
+    from modelplane.compose.readiness import condition_of
+
+    drained = condition_of(read(target, "the cluster", _getter(name)), InferenceClusterCondition.DRAINED)
+    is_blocked = drained.get("reason") == InferenceClusterReason.DRAIN_BLOCKED
+    raise click.exceptions.Exit(UNMET if is_blocked else FAILED)
 
 
 def _called(name: str, pool: str) -> str:
@@ -162,14 +166,6 @@ async def _wait(client: "Client", tainted: "Object", timeout_s: float) -> str:
     return ""
 
 
-def _is_blocked(cluster: "Object") -> bool:
-    from modelplane.api.conditions.reasons import InferenceClusterCondition, InferenceClusterReason
-    from modelplane.compose.readiness import condition_of
-
-    drained = condition_of(cluster, InferenceClusterCondition.DRAINED)
-    return bool(drained.get("reason") == InferenceClusterReason.DRAIN_BLOCKED)
-
-
 def _plan(target: Target, name: str, pool: str) -> "Plan":
     from modelplane.controllers import fleet_resources
     from modelplane.offline.plan.drains import drain_plan
@@ -186,7 +182,6 @@ def _plan(target: Target, name: str, pool: str) -> "Plan":
 
 
 def _tell(result: "Plan", *, everything: bool, output: str) -> None:
-    """Print the plan of a drain."""
     if output != TEXT:
         print_document(result, output)
     elif not result.deployments:
@@ -277,7 +272,21 @@ def register(
         address.build_kubeconfig("a.b.c")
         proposal = await _proposed(client, choices)
         if applied:
-            await _register(client, target, proposal, address, credential_lifetime, report, deadline)
+            from modelplane.install.registration.registering import Registration, Sides
+
+            for pool in proposal.hardware.pools:
+                report(str(pool))
+            for note in proposal.notes:
+                click.echo(f"Note: {note}", err=True)
+            seconds = parse_seconds(credential_lifetime, "choose a shorter one")
+            async with target.open_client() as control_plane:
+                sides = Sides(control_plane, client, address, seconds)
+                changed = await Registration(proposal, sides, report, deadline).register()
+            click.echo(
+                f'Registered cluster "{name}"'
+                if changed
+                else f'Cluster "{name}" is already registered: nothing changed'
+            )
         else:
             # Print the proposal: comments, and the manifests of both sides.
             from modelplane.install.registration.registration_proposal import build_preview
@@ -330,30 +339,3 @@ async def _proposed(client: "Client", choices: "Choices") -> "Proposal":
 
     async with prefix_errors(f'cluster "{choices.name}"'):
         return propose(choices, await look(client), load_catalogue())
-
-
-async def _register(
-    client: "Client",
-    target: Target,
-    proposal: "Proposal",
-    address: "Address",
-    lifetime: str,
-    report: "Report",
-    deadline: "Deadline",
-) -> None:
-    from modelplane.install.registration.registering import Registration, Sides
-
-    for pool in proposal.hardware.pools:
-        report(str(pool))
-    for note in proposal.notes:
-        click.echo(f"Note: {note}", err=True)
-    seconds = parse_seconds(lifetime, "choose a shorter one")
-    async with target.open_client() as control_plane:
-        sides = Sides(control_plane, client, address, seconds)
-        changed = await Registration(proposal, sides, report, deadline).register()
-    name = proposal.name
-    click.echo(
-        f'Registered cluster "{name}"'
-        if changed
-        else f'Cluster "{name}" is already registered: nothing changed'
-    )

@@ -29,9 +29,7 @@ def images(output: str) -> None:
 
     Engine images are not listed, because each ModelDeployment sets its own.
     """
-    listed = dict.fromkeys(
-        (*_control_plane(), *_crossplane(), *_clouds(), *_inference_clusters(), *_serving_stack())
-    )
+    listed = dict.fromkeys(_list_pulled())
     if output != TEXT:
         print_document({"items": [image._asdict() for image in listed]}, output)
     else:
@@ -44,7 +42,12 @@ def images(output: str) -> None:
         print_table(columns.tabulate("", listed))
 
 
-def _control_plane() -> Iterator[Pulled]:
+def _list_pulled() -> Iterator[Pulled]:
+    from modelplane.api.clouds.serving_stack import Versions
+    from modelplane.compose.added_containers import IMAGES
+    from modelplane.compose.clouds.table import RECIPES
+    from modelplane.compose.serving_stack.table import COMPONENTS
+    from modelplane.crossplane.package.package_installation import build_installation
     from modelplane.install.installation_options import Options
     from modelplane.install.manifests import build_manifests
     from modelplane.install.pod_parts import list_containers
@@ -52,38 +55,16 @@ def _control_plane() -> Iterator[Pulled]:
     for item in build_manifests(Options()):
         for container in list_containers(item):
             yield Pulled("Image", container["image"], "control plane", "controllers and gateway")
-
-
-def _crossplane() -> Iterator[Pulled]:
-    from modelplane.crossplane.package.package_installation import build_installation
-
     for item in build_installation():
         if package := item["spec"].get("package"):
             yield Pulled("Package", package, "Crossplane", f"{item['kind']}")
-
-
-def _clouds() -> Iterator[Pulled]:
-    from modelplane.compose.clouds.table import RECIPES
-
     for recipe in RECIPES.values():
         for provider in recipe.providers:
             reference = f"{provider.package}:v{provider.version}"
-            yield Pulled(
-                "Package", reference, "Crossplane", f"clusters on {recipe.title}, if you provision any"
-            )
-
-
-def _inference_clusters() -> Iterator[Pulled]:
-    from modelplane.compose.added_containers import IMAGES
-
+            purpose = f"clusters on {recipe.title}, if you provision any"
+            yield Pulled("Package", reference, "Crossplane", purpose)
     for image in IMAGES:
         yield Pulled("Image", image.reference, "inference clusters", image.purpose)
-
-
-def _serving_stack() -> Iterator[Pulled]:
-    from modelplane.api.clouds.serving_stack import Versions
-    from modelplane.compose.serving_stack.table import COMPONENTS
-
     versions = Versions()
     for row in COMPONENTS:
         if row.chart and row.version:

@@ -40,10 +40,9 @@ def restore(file: Path, *, passphrase_file: Path | None, target: Target, dry_run
     async def do(client: "Client") -> "Restored":
         passphrase = read_passphrase(passphrase_file) if passphrase_file else None
         with open_file(file) as reader:
-            restorer = Restorer(
+            return await Restorer(
                 client, reader, passphrase, lambda line: click.echo(f"  {line}"), Deadline(target.timeout_s)
-            )
-            return await restorer.restore(dry_run=dry_run)
+            ).restore(dry_run=dry_run)
 
     try:
         restored = write_changes(target, "a backup", do)

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -148,7 +148,10 @@ async def _run(options: _Options) -> None:
             lambda: state_samples.samples(state()),
         )
         stack.enter_context(checks)
-        await stack.enter_async_context(_rotation(options.gateway_dir))
+        if options.gateway_dir:
+            from modelplane.proxy.envoy_directory import rotate
+
+            await stack.enter_async_context(rotate(options.gateway_dir))
         try:
             await run_until_signalled(election.lead(run_manager) if election else run_manager())
         except (Deposed, NotOurs) as error:
@@ -176,7 +179,6 @@ def _manager(options: _Options, client: "Client", fence: "Fence | None") -> "Man
 
 
 def _election(options: _Options) -> "LeaseThread | None":
-    """Return the election of a leader, if there is one."""
     from functools import partial
 
     from modelplane.controllers.lease_thread import LeaseThread
@@ -185,13 +187,6 @@ def _election(options: _Options) -> "LeaseThread | None":
         return None
     # A client and a thread of its own: the work must not hold up the lease.
     return LeaseThread(partial(connect, options.kubeconfig), options.namespace)
-
-
-def _rotation(gateway_dir: Path | None) -> AbstractAsyncContextManager[None]:
-    """Return the rotation of a local Envoy's usage records."""
-    from modelplane.proxy.envoy_directory import rotate
-
-    return rotate(gateway_dir) if gateway_dir else nullcontext()
 
 
 def _helm(folder: Path | None) -> "Program":

@@ -91,11 +91,10 @@ async def _run(options: _Options) -> None:
         )
         counting = Counting(client, options.directory)
         running = Gateway(follower, counting, options.directory, options.drain_seconds)
-        checks = serve_health(
+        with serve_health(
             options.metrics_address,
             Program.GATEWAY,
             lambda: running.problem,
             lambda: gateway_metrics.read_samples(options.directory),
-        )
-        with checks:
+        ):
             await run_until_signalled(running.run())

@@ -76,8 +76,7 @@ def build_access_log(listener: Listener, *, with_module: bool) -> list[dict[str,
     has_record = _has_record(listener, with_module=with_module)
     logs = [_log(listener.usage_log, FIELDS, has_record=has_record)]
     if listener.ledger_log and has_record:
-        of_ledger = {name: FIELDS[name] for name in OF_LEDGER}
-        logs.append(_log(listener.ledger_log, of_ledger, has_record=True))
+        logs.append(_log(listener.ledger_log, {name: FIELDS[name] for name in OF_LEDGER}, has_record=True))
     return logs
 
 

@@ -78,6 +78,8 @@ def build_cluster(name: str, backend: Backend, *, has_identity: bool = False) ->
     """
     if backend.server_name and not has_identity:
         backend = replace(backend, hosts=(), tls=False, server_name="")
+    http: dict[str, Any] = {"http_protocol_options": {}}
+    by_agreement = {"auto_config": {**http, "http2_protocol_options": {}}}
     return {
         "name": name,
         **_by_address(name, backend.hosts),
@@ -90,7 +92,11 @@ def build_cluster(name: str, backend: Backend, *, has_identity: bool = False) ->
             | token_filters.build_backend_metadata(backend)
         },
         "typed_extension_protocol_options": {
-            "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": _protocol(backend)
+            "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
+                "@type": f"{ENVOY}extensions.upstreams.http.v3.HttpProtocolOptions",
+                "common_http_protocol_options": {"idle_timeout": _IDLE[backend.tls]},
+                **(by_agreement if backend.tls else {"explicit_http_config": http}),
+            }
         },
         "circuit_breakers": _CIRCUIT_BREAKERS,
         "outlier_detection": _OUTLIERS,
@@ -112,12 +118,10 @@ def build_rate_limit_service(service: RateLimitService) -> dict[str, Any]:
 
 def build_endpoint_picker(listener: str, picker: EndpointPicker) -> dict[str, Any]:
     """Return the ``Cluster`` of an endpoint picker."""
-    name = endpoint_pickers.name_cluster(listener, picker)
-    return _grpc_server(name, picker.hosts, _CONNECT_TIMEOUT)
+    return _grpc_server(endpoint_pickers.name_cluster(listener, picker), picker.hosts, _CONNECT_TIMEOUT)
 
 
 def _grpc_server(name: str, hosts: tuple[tuple[str, int], ...], connect_timeout: str) -> dict[str, Any]:
-    """Return the ``Cluster`` of a server of gRPC."""
     http2 = {"http2_protocol_options": {"connection_keepalive": {"interval": "10s", "timeout": "3s"}}}
     return {
         "name": name,
@@ -134,8 +138,7 @@ def _grpc_server(name: str, hosts: tuple[tuple[str, int], ...], connect_timeout:
 
 def _by_address(name: str, hosts: tuple[tuple[str, int], ...]) -> dict[str, Any]:
     """Return the part of a ``Cluster`` with its instances, by address and port."""
-    are_addresses = all(_is_address(host) for host, _ in hosts)
-    discovery = {"type": "STATIC"} if are_addresses else _BY_HOST_NAME
+    discovery = {"type": "STATIC"} if all(_is_address(host) for host, _ in hosts) else _BY_HOST_NAME
     endpoints = [
         {"endpoint": {"address": {"socket_address": {"address": address, "port_value": port}}}}
         for address, port in sorted(hosts)
@@ -169,16 +172,6 @@ def _tls(host: str, protocols: tuple[str, ...] = ()) -> dict[str, Any]:
                 },
             },
         },
-    }
-
-
-def _protocol(backend: Backend) -> dict[str, Any]:
-    http: dict[str, Any] = {"http_protocol_options": {}}
-    by_agreement = {"auto_config": {**http, "http2_protocol_options": {}}}
-    return {
-        "@type": f"{ENVOY}extensions.upstreams.http.v3.HttpProtocolOptions",
-        "common_http_protocol_options": {"idle_timeout": _IDLE[backend.tls]},
-        **(by_agreement if backend.tls else {"explicit_http_config": http}),
     }
 
 

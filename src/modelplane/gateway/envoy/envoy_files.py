@@ -62,15 +62,14 @@ def render_files(table: Table) -> dict[str, str]:
         )
         for configuration in configurations
     }
-    policies = {
-        name_destinations_file(listener.name): _response(
-            f"{CONFIG}core.v3.TypedExtensionConfig", [build_policy(listener, listener.destinations)]
-        )
-        for listener in listeners
-        if listener.destinations is not None
-    }
     return {
-        **policies,
+        **{
+            name_destinations_file(listener.name): _response(
+                f"{CONFIG}core.v3.TypedExtensionConfig", [build_policy(listener, listener.destinations)]
+            )
+            for listener in listeners
+            if listener.destinations is not None
+        },
         **{
             path: _dump({"resources": [secret]})
             for path, secret in (
@@ -163,7 +162,6 @@ def _listeners(listeners: Iterable[Listener], *, with_module: bool, is_former: b
 
 
 def _backends(table: Table) -> Iterator[tuple[str, Backend]]:
-    """Yield each distinct backend by the name of its cluster."""
     seen: dict[str, tuple[Any, ...]] = {}
     for listener in table.listeners:
         yield from envoy_routes.list_held_clusters(listener)

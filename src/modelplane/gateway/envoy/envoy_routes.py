@@ -100,10 +100,9 @@ def count_endpoints(contents: Iterable[str]) -> dict[str, int]:
 
 def _written(content: str) -> list[dict[str, Any]]:
     try:
-        configurations = json.loads(content or "{}").get("resources", ())
         return [
             route
-            for configuration in configurations
+            for configuration in json.loads(content or "{}").get("resources", ())
             for host in configuration["virtual_hosts"]
             for route in host["routes"]
         ]
@@ -171,8 +170,7 @@ def _routes(listener: Listener, route: Route) -> Iterator[dict[str, Any]]:
         held = _route(listener, replace(route, backends=(stand_in,)))
         state = {"key": _HELD, "string_match": {"exact": "1"}}
         yield {**held, "match": {**held["match"], "filter_state": [state]}}
-        refusal = _route(listener, route)
-        yield {**refusal, "metadata": {"filter_metadata": {rewrite.KEY: {"hold": "1"}}}}
+        yield {**_route(listener, route), "metadata": {"filter_metadata": {rewrite.KEY: {"hold": "1"}}}}
         return
     ordinary = _route(listener, route)
     if balancing.must_have_bound_route(listener, route):
@@ -200,8 +198,7 @@ def _route(listener: Listener, route: Route) -> dict[str, Any]:
     matched["metadata"] = rewrite.build_route_metadata(route)
     matched["metadata"]["filter_metadata"] |= upstream_addresses.build_route_metadata(route)
     matched["request_body_buffer_limit"] = 1 << 20
-    is_ordered = route.settings.balancing is not None
-    if groups := plan_attempts(route.backends, is_ordered=is_ordered):
+    if groups := plan_attempts(route.backends, is_ordered=route.settings.balancing is not None):
         return _with_tiers(matched, listener, route, groups)
     action = {
         **_clusters(listener, route),
@@ -231,11 +228,10 @@ def _with_tiers(
     """Return the route that asks tier after tier, at most once each backend."""
     matched["metadata"]["filter_metadata"] |= priority_groups.build_names(listener, route.backends)
     # Each attempt is at another backend, which need not recover first.
-    waits = {"base_interval": "0.001s", "max_interval": "0.01s"}
     policy = {
         **retries.build_policy(listener, route, len(groups)),
         "retriable_status_codes": [429, 503],
-        "retry_back_off": waits,
+        "retry_back_off": {"base_interval": "0.001s", "max_interval": "0.01s"},
     }
     specifier = priority_groups.build_specifier(listener, groups)
     if route.settings.balancing is not None:

@@ -122,7 +122,6 @@ def answer() -> dict[str, Any]:
 
 def list_clusters(action: Mapping[str, Any]) -> Iterator[str]:
     """Yield the names of the clusters that such a part of a route names."""
-    configuration = get_map(action.get(_KEY, {}), "extension", "typed_config")
-    for group in configuration.get("priority_groups", ()):
+    for group in get_map(action.get(_KEY, {}), "extension", "typed_config").get("priority_groups", ()):
         for cluster in group["clusters"]:
             yield cluster["cluster_name"]

@@ -94,8 +94,7 @@ def _destination_refused() -> dict[str, Any]:
         "the host of this ModelEndpoint's url resolves to an address that the gateway is not allowed to send "
         "requests to: use another host, or ask the platform team to allow the address in the InferenceGateway"
     )
-    names = (DENIED, DENIED_TO_OTHERS)
-    denied = ", ".join(f"'rbac_access_denied_matched_policy[{name}]'" for name in names)
+    denied = ", ".join(f"'rbac_access_denied_matched_policy[{name}]'" for name in (DENIED, DENIED_TO_OTHERS))
     return _reply(_details(f"in [{denied}]"), message, "invalid_request_error", "destination_refused")
 
 
@@ -138,8 +137,7 @@ def _expression(expression: str) -> dict[str, Any]:
 
 
 def _reply(condition: dict[str, Any], message: str, kind: str, code: str, **more: Any) -> dict[str, Any]:
-    error = {"json_format": _error(message, kind, code)}
-    return {"filter": condition, **more, "body_format_override": error}
+    return {"filter": condition, **more, "body_format_override": {"json_format": _error(message, kind, code)}}
 
 
 def _direct(status: int, message: str, kind: str, code: str, headers: dict[str, str]) -> dict[str, Any]:

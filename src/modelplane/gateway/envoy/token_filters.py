@@ -54,8 +54,7 @@ def is_not_of_replica() -> dict[str, Any]:
     metadata: dict[str, Any] = {"ident_expr": {"name": "xds"}}
     for field in ("cluster_metadata", "filter_metadata"):
         metadata = {"select_expr": {"operand": metadata, "field": field}}
-    has_tokens = _call("@in", {"const_expr": {"string_value": TOKENS}}, metadata)
-    return _call("!_", has_tokens)
+    return _call("!_", _call("@in", {"const_expr": {"string_value": TOKENS}}, metadata))
 
 
 def _call(function: str, *arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -90,8 +90,7 @@ def _refused_to_others(listener: Listener, destinations: Destinations) -> list[d
     gateways = [_within(network, port) for network, port in destinations.only_for_replicas]
     rules = [_all_of(_is_named(), {"or_rules": {"rules": gateways}})] if gateways else []
     if destinations.internal:
-        internal = _any_of(destinations.internal)
-        rules.append(_all_of(_is_named(), internal, *_not_allowed(destinations)))
+        rules.append(_all_of(_is_named(), _any_of(destinations.internal), *_not_allowed(destinations)))
     return rules
 
 

@@ -77,7 +77,7 @@ def _address(name: str, namespace: str, target: Target) -> tuple[Manifest, Manif
         "metadata": metadata,
         "spec": {"ports": [{**port, "targetPort": target.port}]},
     }
-    slice_: Manifest = {
+    return service, {
         "apiVersion": "discovery.k8s.io/v1",
         "kind": "EndpointSlice",
         "metadata": {**metadata, "labels": {SERVICE_NAME: name}},
@@ -86,7 +86,6 @@ def _address(name: str, namespace: str, target: Target) -> tuple[Manifest, Manif
         # Some gateways skip an endpoint without the condition "ready".
         "endpoints": [{"addresses": [target.host], "conditions": {"ready": True}}],
     }
-    return service, slice_
 
 
 def _unverifiable(target: Target) -> bool:

@@ -201,8 +201,7 @@ def _routes(http_route: Object, number: int, rule: Object, cluster: _Cluster) ->
         f'cannot serve HTTPRoute "{namespace}/{name}": no ready pod behind its {behind} ({wanted}): '
         f"see kubectl get pods,endpointslices -n {namespace}"
     )
-    everything: Object = {"path": {"value": "/"}}
-    for match in rule.get("matches") or (everything,):
+    for match in rule.get("matches") or ({"path": {"value": "/"}},):
         value = match["path"].get("value", "/")
         asked = next((Token(header["name"], header["value"]) for header in get_list(match, "headers")), None)
         yield Route(

@@ -137,19 +137,16 @@ class _Place:
     name: str = ""
 
     def build_prefix(self, depth: int) -> str:
-        """Return the path prefix of the rules at a depth."""
         metadata = self.service.metadata
         return f"/{metadata.namespace}/{metadata.name}{f'~{self.leaves}.{depth}' if depth else ''}/"
 
     def match(self, below: str = "") -> Manifest:
-        """Return the match of requests for the rule."""
         match: Manifest = {"path": {"type": "PathPrefix", "value": f"{self.build_prefix(self.depth)}{below}"}}
         if self.name:
             match["headers"] = [{"name": HEADER, "value": self.name}]
         return match
 
     def find_next(self, number: int) -> "_Place":
-        """Return the place of a rule below."""
         name = f"{self.name}.{number}" if self.name else str(number)
         return _Place(self.service, self.leaves, self.keys, self.depth + 1, name)
 
@@ -190,8 +187,7 @@ def build_routes(
     leaves = _leaves(tree)
     first, *rest = _rules(tree, _Place(service, leaves, keys), per_backend=per_backend)
     manifests = {ROUTE: _route(service, "route", first)}
-    steps = [rule for rules in rest for rule in rules]
-    for number, chunk in enumerate(_chunks(steps), start=1):
+    for number, chunk in enumerate(_chunks([rule for rules in rest for rule in rules]), start=1):
         part = f"{leaves}-{number}"
         manifests[f"{ROUTE}-{part}"] = _route(service, f"route-{part}", chunk)
     return manifests
@@ -209,8 +205,7 @@ def _chunks(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
 def _tree(selected: Sequence[Selected], *, per_backend: bool) -> _Leaf | _Step:
     alike = [tuple(selected)]
     if not per_backend:
-        ordered = sorted(selected, key=_rewrites)
-        alike = [tuple(group) for _, group in groupby(ordered, key=_rewrites)]
+        alike = [tuple(group) for _, group in groupby(sorted(selected, key=_rewrites), key=_rewrites)]
     nodes: list[_Leaf | _Step] = [_Leaf(tuple(chunk)) for group in alike for chunk in _chunks(group)]
     nodes = nodes or [_Leaf(())]
     while len(nodes) > MOST:

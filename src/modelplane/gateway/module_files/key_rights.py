@@ -84,14 +84,10 @@ def find_holders(claims: Iterable[Claim], former: Holders) -> Holders:
             )
         if len(of_owner) < len(named):
             refused.update((candidate.id, sha256) for candidate in named if candidate not in of_owner)
-    return Holders(ids, frozenset(refused), _list_orphans(ids, former))
-
-
-def _list_orphans(ids: Mapping[str, str], former: Holders) -> Mapping[str, str]:
-    """Return the namespaces of the hashes that no ModelKey has, the latest ones."""
+    # The hashes that no ModelKey has: the latest ones.
     gone = {sha256: id_.partition("/")[0] for sha256, id_ in former.ids.items() if sha256 not in ids}
     left = {sha256: namespace for sha256, namespace in former.left.items() if sha256 not in ids} | gone
-    return dict([*left.items()][-MOST_LEFT:])
+    return Holders(ids, frozenset(refused), dict([*left.items()][-MOST_LEFT:]))
 
 
 def grant_of(grants: Iterable[KeyGrant], namespace: str) -> KeyGrant | None:

@@ -41,7 +41,9 @@ class Tariff:
         self.currency = pricing.currency if pricing else ""
         """Empty without prices."""
         self._prices = tuple(map(_Priced, pricing.prices)) if pricing else ()
-        self._candidates = lru_cache(maxsize=65_536)(self._find)
+        self._candidates = lru_cache(maxsize=65_536)(
+            lambda service, host, model: tuple(_until_certain(self._prices, service, host, model))
+        )
 
     def compute_cost(self, row: Row, tokens: Tokens) -> int | None:
         """Return the cost in units; None without a price.
@@ -54,9 +56,6 @@ class Tariff:
     def compute_cost_of_record(self, record: UsageRecord) -> int | None:
         """Return the cost of a request in units; None without a price."""
         return self.compute_cost(*read_row(record))
-
-    def _find(self, service: str, host: str, model: str) -> tuple["_Priced", ...]:
-        return tuple(_until_certain(self._prices, service, host, model))
 
 
 class _Priced:
@@ -76,11 +75,10 @@ class _Priced:
 
     def is_match(self, service: str, host: str, model: str) -> bool | None:
         """Return True if it is for such a request; None if it may be."""
-        namespace = f"{service.partition('/')[0]}/*"
         found = (
             _is_one(host, self._hosts),
             _is_one(model, self._models),
-            True if namespace in self._services else _is_one(service, self._services),
+            True if f"{service.partition('/')[0]}/*" in self._services else _is_one(service, self._services),
         )
         if False in found:
             return False

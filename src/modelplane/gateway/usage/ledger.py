@@ -175,7 +175,6 @@ class Ledger:
                 sizes[name] = sum(_length(row, self._periods[period][row]) for row in owned[name])
 
     def _replace(self, period: str, row: Row, lost: "_Lost") -> tuple[Row, ...]:
-        """Replace a row by coarser ones, and return these."""
         coarser = _coarser(row, lost)
         if coarser != (row,):
             tokens = self._periods[period].pop(row)

@@ -66,8 +66,7 @@ class Load:
 
     def count_since(self, before: "Load", field: str, subject: str) -> int:
         """Return by how much a field of the readings has grown for an endpoint or a service."""
-        pairs = self._pairs(before)
-        return sum(_grown(getattr(a, field), getattr(b, field), subject) for a, b in pairs)
+        return sum(_grown(getattr(a, field), getattr(b, field), subject) for a, b in self._pairs(before))
 
     def keep_missing(self, before: "Load | None") -> "Load":
         """Return what the next load is compared with: a gateway that is missing keeps its last counts."""

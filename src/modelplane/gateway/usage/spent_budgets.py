@@ -69,17 +69,16 @@ class Spending:
             return ()
         known = self.keys if scope is BudgetScope.KEY else self.namespaces
         day, month = (known.get(period, {}).get(name) or Used() for period in (self.day, self.month))
-        limits = (
-            (BudgetLimit.TOKENS_PER_DAY, budget.tokens_per_day, day.tokens, self.day),
-            (BudgetLimit.TOKENS_PER_MONTH, budget.tokens_per_month, month.tokens, self.month),
-            (BudgetLimit.COST_PER_DAY, budget.cost_per_day, day.cost, self.day),
-            (BudgetLimit.COST_PER_MONTH, budget.cost_per_month, month.cost, self.month),
-        )
         return tuple(
             BudgetState(
                 scope, limit, str(amount), _percent(used, amount), f"{end_of(period):%Y-%m-%dT%H:%M:%SZ}"
             )
-            for limit, amount, used, period in limits
+            for limit, amount, used, period in (
+                (BudgetLimit.TOKENS_PER_DAY, budget.tokens_per_day, day.tokens, self.day),
+                (BudgetLimit.TOKENS_PER_MONTH, budget.tokens_per_month, month.tokens, self.month),
+                (BudgetLimit.COST_PER_DAY, budget.cost_per_day, day.cost, self.day),
+                (BudgetLimit.COST_PER_MONTH, budget.cost_per_month, month.cost, self.month),
+            )
             if amount is not None
         )
 

@@ -137,15 +137,14 @@ class Group:
             self.duration.add(record.duration_ms)
 
 
-def _no_cost(_record: UsageRecord) -> None:
-    return None
-
-
 class Usage:
     """Sums of records by one field, those with most tokens first."""
 
     def __init__(
-        self, by: By, since: dt.datetime | None = None, cost: Callable[[UsageRecord], int | None] = _no_cost
+        self,
+        by: By,
+        since: dt.datetime | None = None,
+        cost: Callable[[UsageRecord], int | None] = lambda _record: None,
     ) -> None:
         """``since`` leaves out requests that began before. ``cost`` is that of a record, by its price."""
         self._cost = cost

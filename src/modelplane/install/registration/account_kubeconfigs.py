@@ -89,11 +89,11 @@ class Address:
         return all(entry["cluster"].get(key) == self.fields.get(key) for key in ("server", authority))
 
 
-def read_stored(secret: Object, key: str, where: str) -> Mapping[str, Any] | None:
+def read_stored(secret: Object, where: str) -> Mapping[str, Any] | None:
     """Return the kubeconfig of a Secret; None for one that the controllers would not accept either."""
     try:
         return kubeconfig_secret.parse_kubeconfig(
-            kubeconfig_secret.read_content(secret, key, where), key, where
+            kubeconfig_secret.read_content(secret, KEY, where), KEY, where
         )
     except ValueError:
         return None

@@ -6,7 +6,7 @@ from typing import Final
 
 from modelplane.api import labels
 from modelplane.api.fields.cluster.devices import Device
-from modelplane.api.fields.cluster.node_pools import NodePool, NodeTaint
+from modelplane.api.fields.cluster.node_pools import NodePool
 from modelplane.api.inference_class import InferenceClass, InferenceClassSpec
 from modelplane.api.listing import count_noun, listing
 from modelplane.api.meta import ObjectMeta
@@ -53,7 +53,9 @@ class Pool:
             name=self.name,
             class_name=self.class_name,
             node_count=len(self.nodes),
-            taints=tuple(sorted(by_key.values(), key=_taint_key))[:_MOST_TAINTS],
+            taints=tuple(sorted(by_key.values(), key=lambda taint: (taint.key, str(taint.effect))))[
+                :_MOST_TAINTS
+            ],
         )
 
 
@@ -123,7 +125,10 @@ def describe_hardware(cluster: str, observed: Observed, catalogue: Catalogue) ->
             names[likeness] = made.metadata.name
             classes[made.metadata.name] = made
             notes += _doubts(made, alike)
-        name = group.label or _free(_pool_name(names[likeness], cluster), taken, _LONGEST_POOL)
+        # The name of a class may begin with the name of the cluster.
+        name = group.label or _free(
+            names[likeness].removeprefix(f"{format_slug(cluster, _LONGEST_CLASS)}-"), taken, _LONGEST_POOL
+        )
         taken.add(name)
         pools.append(Pool(name, names[likeness], tuple(member.node for member in group.members)))
     return Hardware(tuple(classes.values()), tuple(pools), tuple(notes), tuple(problems))
@@ -252,15 +257,5 @@ def _no_gpus(observed: Observed) -> str:
 
 
 def _free(name: str, taken: set[str], longest: int) -> str:
-    """Return a name that is not taken."""
     names = (name, *(f"{name[: longest - 4]}-{place}" for place in range(2, 1000)))
     return next(name for name in (text[:longest].strip("-") for text in names) if name not in taken)
-
-
-def _pool_name(class_name: str, cluster: str) -> str:
-    """Return the name of a pool after its class, which may begin with the name of the cluster."""
-    return class_name.removeprefix(f"{format_slug(cluster, _LONGEST_CLASS)}-")
-
-
-def _taint_key(taint: NodeTaint) -> tuple[str, str]:
-    return taint.key, str(taint.effect)

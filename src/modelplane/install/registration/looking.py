@@ -77,7 +77,6 @@ async def _with_gateways(client: Client, seen: Observed) -> Observed:
 
 
 async def _find(client: Client, resource: Resource, name: str, namespace: str | None = None) -> Object | None:
-    """Return one object; None if there is none."""
     try:
         return await _answer(client, resource.build_path(namespace, name))
     except errors.NotFound:

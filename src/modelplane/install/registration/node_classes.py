@@ -149,10 +149,8 @@ def find_shared(devices: Sequence[Published]) -> dict[str, AttributeValue]:
 
 
 def _name(kind: Kind, taken: set[str]) -> str:
-    """Return a name of an entry that no other one has."""
     profile = dict(kind.identity).get("profile", "")
-    text = f"mig-{profile}" if profile else kind.driver.partition(".")[0]
-    name = format_slug(text, 50)
+    name = format_slug(f"mig-{profile}" if profile else kind.driver.partition(".")[0], 50)
     places = (f"{name}-{place}" for place in range(1, MOST_KINDS + 1))
     return name if name not in taken else next(candidate for candidate in places if candidate not in taken)
 
@@ -253,8 +251,7 @@ class CatalogueClasses:
 
     def find_card(self, gpus: Labeled) -> Card | None:
         """Return the card that labels name; None for one that is not in the catalogue."""
-        cards = self._catalogue.cards.values()
-        return next((card for card in cards if _product(card) == gpus.product), None)
+        return next((card for card in self._catalogue.cards.values() if _product(card) == gpus.product), None)
 
     def _is_labeled(self, machine: Machine, gpus: Labeled) -> bool:
         card, partition = self._catalogue.find_card(machine), self._catalogue.find_partition(machine)

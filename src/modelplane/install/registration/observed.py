@@ -241,8 +241,6 @@ def list_controllers(items: Sequence[Object]) -> frozenset[str]:
 
 def _node(name: str, item: Object, devices: tuple[Published, ...]) -> Node:
     node_labels = get_map(get_value(item, "metadata", "labels"))
-    allocatable = get_map(get_value(item, "status", "allocatable"))
-    conditions = get_list(get_value(item, "status", "conditions"))
     return Node(
         name,
         {
@@ -252,7 +250,7 @@ def _node(name: str, item: Object, devices: tuple[Published, ...]) -> Node:
         },
         {
             key: int(value)
-            for key, value in allocatable.items()
+            for key, value in get_map(get_value(item, "status", "allocatable")).items()
             if key.startswith(("nvidia.com/gpu", "nvidia.com/mig-", "amd.com/gpu"))
             and _NUMBER.fullmatch(str(value))
             and int(value) > 0
@@ -260,7 +258,7 @@ def _node(name: str, item: Object, devices: tuple[Published, ...]) -> Node:
         tuple(_taints(get_list(get_value(item, "spec", "taints")))),
         any(
             get_value(condition, "type") == "Ready" and get_value(condition, "status") == "True"
-            for condition in conditions
+            for condition in get_list(get_value(item, "status", "conditions"))
         ),
         devices,
     )
@@ -323,7 +321,9 @@ def _device(driver: str, item: object) -> Published | None:
     if len(attributes) > _MOST_ATTRIBUTES or len(capacity) > _MOST_ATTRIBUTES:
         return None
     amounts = {
-        key: value for key, value in capacity.items() if isinstance(value, str) and _is_quantity(value)
+        key: value
+        for key, value in capacity.items()
+        if isinstance(value, str) and len(value) <= 32 and _QUANTITY.fullmatch(value)
     }
     readable = {key: value for key, value in attributes.items() if value is not None}
     if not all(_ATTRIBUTE.fullmatch(key) for key in (*readable, *amounts)):
@@ -361,10 +361,6 @@ def convert_attribute(value: AttributeValue) -> DeviceAttribute:
             return DeviceAttribute(integer=value)
         case _:
             return DeviceAttribute(string=value)
-
-
-def _is_quantity(text: str) -> bool:
-    return len(text) <= 32 and bool(_QUANTITY.fullmatch(text))
 
 
 def _is_label(value: object) -> bool:

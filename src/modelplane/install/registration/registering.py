@@ -8,7 +8,6 @@ import base64
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Final
 
 from modelplane.api import labels
@@ -95,7 +94,13 @@ class Registration:
         has_installer = self._has_installer(known)
         async with prefix_errors(self._cluster):
             made = await self._identify(installer=has_installer)
-            await self._label()
+            # Put the nodes into their pools.
+            for node in self.proposal.build_node_labels():
+                metadata = node["metadata"]
+                await self.sides.cluster.patch(
+                    resources.NODES, metadata["name"], {"metadata": {"labels": metadata["labels"]}}
+                )
+            self._count("node labels", ["changed"] * len(self.proposal.build_node_labels()))
         await self._credential(self.proposal.kubeconfig_secret, INFERENCE_CLUSTER, made)
         if has_installer:
             await self._credential(self.proposal.installer_secret, INSTALLER, made)
@@ -161,7 +166,7 @@ class Registration:
         """Raise ``UserError`` if a Secret that would be written has a kubeconfig of another API server."""
         for name in (self.proposal.kubeconfig_secret, self.proposal.installer_secret):
             secret = await self.sides.control_plane.get(resources.SECRETS, name, SYSTEM_NAMESPACE)
-            content = read_stored(secret, KEY, name) if secret else None
+            content = read_stored(secret, name) if secret else None
             if secret is not None and not (content and self.sides.address.has_same_server(content)):
                 raise UserError(
                     f'Secret "{name}" in namespace "{SYSTEM_NAMESPACE}" contains no kubeconfig or one for '
@@ -192,15 +197,6 @@ class Registration:
         counts = (f"{outcomes.count(outcome)} {outcome}" for outcome in OUTCOMES if outcome in outcomes)
         self.report(f"{what}: {', '.join(counts) or 'nothing to do'}")
 
-    async def _label(self) -> None:
-        """Put the nodes into their pools."""
-        for node in self.proposal.build_node_labels():
-            metadata = node["metadata"]
-            await self.sides.cluster.patch(
-                resources.NODES, metadata["name"], {"metadata": {"labels": metadata["labels"]}}
-            )
-        self._count("node labels", ["changed"] * len(self.proposal.build_node_labels()))
-
     async def _credential(self, name: str, account: str, made: frozenset[str]) -> None:
         """Write a kubeconfig with a new token, unless the Secret has one that works.
 
@@ -208,12 +204,14 @@ class Registration:
         """
         async with prefix_errors(CONTROL_PLANE):
             secret = await self.sides.control_plane.get(resources.SECRETS, name, SYSTEM_NAMESPACE)
-        content = read_stored(secret, KEY, name) if secret else None
+        content = read_stored(secret, name) if secret else None
         async with prefix_errors(self._cluster):
-            is_kept = (
-                content and account not in made and is_fresh(decode_claims(find_token(content)), account)
-            )
-            if content and is_kept and await is_accepted(content):
+            if (
+                content
+                and account not in made
+                and is_fresh(decode_claims(find_token(content)), account)
+                and await is_accepted(content)
+            ):
                 self._count(f"credential of {account}", ["unchanged"])
                 return
             token = await create_token(self.sides.cluster, account, self.sides.lifetime_s)
@@ -275,7 +273,7 @@ class Registration:
                 self.report(what)
             return what
 
-        await self.deadline.wait_until_nothing(partial(held_up))
+        await self.deadline.wait_until_nothing(held_up)
         self.report(f'InferenceCluster "{self.proposal.name}" is ready')
 
     async def _held_up(self) -> str | None:

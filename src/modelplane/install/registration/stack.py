@@ -59,7 +59,10 @@ def choose_stack(observed: Observed, profile: ServingProfile | None = None) -> S
     """Return what is there and what to install; ``profile`` is the user's own choice."""
     drivers = {device.driver for node in observed.nodes for device in node.devices}
     has_devices = any(map(is_accelerator, drivers))
-    needs_driver = _DRIVER not in drivers and _has_nvidia(observed)
+    # Device plugins count GPUs that the DRA driver of the stack is for.
+    needs_driver = _DRIVER not in drivers and any(
+        key.startswith("nvidia.com/") for node in observed.nodes for key in node.extended
+    )
     present = {key: name in observed.definitions for key, name in capabilities().items()}
     gateway = observed.gateway
     chosen = profile or _profile(present, has_own=gateway is not None)
@@ -140,7 +143,6 @@ def _of(profile: ServingProfile) -> frozenset[ComponentName]:
 
 
 def _installed(settings: ServingStack) -> Iterator[str]:
-    """Yield each component that is installed, with its purpose."""
     chosen = {component.name: component.enabled for component in settings.components}
     for row in COMPONENTS:
         if chosen.get(row.name, row.name in _of(settings.profile)):
@@ -156,11 +158,6 @@ def _found(observed: Observed, present: Mapping[str, bool], *, has_devices: bool
     if cluster_gateway.CONTROLLER in observed.gateway_controllers:
         yield "the controller of Envoy Gateway"
     yield from (str(name) for name, definition in _FOUND_BY.items() if definition in observed.definitions)
-
-
-def _has_nvidia(observed: Observed) -> bool:
-    """Return True if device plugins count GPUs that the DRA driver of the stack is for."""
-    return any(key.startswith("nvidia.com/") for node in observed.nodes for key in node.extended)
 
 
 def find_gateway_problems(gateway: Gateway) -> Iterator[str]:

@@ -248,17 +248,15 @@ def _check_mounted(volume: str, place: Place) -> Rejected | None:
     return None if inside else refuse_value("argument", volume, "the mount path of a volume of the pod")
 
 
-def _allow_hash(value: str, _place: Place) -> str | None:
-    return None if _HASH.fullmatch(value) else "the hash that a ModelCache gives it"
-
-
 HYDRATION = AllowList(
     _hydration,
     {
         **_HUB,
         **_check_all("REPO REVISION", allow_name),
         "FILES": allow_word,
-        "ARTIFACT": _allow_hash,
+        "ARTIFACT": lambda value, _place: (
+            None if _HASH.fullmatch(value) else "the hash that a ModelCache gives it"
+        ),
         "HF_HOME": allow_one_of(_HUB_HOME),
         # The program reads nothing of the machine but a folder for the pod's volume, whatever these say.
         **_check_all(

@@ -83,10 +83,6 @@ _PICKER = ("epp",)
 _ROUTING_SIDECAR = ("pd-sidecar",)
 
 
-def _hydration() -> Program:
-    return (*PYTHON, "-c", PROGRAM) if importlib.util.find_spec("huggingface_hub") else ()
-
-
 def _vllm_entry_point(arguments: Sequence[str]) -> Program:
     # The image's entry point was the module, with --model, and is the command, with a positional model.
     names_model = any(argument.partition("=")[0] == "--model" for argument in arguments)
@@ -161,7 +157,9 @@ LAUNCHERS: tuple[Launcher, ...] = (
         images=("library/python:*", "python:*"),
         # Only Modelplane's own programs: with any Python program a pod could do everything.
         programs={
-            ("python", "-c", PROGRAM): _hydration,
+            ("python", "-c", PROGRAM): lambda: (
+                (*PYTHON, "-c", PROGRAM) if importlib.util.find_spec("huggingface_hub") else ()
+            ),
             ("python", "-c", SOURCES_PROGRAM): lambda: (*PYTHON, "-c", SOURCES_PROGRAM),
         },
         entry_point=lambda _: (),
@@ -275,8 +273,7 @@ def _check_allowed(
 ) -> Rejected | None:
     mounts = map(pod_refusals.mount_path, pod_refusals.list_volume_mounts(container))
     written = (*container.get("command", ()), *container.get("args", ()))
-    place = Place(address, tuple(mounts))
-    rejected = launcher.allowed.check(arguments, environment, written, place)
+    rejected = launcher.allowed.check(arguments, environment, written, Place(address, tuple(mounts)))
     if rejected is None:
         return None
     return Rejected(

@@ -67,7 +67,6 @@ _ATTRIBUTES: Mapping[str, str] = {
     "predict": "n_predict",
     "batch_size": "n_batch",
     "ubatch_size": "n_ubatch",
-    "threads": "cpuparams.n_threads",
     "threads_batch": "cpuparams_batch.n_threads",
     "gpu_layers": "n_gpu_layers",
     "jinja": "use_jinja",
@@ -159,14 +158,15 @@ def configure(parameters: Any, library: Any, settings: Mapping[str, Value], mode
     parameters.n_parallel = parallel
     # The slots share the context.
     parameters.n_ctx = int(settings.get("ctx_size", 4096 * parallel))
+    # To fit what is not set to a GPU's memory, llama.cpp reads the model twice.
+    has_gpu = any("GPU" in device["type"].name for device in library.get_device_info())
+    parameters.fit_params = has_gpu or parameters.n_ctx == 0
     parameters.ui = False
     # Also without --metrics: at a stop, it shows the end of the last request.
     parameters.endpoint_metrics = True
     parameters.use_jinja = True
-    threads = max(1, len(os.sched_getaffinity(0)) // _ENGINES_PER_MACHINE)
+    threads = settings.get("threads", max(1, len(os.sched_getaffinity(0)) // _ENGINES_PER_MACHINE))
     parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = threads
-    if "threads" in settings:
-        parameters.cpuparams_batch.n_threads = settings["threads"]
     if settings.get("verbose"):
         parameters.verbosity = 99
     if model.is_base and "chat_template" not in settings and "chat_template_file" not in settings:
@@ -184,26 +184,8 @@ def configure(parameters: Any, library: Any, settings: Mapping[str, Value], mode
             setattr(target, last, settings[setting])
     for setting, take in _CONVERSIONS.items():
         if setting in settings:
-            take(parameters, library, str(settings[setting]))
-
-
-def _flash_attention(parameters: Any, library: Any, text: str) -> None:
-    names = {"on": "ENABLED", "off": "DISABLED", "auto": "AUTO"}
-    parameters.flash_attn_type = _member(library.llama_flash_attn_type, "LLAMA_FLASH_ATTN_TYPE_", names, text)
-
-
-def _pooling(parameters: Any, library: Any, text: str) -> None:
-    names = {name: name.upper() for name in ("none", "mean", "cls", "last", "rank")}
-    parameters.pooling_type = _member(library.llama_pooling_type, "LLAMA_POOLING_TYPE_", names, text)
-
-
-def _cache_type(attribute: str) -> Callable[[Any, Any, str], None]:
-    def take(parameters: Any, library: Any, text: str) -> None:
-        kinds = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
-        names = {kind: kind.upper() for kind in kinds}
-        setattr(parameters, attribute, _member(library.ggml_type, "GGML_TYPE_", names, text))
-
-    return take
+            for attribute, value in take(str(settings[setting]), library, parameters).items():
+                setattr(parameters, attribute, value)
 
 
 def _member(enumeration: Any, prefix: str, names: Mapping[str, str], text: str) -> Any:
@@ -212,43 +194,42 @@ def _member(enumeration: Any, prefix: str, names: Mapping[str, str], text: str) 
     return enumeration[prefix + names[text]]
 
 
-def _timeout(parameters: Any, _library: Any, text: str) -> None:
-    parameters.timeout_read = parameters.timeout_write = int(text)
-
-
-def _api_keys(parameters: Any, _library: Any, text: str) -> None:
-    parameters.api_keys = [*parameters.api_keys, *filter(None, text.split(","))]
-
-
-def _api_key_file(parameters: Any, _library: Any, text: str) -> None:
-    lines = _text_of(text, "--api-key-file").splitlines()
-    parameters.api_keys = [*parameters.api_keys, *filter(None, (line.strip() for line in lines))]
-
-
-def _chat_template(parameters: Any, _library: Any, text: str) -> None:
-    parameters.chat_template = text
-
-
-def _chat_template_file(parameters: Any, _library: Any, text: str) -> None:
-    parameters.chat_template = _text_of(text, "--chat-template-file")
-
-
-def _reverse_prompt(parameters: Any, _library: Any, text: str) -> None:
-    parameters.antiprompt = [text]
-
-
-_CONVERSIONS: Mapping[str, Callable[[Any, Any, str], None]] = {
-    "flash_attention": _flash_attention,
-    "pooling": _pooling,
-    "cache_type_k": _cache_type("cache_type_k"),
-    "cache_type_v": _cache_type("cache_type_v"),
-    "timeout": _timeout,
-    "api_key": _api_keys,
-    "api_key_file": _api_key_file,
-    "chat_template": _chat_template,
-    "chat_template_file": _chat_template_file,
-    "reverse_prompt": _reverse_prompt,
+_FLASH_ATTENTION = {"on": "ENABLED", "off": "DISABLED", "auto": "AUTO"}
+_POOLING = {name: name.upper() for name in ("none", "mean", "cls", "last", "rank")}
+_CACHE_TYPES = {
+    name: name.upper() for name in ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
 }
+
+_CONVERSIONS: Mapping[str, Callable[[str, Any, Any], Mapping[str, Any]]] = {
+    "flash_attention": lambda text, library, _: {
+        "flash_attn_type": _member(
+            library.llama_flash_attn_type, "LLAMA_FLASH_ATTN_TYPE_", _FLASH_ATTENTION, text
+        )
+    },
+    "pooling": lambda text, library, _: {
+        "pooling_type": _member(library.llama_pooling_type, "LLAMA_POOLING_TYPE_", _POOLING, text)
+    },
+    "cache_type_k": lambda text, library, _: {
+        "cache_type_k": _member(library.ggml_type, "GGML_TYPE_", _CACHE_TYPES, text)
+    },
+    "cache_type_v": lambda text, library, _: {
+        "cache_type_v": _member(library.ggml_type, "GGML_TYPE_", _CACHE_TYPES, text)
+    },
+    "timeout": lambda text, *_: {"timeout_read": int(text), "timeout_write": int(text)},
+    "api_key": lambda text, _, parameters: {
+        "api_keys": [*parameters.api_keys, *filter(None, text.split(","))]
+    },
+    "api_key_file": lambda text, _, parameters: {
+        "api_keys": [
+            *parameters.api_keys,
+            *filter(None, map(str.strip, _text_of(text, "--api-key-file").splitlines())),
+        ]
+    },
+    "chat_template": lambda text, *_: {"chat_template": text},
+    "chat_template_file": lambda text, *_: {"chat_template": _text_of(text, "--chat-template-file")},
+    "reverse_prompt": lambda text, *_: {"antiprompt": [text]},
+}
+"""The attributes of ``CommonParams`` that each of these settings sets."""
 
 
 def _text_of(path: str, flag: str) -> str:

@@ -144,7 +144,6 @@ class ContainerWorker:
             retry_s = min(retry_s * 2, LAST_RETRY_S)
 
     def _tell(self, state: Waiting) -> None:
-        """Report what a start waits for."""
         before, pulling = self.view.state, WaitingReason.PULLING
         if state.reason == pulling and not (isinstance(before, Waiting) and before.reason == pulling):
             self._report.record_event(Reason.PULLING, state.message)

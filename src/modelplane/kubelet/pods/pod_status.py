@@ -68,7 +68,12 @@ def find_changes(pod: Mapping[str, Any], desired: Object) -> Object:
 
 def _conditions(pod: Mapping[str, Any], view: PodView, now: str) -> list[Object]:
     unready = _unready(view)
-    gates = _unmet_gates(pod)
+    held = {
+        condition["type"]
+        for condition in pod.get("status", {}).get("conditions", ())
+        if condition["status"] == "True"
+    }
+    gates = sorted({gate["conditionType"] for gate in pod["spec"].get("readinessGates", ())} - held)
     ready = unready or (
         ("ReadinessGatesNotReady", f"readiness gates are not met: {', '.join(gates)}") if gates else ("", "")
     )
@@ -154,18 +159,8 @@ def _names(containers: Iterable[ContainerView]) -> str:
     return f"[{' '.join(container.name for container in containers)}]"
 
 
-def _unmet_gates(pod: Mapping[str, Any]) -> list[str]:
-    held = {
-        condition["type"]
-        for condition in pod.get("status", {}).get("conditions", ())
-        if condition["status"] == "True"
-    }
-    gates = [gate["conditionType"] for gate in pod["spec"].get("readinessGates", ())]
-    return sorted(gate for gate in gates if gate not in held)
-
-
 def _container_status(container: Mapping[str, Any], view: ContainerView) -> Object:
-    written: Object = {
+    return {
         "name": container["name"],
         "image": view.image or container["image"],
         "imageID": view.image_id,
@@ -174,8 +169,7 @@ def _container_status(container: Mapping[str, Any], view: ContainerView) -> Obje
         "restartCount": view.restarts,
         "state": _state(view.state),
         "lastState": _state(view.last) if view.last else {},
-    }
-    return written | ({"containerID": view.container_id} if view.container_id else {})
+    } | ({"containerID": view.container_id} if view.container_id else {})
 
 
 def _state(state: Waiting | Running | Terminated) -> Object:

@@ -133,7 +133,6 @@ class PodWorker:
         await self._end(start_countdown(get_grace_s(self.pod)))
 
     async def _end(self, left_s: Callable[[], float]) -> None:
-        """End the containers that run."""
         await self._take_in()  # one may have started a moment ago
         async with asyncio.TaskGroup() as tasks:
             for container in self._containers.values():
@@ -143,7 +142,11 @@ class PodWorker:
         """End the containers within the grace period, then let the pod's object go."""
         began = time.monotonic()
         await self._end(lambda: self._deadline.compute_left_s(began))
-        await self._clear_volumes()
+        # No Secret outlives its pod on disk.
+        pod_volumes = volumes.get_folder(self._machine.directory.get_pod(self.record.uid))
+        # Failures are retried and reported with the rest of the pod's directory.
+        with contextlib.suppress(OSError):
+            await asyncio.to_thread(file_system.remove_folder, pod_volumes.path)
         retry_s = FIRST_RETRY_S
         while not self._report.gone:
             try:
@@ -165,13 +168,6 @@ class PodWorker:
             if not self._report.gone:
                 await wait_at_most(changed.wait(), retry_s)
             retry_s = min(retry_s * 2, LAST_RETRY_S)
-
-    async def _clear_volumes(self) -> None:
-        """Remove the pod's volumes: no Secret outlives its pod on disk."""
-        pod_volumes = volumes.get_folder(self._machine.directory.get_pod(self.record.uid))
-        # Failures are retried and reported with the rest of the pod's directory.
-        with contextlib.suppress(OSError):
-            await asyncio.to_thread(file_system.remove_folder, pod_volumes.path)
 
 
 def stop_all(directory: Path, grace_s: float) -> int:
@@ -239,7 +235,6 @@ class Pods:
         return self._machine.directory.get_pod(uid).record
 
     def _change(self, changed: Object) -> None:
-        """Update, end or start the worker of a changed pod."""
         metadata = changed["metadata"]
         current = self._informer.get(metadata["name"], metadata["namespace"])
         for worker in list(self._workers.values()):

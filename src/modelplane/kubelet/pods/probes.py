@@ -236,8 +236,7 @@ async def _ask_grpc(
         ],
     )
     # Uncompressed, and the length in four bytes (gRPC over HTTP/2, "Length-Prefixed-Message").
-    framed = b"\0" + len(message).to_bytes(4, "big") + message
-    connection.send_data(stream, framed, end_stream=True)
+    connection.send_data(stream, b"\0" + len(message).to_bytes(4, "big") + message, end_stream=True)
     answered = b""
     while True:
         writer.write(connection.data_to_send())
@@ -255,7 +254,6 @@ async def _ask_grpc(
 
 
 def _find_grpc_status(event: Event) -> str | None:
-    """Return the status of gRPC in an event, unless it is OK."""
     if not isinstance(event, TrailersReceived):
         return None
     fields = {str(key): str(value) for key, value in event.headers or ()}

@@ -81,8 +81,7 @@ class PodReport:
             except (errors.NotFound, errors.Conflict):
                 continue  # gone, or the name is another pod's: the informer will say so
             except errors.KubernetesError as error:
-                name = self.pod["metadata"]["name"]
-                _log.warning('cannot report the status of pod "%s": %s', name, error)
+                _log.warning('cannot report the status of pod "%s": %s', self.pod["metadata"]["name"], error)
                 self._unsent.set()
                 await asyncio.sleep(retry_s)
                 retry_s = min(retry_s * 2, _LAST_RETRY_S)

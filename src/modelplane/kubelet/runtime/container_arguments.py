@@ -208,7 +208,6 @@ def _check_variable(variable: str, value: str) -> Rejected | None:
 
 
 def _is_for_file(variable: str, value: str) -> bool:
-    """Return True if a variable is passed in a file."""
     plain = _PLAIN_NAME.fullmatch(variable) and _PLAIN_VALUE.fullmatch(value)
     return bool(plain and len(value) <= _PLAIN_CHARACTERS) or _is_read(variable)
 
@@ -282,8 +281,7 @@ def _security(pod: Mapping[str, Any], container: Mapping[str, Any], inputs: Cont
         yield from ("--user", f"{user.partition(':')[0] or 0}:{group}")
     elif "runAsUser" in container or "runAsUser" in pod:
         yield from ("--user", user)
-    groups = [*pod.get("supplementalGroups", ()), *([pod["fsGroup"]] if "fsGroup" in pod else [])]
-    for extra in groups:
+    for extra in [*pod.get("supplementalGroups", ()), *([pod["fsGroup"]] if "fsGroup" in pod else [])]:
         yield from ("--group-add", str(extra))
     capabilities = container.get("capabilities", {})
     for option, key in (("--cap-drop", "drop"), ("--cap-add", "add")):

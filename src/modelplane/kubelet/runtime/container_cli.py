@@ -78,10 +78,6 @@ def _gpus(uuids: Sequence[str]) -> tuple[str, ...]:
     return ("--gpus", f'"device={",".join(uuids)}"')
 
 
-def _cdi(uuids: Sequence[str]) -> tuple[str, ...]:
-    return tuple(part for uuid in uuids for part in ("--device", f"nvidia.com/gpu={uuid}"))
-
-
 _JSON_FILE = ("--log-driver", "json-file", "--log-opt", "max-size=10m", "--log-opt", "max-file=2")
 
 RUNTIME_KINDS: Mapping[Choice, RuntimeKind] = {
@@ -95,7 +91,7 @@ RUNTIME_KINDS: Mapping[Choice, RuntimeKind] = {
         "podman",
         ("info", "--format", "{{.Version.Version}}"),
         ("--log-driver", "k8s-file", "--log-opt", "max-size=10mb"),
-        _cdi,
+        lambda uuids: tuple(part for uuid in uuids for part in ("--device", f"nvidia.com/gpu={uuid}")),
         names_joined=True,
     ),
     Choice.NERDCTL: RuntimeKind(

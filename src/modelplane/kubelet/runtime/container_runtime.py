@@ -256,14 +256,13 @@ class PodContainer:
         if state["Status"] not in ENDED:
             return None
         killed = bool(state.get("OOMKilled"))
-        message = "the container exceeded its memory limit" if killed else str(state.get("Error") or "")
         return Exit(
             int(state["ExitCode"]),
             signal=0,
             finished_at=str(state["FinishedAt"]),
             supervised=True,
             reason="OOMKilled" if killed else "",
-            message=message,
+            message="the container exceeded its memory limit" if killed else str(state.get("Error") or ""),
         )
 
     async def terminate(self, attempt: Attempt) -> None:

@@ -87,7 +87,12 @@ class Pulls:
             raise CannotStart(Rejected(WaitingReason.IMAGE_PULL_BACK_OFF, detail=fault))
         tell(Waiting(WaitingReason.PULLING, f'{runtime.name} is pulling image "{image}"'))
         try:
-            with write_credentials(self.directory, await self._secrets(pod)) as variables:
+            names = [entry["name"] for entry in pod["spec"].get("imagePullSecrets", ())]
+            secrets = [await self.client.get(resources.SECRETS, name, self.namespace) for name in names]
+            # As in Kubernetes, missing secrets are ignored: the image may not need them.
+            with write_credentials(
+                self.directory, tuple(secret for secret in secrets if secret is not None)
+            ) as variables:
                 await _pull(runtime, image, variables, tell)
         except ContainerRuntimeError as error:
             self._failed = f'cannot pull image "{image}": {error}{remedy}'
@@ -95,12 +100,6 @@ class Pulls:
             self._back_off_s = min(self._back_off_s * 2, _LAST_BACK_OFF_S)
             raise CannotStart(Rejected(WaitingReason.IMAGE_NOT_PULLED, detail=self._failed)) from error
         self._back_off_s = _FIRST_BACK_OFF_S
-
-    async def _secrets(self, pod: Mapping[str, Any]) -> tuple[Object, ...]:
-        names = [entry["name"] for entry in pod["spec"].get("imagePullSecrets", ())]
-        secrets = [await self.client.get(resources.SECRETS, name, self.namespace) for name in names]
-        # As in Kubernetes, missing secrets are ignored: the image may not need them.
-        return tuple(secret for secret in secrets if secret is not None)
 
 
 async def _pull(runtime: ContainerRuntime, image: str, variables: Mapping[str, str], tell: Tell) -> None:
@@ -133,9 +132,8 @@ def merge_credentials(secrets: Iterable[Object]) -> dict[str, Any]:
                 held = held.get("auths", {}) if key == _SECRET_KEYS[0] else held
                 credentials = {**held, **credentials}
             except (ValueError, AttributeError, TypeError):
-                name = secret["metadata"]["name"]
                 raise ContainerRuntimeError(
-                    f'the pull secret "{name}" is not a Docker configuration'
+                    f'the pull secret "{secret["metadata"]["name"]}" is not a Docker configuration'
                 ) from None
     return credentials
 

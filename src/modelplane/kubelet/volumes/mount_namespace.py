@@ -318,7 +318,10 @@ def enter(scratch: Path, mounts: list[dict[str, Any]], hidden: Sequence[str] = (
     _do(CANNOT_ENTER, "enter a mount namespace", lambda: _enter_namespace(own_user=bool(hidden)))
     view = _View(scratch)
     # Parents before children.
-    ordered = sorted(({**spec, "target": os.path.realpath(spec["target"])} for spec in mounts), key=_depth)
+    ordered = sorted(
+        ({**spec, "target": os.path.realpath(spec["target"])} for spec in mounts),
+        key=lambda mount: len(Path(mount["target"]).parts),
+    )
     targets = [Path(spec["target"]) for spec in ordered]
     if any(find_nearest_existing(target) == Path("/") for target in targets):
         _do(CANNOT_MOUNT, "replace the root directory", view.grow_root)
@@ -363,10 +366,6 @@ def _give_up() -> None:
 
 def _is_directory(opened: int) -> bool:
     return stat.S_ISDIR(os.fstat(opened).st_mode)
-
-
-def _depth(mount: dict[str, Any]) -> int:
-    return len(Path(mount["target"]).parts)
 
 
 def _become(command: list[str]) -> int:

@@ -69,7 +69,6 @@ class Provisioner:
         self._logged = {uid: problem for uid, problem in self._logged.items() if uid in present}
 
     def _steps(self) -> Iterator[tuple[Object, Step]]:
-        """Yield the next step for each object that has one."""
         for claim in self._claims:
             volume = self._volumes.get(provisioning.name_volume(claim))
             if step := provisioning.choose_step(claim, volume, self._node, self._root):
@@ -153,7 +152,6 @@ _DOING = {
 
 
 def _describe(item: Object, step: Step) -> str:
-    """Return a step in words, with its object."""
     metadata = item["metadata"]
     if namespace := metadata.get("namespace"):
         return f'{_DOING[type(step)]} {_CLAIMS.kind} "{namespace}/{metadata["name"]}"'

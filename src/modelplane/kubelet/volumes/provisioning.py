@@ -70,7 +70,13 @@ def choose_step(claim: Mapping[str, Any], volume: Object | None, node: str, root
 
     ``root`` is the directory of the folders.
     """
-    if _is_waiting(claim):
+    # Kubernetes has found no existing volume, and asks this provisioner for one.
+    metadata = claim["metadata"]
+    if (
+        metadata.get("annotations", {}).get("volume.kubernetes.io/storage-provisioner") == PROVISIONER
+        and not claim["spec"].get("volumeName")
+        and "deletionTimestamp" not in metadata
+    ):
         if rejected := check_claim(claim):
             return rejected
         return CreateVolume(build_volume(claim, node, root)) if volume is None else None
@@ -93,16 +99,6 @@ def choose_reclaim_step(volume: Object, root: Path) -> Step | None:
     if PROVISIONER not in metadata.get("finalizers", ()):
         return None
     return ReleaseVolume(None if is_kept else path)
-
-
-def _is_waiting(claim: Mapping[str, Any]) -> bool:
-    """Return True if Kubernetes, having found no existing volume, asks this provisioner for one."""
-    metadata = claim["metadata"]
-    return (
-        metadata.get("annotations", {}).get("volume.kubernetes.io/storage-provisioner") == PROVISIONER
-        and not claim["spec"].get("volumeName")
-        and "deletionTimestamp" not in metadata
-    )
 
 
 def check_claim(claim: Mapping[str, Any]) -> Rejected | None:

@@ -131,8 +131,12 @@ async def build_mounts(
             ) from error
         read_only = folder.read_only or bool(entry.get("readOnly"))
         real = path if below else folder.real or path.resolve()
-        if folder.of_machine and not read_only:
-            _check_writable(machine, real, volume["name"])
+        # A pod must not change the programs of this machine.
+        is_writable = folder.of_machine and not read_only and not machine.host_commands
+        if is_writable and _overlaps(real, machine.programs):
+            fault = f'would let the pod write to "{real}", which contains this machine\'s programs'
+            remedy = "set readOnly in its volumeMount, or use another path"
+            raise _refuse(f'volume "{volume["name"]}"', fault, remedy)
         if folder.of_pod:
             _check_host_path(machine, real, volume["name"], read_only=read_only)
         in_memory = folder.in_memory and not below
@@ -218,13 +222,6 @@ def _checked(machine: Machine, path: Path, name: str) -> Path | None:
     return place
 
 
-def _check_writable(machine: Machine, path: Path, name: str) -> None:
-    """Refuse a volume in which a pod could change the programs of this machine."""
-    if not machine.host_commands and _overlaps(path, machine.programs):
-        fault = f'would let the pod write to "{path}", which contains this machine\'s programs'
-        raise _refuse(f'volume "{name}"', fault, "set readOnly in its volumeMount, or use another path")
-
-
 def _check_host_path(machine: Machine, path: Path, name: str, *, read_only: bool) -> None:
     """Refuse a path that gives the author of a pod this machine: whoever creates pods need not own it."""
     if machine.host_commands:
@@ -258,7 +255,13 @@ async def _claimed(
         raise _refuse(what, "is bound to a volume that is not a folder on this machine", remedy)
     path, read_only = Path(spec[kind]["path"]), bool(body.get("readOnly"))
     if path.parent == get_claim_folders(machine.directory):
-        return _Volume(_folder(path, pod_volumes), read_only)
+        # The link first: removal of the folder checks for it.
+        link = pod_volumes.claim(path.name)
+        link.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not link.is_symlink():
+            link.symlink_to(path)
+        _make_for_any_user(path)
+        return _Volume(path, read_only)
     real = _checked(machine, path, name)
     return _find_elsewhere(_Volume(path, read_only, of_machine=True, real=real), what)
 
@@ -268,17 +271,6 @@ def _find_elsewhere(volume: _Volume, what: str) -> _Volume:
     if not volume.path.exists():
         raise _refuse(what, f'is bound to "{volume.path}", which does not exist on this machine', "make it")
     return volume
-
-
-def _folder(path: Path, pod_volumes: PodVolumes) -> Path:
-    """Return the folder of this machine for a claim; create it."""
-    # The link first: removal of the folder checks for it.
-    link = pod_volumes.claim(path.name)
-    link.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not link.is_symlink():
-        link.symlink_to(path)
-    _make_for_any_user(path)
-    return path
 
 
 def _make_for_any_user(path: Path) -> None:

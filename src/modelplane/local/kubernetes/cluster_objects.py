@@ -254,8 +254,7 @@ async def apply_together(client: Client, manifests: Iterable[Mapping[str, Any]])
 
 async def gather_all(work: Iterable[Coroutine[Any, Any, None]]) -> None:
     """Do everything at once; raise the first failure once nothing is under way any more."""
-    results = await asyncio.gather(*work, return_exceptions=True)
-    for result in results:
+    for result in await asyncio.gather(*work, return_exceptions=True):
         if isinstance(result, BaseException):
             raise result
 

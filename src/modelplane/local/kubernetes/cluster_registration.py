@@ -86,8 +86,7 @@ async def _install_kinds(client: Client) -> None:
     first = [crd(kind) for kind in COMPOSED if kind.name in _CREATED_FIRST]
     others = [crd(kind) for kind in COMPOSED if kind.name not in _CREATED_FIRST]
     # The identities first: the controllers wait for their permissions, then for the kinds.
-    identities = apply_in_order(client, cluster_objects.build_fleet_roles())
-    await gather_all([identities, _install(client, first)])
+    await gather_all([apply_in_order(client, cluster_objects.build_fleet_roles()), _install(client, first)])
     await _install(client, others)
 
 

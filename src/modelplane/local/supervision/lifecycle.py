@@ -75,10 +75,9 @@ def start(home: Home, binary: Path, only: Collection[str] = ()) -> bool:
 def _spawn_supervisor(home: Home, binary: Path, only: Collection[str]) -> int:
     """Start a supervisor in a session of its own, away from the terminal; return its pid."""
     argv = build_supervisor_argv(home, binary, only)
-    append = os.O_WRONLY | os.O_APPEND | os.O_CREAT
     actions = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-        (os.POSIX_SPAWN_OPEN, 1, str(home.log(LEADER)), append, 0o600),
+        (os.POSIX_SPAWN_OPEN, 1, str(home.log(LEADER)), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600),
         (os.POSIX_SPAWN_DUP2, 1, 2),
     ]
     file_system.keep_private()
@@ -234,7 +233,6 @@ def _tell_leader(home: Home) -> bool:
 
 
 def _end(pid: int | None, deadline: float) -> None:
-    """Ask a supervisor to end, and wait for it."""
     if pid is None:
         return
     with suppress(ProcessLookupError):
@@ -265,7 +263,6 @@ def purge(home: Home) -> None:
 
 
 def _log_tail(home: Home, name: str) -> str:
-    """Return the path of a process' log, and its last lines."""
     log = home.log(name)
     try:
         lines = log.read_text(errors="replace").splitlines()[-8:]

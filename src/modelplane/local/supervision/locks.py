@@ -56,8 +56,7 @@ def find_holder(path: Path) -> int | None:
     except FileNotFoundError:
         return None
     try:
-        question = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-        answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, question)
+        answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
     finally:
         os.close(descriptor)
     kind, _whence, _start, _length, pid = _FLOCK.unpack(answer)

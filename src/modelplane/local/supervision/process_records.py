@@ -49,16 +49,12 @@ def write(home: Home, record: Record) -> None:
     except OSError as error:
         if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
             raise
-        _write_over(path, text)
-
-
-def _write_over(path: Path, text: str) -> None:
-    """Overwrite the existing file, which needs no disk space; a concurrent reader may find no record."""
-    file = os.open(path, os.O_WRONLY)
-    try:
-        os.ftruncate(file, os.pwrite(file, text.encode(), 0))
-    finally:
-        os.close(file)
+        # Overwriting needs no disk space; a concurrent reader may find no record.
+        file = os.open(path, os.O_WRONLY)
+        try:
+            os.ftruncate(file, os.pwrite(file, text.encode(), 0))
+        finally:
+            os.close(file)
 
 
 def read(path: Path) -> Record | None:

@@ -77,11 +77,21 @@ class Supervisor:
                 self._enter(child, ProcessState.WAITING)
         while not self._stopping:
             if self._asked:
-                self._look_again()
+                # Read which clusters are stopped while the others run, and claim the fleet's ports.
+                self._asked = False
+                # A process that restarts, soon or late, still finds its port free.
+                for port in self._claimed:
+                    with suppress(OSError):
+                        ports.claim(port)
+                clusters = {child.process.cluster for child in self._all.values()} - {""}
+                self._held = frozenset(name for name in clusters if self._home.find_hold(name).exists())
             now = time.monotonic()
             for child in self._all.values():
                 if child.process.cluster in self._held:
-                    self._advance_hold(child, now)
+                    if child.alive:
+                        self._advance_stop(child, now)
+                    elif child.state is not ProcessState.STOPPED:
+                        self._stopped(child)
                 else:
                     self._advance(child, now)
             self._wait(self._next_deadline(now))
@@ -104,22 +114,6 @@ class Supervisor:
             self._wait(max(0.0, min(deadlines, default=now) - now))
 
     # -- running
-
-    def _look_again(self) -> None:
-        """Read which clusters are stopped while the others run, and claim the fleet's ports."""
-        self._asked = False
-        # A process that restarts, soon or late, still finds its port free.
-        for port in self._claimed:
-            with suppress(OSError):
-                ports.claim(port)
-        clusters = {child.process.cluster for child in self._all.values()} - {""}
-        self._held = frozenset(name for name in clusters if self._home.find_hold(name).exists())
-
-    def _advance_hold(self, child: _Supervised, now: float) -> None:
-        if child.alive:
-            self._advance_stop(child, now)
-        elif child.state is not ProcessState.STOPPED:
-            self._stopped(child)
 
     def _advance(self, child: _Supervised, now: float) -> None:
         if child.state is ProcessState.STOPPED:  # its cluster was held
@@ -190,7 +184,6 @@ class Supervisor:
         child.pid, child.pidfd = 0, -1
 
     def _ended(self, child: _Supervised) -> None:
-        """Record the exit of a process, and the time of its restart."""
         how = _how_it_ended(child.pidfd)
         self._forget(child)
         if child.state is ProcessState.STOPPING or self._stopping:
@@ -291,7 +284,6 @@ def supervise(home: Home, table: Sequence[Process], claimed: Collection[int] = (
 
 
 def _take_over(earlier: Record | None) -> Record:
-    """Return the record of this leader, given that of the one before."""
     leader = Record(LEADER, ProcessState.RUNNING, os.getpid(), time.time())
     if earlier is None or earlier.state is not ProcessState.RUNNING:
         return leader

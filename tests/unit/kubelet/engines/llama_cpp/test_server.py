@@ -54,6 +54,13 @@ def test_the_context_is_shared_out_among_the_slots() -> None:
     assert configured(MODEL, "-c", "512").n_ctx == 512
 
 
+def test_a_model_is_fitted_to_a_gpu_or_for_its_own_context_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (configured(MODEL).fit_params, configured(MODEL, "-c", "0").fit_params) == (False, True)
+    gpu = xllamacpp.ggml_backend_dev_type.GGML_BACKEND_DEVICE_TYPE_IGPU
+    monkeypatch.setattr(xllamacpp, "get_device_info", lambda: [{"type": gpu}])
+    assert configured(MODEL).fit_params is True
+
+
 def test_every_setting_reaches_llama_cpp() -> None:
     parameters = configured(
         MODEL,
@@ -100,7 +107,8 @@ def test_a_base_model_gets_a_template_unless_one_is_given() -> None:
 
 def test_every_setting_of_the_flags_is_used() -> None:
     elsewhere = {
-        *("model", "hf_repo", "hf_file", "host", "port", "alias", "ctx_size", "parallel", "verbose"),
+        *("model", "hf_repo", "hf_file", "host", "port", "alias", "ctx_size", "parallel", "threads"),
+        "verbose",
         # Always so: metrics are on, and there is no page.
         *("metrics", "web_page"),
     }
