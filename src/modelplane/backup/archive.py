@@ -171,7 +171,13 @@ class Reader:
             data = self._file.readline(MOST_BYTES + 1)
             line = _line(data, place)
             if line.end is not None:
-                self._check(line.end, digest.hexdigest(), counts)
+                if digest.hexdigest() != line.end.sha256:
+                    raise Damaged("its content does not match its checksum")
+                if (line.end.objects, line.end.references) != (counts["object"], counts["reference"]):
+                    raise Damaged("lines are missing")
+                if self._file.read(1):
+                    raise Damaged("there is data after the end")
+                self.digest = line.end.sha256
                 return
             if (line.header is None) != bool(place):
                 raise Damaged("the header is not its first line")
@@ -180,15 +186,6 @@ class Reader:
             digest.update(data)
             yield place, line
             place += len(data)
-
-    def _check(self, end: End, digest: str, counts: dict[str, int]) -> None:
-        if digest != end.sha256:
-            raise Damaged("its content does not match its checksum")
-        if (end.objects, end.references) != (counts["object"], counts["reference"]):
-            raise Damaged("lines are missing")
-        if self._file.read(1):
-            raise Damaged("there is data after the end")
-        self.digest = digest
 
     def read_line(self, place: int) -> Line:
         """Return the line at a place."""

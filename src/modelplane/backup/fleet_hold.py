@@ -6,7 +6,7 @@ interrupted later, controllers still stand by, until it is run again and complet
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
@@ -118,10 +118,8 @@ class Hold:
             return
         spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": timestamps.format_now_micro()}
         body = {"metadata": {"resourceVersion": lease["metadata"]["resourceVersion"]}, "spec": spec}
-        try:
+        with suppress(errors.NotFound):
             await self._client.patch(resources.LEASES, LEASE, body, SYSTEM_NAMESPACE)
-        except errors.NotFound:
-            return
 
 
 def _holder(lease: Object | None) -> str:

@@ -129,7 +129,10 @@ def read(reader: Reader, passphrase: bytes | None) -> Plan:
         if line.header is not None:
             header = line.header
             _check_version(header)
-            reader.seal = _key_of(header, passphrase)
+            if passphrase is not None:
+                if not header.salt:
+                    raise UserError("the backup contains only the names of Secrets: omit --passphrase-file")
+                reader.seal = Seal(passphrase, header.salt)
         item = line.object
         if (reference := line.reference) is not None:
             if reference.kind not in kinds or not can_exist(reference.namespace, reference.name):
@@ -164,11 +167,3 @@ def _check_version(header: Header) -> None:
             f"the backup was written by Modelplane {header.modelplane}, which is newer than this version, "
             f"{__version__}: use the newer version"
         )
-
-
-def _key_of(header: Header, passphrase: bytes | None) -> Seal | None:
-    if passphrase is None:
-        return None
-    if not header.salt:
-        raise UserError("the backup contains only the names of Secrets: omit --passphrase-file")
-    return Seal(passphrase, header.salt)

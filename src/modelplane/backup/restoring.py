@@ -114,18 +114,14 @@ class Restorer:
             # Controllers may have written until now.
             await compare(self._client, self._reader, plan)
             hold.must_complete = True
-            differing = await self._write(plan)
+            for group in plan.groups:
+                if group.is_younger:
+                    await self._sleep(_YOUNGER_S)
+                await _together(self._restore_object, group.entries)
+            self._report(f"Restored {len(plan.entries):,} objects")
+            differing = await self._create_contents(plan)
             await hold.give_back()
         return Restored(plan, await self._missing(plan), differing)
-
-    async def _write(self, plan: Plan) -> tuple[str, ...]:
-        """Write everything; return the Secrets and ConfigMaps that differ there."""
-        for group in plan.groups:
-            if group.is_younger:
-                await self._sleep(_YOUNGER_S)
-            await _together(self._restore_object, group.entries)
-        self._report(f"Restored {len(plan.entries):,} objects")
-        return await self._create_contents(plan)
 
     async def _prepare(self) -> None:
         """Install the kinds if they are not there, and the system's namespace."""
@@ -282,19 +278,16 @@ async def compare(client: Client, reader: Reader, plan: Plan) -> frozenset[Ident
             f"the control plane contains objects that are not in the backup: {listing(others)}. Nothing "
             "was changed: restore to an empty control plane"
         )
-    await _check_kinds(client, plan, present)
-    return frozenset(present)
-
-
-async def _check_kinds(client: Client, plan: Plan, present: set[Identity]) -> None:
-    """Refuse a backup with objects of third-party kinds that are not installed."""
     contents = {
-        entry.content for entry in plan.entries if entry.content.optional and entry.identity not in present
+        planned.content
+        for planned in plan.entries
+        if planned.content.optional and planned.identity not in present
     }
     lacking = [content.resource for content in contents if not await client.is_served(content.resource)]
     if lacking:
         kinds = listing(f"{resource.kind} of {resource.group}" for resource in lacking)
         raise UserError(f"{kinds} are not available on the API server: install the cloud providers first")
+    return frozenset(present)
 
 
 async def _live(client: Client, content: Content) -> AsyncIterator[Object]:

@@ -158,6 +158,5 @@ class Saver:
 
 
 def _reference(named: Named, seal: Seal | None, content: Object | None) -> Reference:
-    """Return a reference, with its encrypted content if there is a key and a content."""
     plain = Reference(kind=named.kind, namespace=named.namespace, name=named.name)
     return msgspec.structs.replace(plain, sealed=seal.seal(plain, content)) if seal and content else plain

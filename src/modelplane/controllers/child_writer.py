@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
 from modelplane.api import labels
 from modelplane.api.listing import in_order
@@ -27,7 +27,6 @@ from modelplane.compose.workload_kinds import has_pods, is_release
 from modelplane.controllers.children import adoption, ownership
 from modelplane.controllers.children.control_plane_children import ControlPlaneChildren
 from modelplane.controllers.children.ownership import ChildIndex, Identity, identity
-from modelplane.controllers.clusters.cluster_connection import Connection
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.fleet_resources import resource_of
 from modelplane.controllers.helm.release_control import Releases, place_of
@@ -110,8 +109,20 @@ class ChildWriter:
         problems: list[str] = []
         silent: set[str] = set()
         try:
-            await self._hold_needed(owner)
-            await self._hold(owner, composition, desired)
+            # Each object that the owner needs gets the finalizer before it is used.
+            for kind, namespace, name in guards.list_needed(owner):
+                if (item := self._informers[kind].get(name, namespace)) is not None:
+                    await self._add_finalizer(item, ownership.IN_USE)
+            # The owner has the finalizer, and records the clusters, before the first write: children must be
+            # found again.
+            on_clusters = any(child.cluster for child in desired)
+            releases = [place for child in desired if (place := place_of(child))]
+            if on_clusters or releases or (desired and COMPOSERS[owner["kind"]].waits_for_children):
+                record = ownership.recorded_releases(owner, releases)
+                annotations = {labels.HELM_RELEASES: record} if releases else {}
+                await self._add_finalizer(owner, ownership.FINALIZER, annotations)
+            if on_clusters and not set(recorded({"status": composition.status})) <= set(recorded(owner)):
+                await self._status_writer.recorded(owner, composition)
             for cluster, some in _in_turn(desired):
                 if cluster in silent:
                     continue
@@ -124,24 +135,6 @@ class ChildWriter:
         except errors.KubernetesError as error:
             problems.append(str(error))
         return Rejected(detail=in_order(problems, separator="; ")) if problems else None
-
-    async def _hold_needed(self, owner: Object) -> None:
-        """Add the finalizer to each object that the owner needs, before it is used."""
-        for kind, namespace, name in guards.list_needed(owner):
-            item = self._informers[kind].get(name, namespace)
-            if item is not None:
-                await self._add_finalizer(item, ownership.IN_USE)
-
-    async def _hold(self, owner: Object, composition: Composition, desired: list[Desired]) -> None:
-        """Add the finalizer and record the clusters before the first write: children must be found again."""
-        on_clusters = any(child.cluster for child in desired)
-        releases = [place for child in desired if (place := place_of(child))]
-        if on_clusters or releases or (desired and COMPOSERS[owner["kind"]].waits_for_children):
-            record = ownership.recorded_releases(owner, releases)
-            annotations = {labels.HELM_RELEASES: record} if releases else {}
-            await self._add_finalizer(owner, ownership.FINALIZER, annotations)
-        if on_clusters and not set(recorded({"status": composition.status})) <= set(recorded(owner)):
-            await self._status_writer.recorded(owner, composition)
 
     async def _add_finalizer(
         self, item: Object, finalizer: str, annotations: Mapping[str, str] = MappingProxyType({})
@@ -199,7 +192,10 @@ class ChildWriter:
         # Fields of an object that was not known to be ours are not taken from other field managers.
         force = observed is not None
         if child.cluster:
-            connection = self._connection(child.cluster)
+            connection = self._clusters.get(child.cluster)
+            if connection is None:
+                problem = self._clusters.problem(child.cluster)
+                raise errors.Unreachable(f'cannot reach cluster "{child.cluster}": {problem}')
             if observed is None:
                 _leave_to_its_owner(owner, identity(manifest), connection.children)
             written = await connection.apply(manifest, force=force)
@@ -208,12 +204,6 @@ class ChildWriter:
             written = await self._client.apply(manifest, force=force)
             informer.remember(written)
         self._settled.remember(manifest, written)
-
-    def _connection(self, name: str) -> Connection:
-        connection = self._clusters.get(name)
-        if connection is None:
-            raise errors.Unreachable(f'cannot reach cluster "{name}": {self._clusters.problem(name)}')
-        return connection
 
     async def _delete_dropped(
         self, owner: Object, observed: Mapping[str, Object], composition: Composition
@@ -322,14 +312,13 @@ async def delete(client: Client, child: Object) -> None:
     if "deletionTimestamp" in metadata:
         return
     resource = await client.find_resource(child)
-    propagation: Literal["Foreground", "Background"] = "Foreground" if has_pods(child) else "Background"
     try:
         await client.delete(
             resource,
             metadata["name"],
             metadata.get("namespace"),
             uid=metadata["uid"],
-            propagation=propagation,
+            propagation="Foreground" if has_pods(child) else "Background",
         )
     except errors.Conflict:
         _log.debug("%s was replaced meanwhile", name_object(child))

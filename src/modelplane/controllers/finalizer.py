@@ -10,13 +10,14 @@ after the last answer. Events of the InferenceCluster and of its owners tell wha
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 
 from modelplane.api import labels
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.listing import listing
 from modelplane.api.meta import kind_name
 from modelplane.compose import guards
-from modelplane.compose.composition import Guard, Requirement
+from modelplane.compose.composition import Requirement
 from modelplane.compose.conditions import SYNCED
 from modelplane.compose.guards import recorded
 from modelplane.compose.kinds import COMPOSERS
@@ -80,8 +81,18 @@ class Finalizer:
         """Clean up, then release the owner; return the seconds until the next attempt, if there is one."""
         if not _OURS.intersection(owner["metadata"].get("finalizers", ())):
             return None
+        needing = guards.users_of(
+            guards.Dependency(owner["kind"], *build_key(owner)),
+            (
+                item
+                for requirement in guards.on_deletion(owner)
+                for item in self._informers[requirement.kind]
+                if requirement.matches(item)
+            ),
+        )
         # A child that needs its owner is deleted once nothing else does, and holds it until then.
-        users = [str(guard) for guard in self._guards(owner) if not self._is_child(owner, guard)]
+        children = {identity(child)[1:] for child in self._children.of(owner["metadata"]["uid"])}
+        users = [str(guard) for guard in needing if (guard.kind, guard.namespace, guard.name) not in children]
         given_up, abandoned = self._start_clock_or_give_up(owner), self._abandoned(owner)
         if users and not given_up:
             await self._status_writer.deleting(
@@ -97,24 +108,12 @@ class Finalizer:
             await self._warn(owner, f"abandoned with {on_it} ({given_up})")
         for cluster, cause in abandoned.items():
             await self._warn_of(owner, cluster, cause)
-        await self._release(owner)
+        metadata = owner["metadata"]
+        finalizers = [name for name in metadata["finalizers"] if name not in _OURS]
+        patch = {"metadata": {"finalizers": finalizers, "resourceVersion": metadata["resourceVersion"]}}
+        with suppress(errors.NotFound):
+            await self._client.patch(resource_of(owner), metadata["name"], patch, metadata.get("namespace"))
         return None
-
-    def _guards(self, owner: Object) -> tuple[Guard, ...]:
-        """Return the objects that need an owner."""
-        return guards.users_of(
-            guards.Dependency(owner["kind"], *build_key(owner)),
-            (
-                item
-                for requirement in guards.on_deletion(owner)
-                for item in self._informers[requirement.kind]
-                if requirement.matches(item)
-            ),
-        )
-
-    def _is_child(self, owner: Object, guard: Guard) -> bool:
-        named = (guard.kind, guard.namespace, guard.name)
-        return any(identity(child)[1:] == named for child in self._children.of(owner["metadata"]["uid"]))
 
     def _patience(self, owner: Object) -> str:
         """Return when the deletion of an unreachable cluster stops waiting."""
@@ -212,15 +211,6 @@ class Finalizer:
                 named += f" ({error})"
             left.append(named)
         return left
-
-    async def _release(self, owner: Object) -> None:
-        metadata = owner["metadata"]
-        finalizers = [name for name in metadata["finalizers"] if name not in _OURS]
-        patch = {"metadata": {"finalizers": finalizers, "resourceVersion": metadata["resourceVersion"]}}
-        try:
-            await self._client.patch(resource_of(owner), metadata["name"], patch, metadata.get("namespace"))
-        except errors.NotFound:
-            return
 
 
 def _with_problem(child: Object) -> str:

@@ -53,11 +53,6 @@ def boot_clock() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-def make_identity() -> str:
-    """Return a name that no other process has, and none after this one."""
-    return f"{socket.gethostname()}_{os.getpid()}_{os.urandom(4).hex()}"
-
-
 class Candidacy:
     """State of one candidate: what it has seen of the lease, and what it may do.
 
@@ -139,10 +134,6 @@ class Candidacy:
         if self._renewed_at is not None or now < sent_at + self._timing.deadline_s:
             self._renewed_at = sent_at
 
-    def resign(self) -> None:
-        """Never act again."""
-        self.deposed = True
-
 
 class Election:
     """One process's part in the election."""
@@ -159,7 +150,8 @@ class Election:
         """``client`` is for the lease alone: whatever else the process sends must not hold it up."""
         self._client = client
         self._namespace = namespace
-        self._identity = identity or make_identity()
+        # A name that no other process has, and none after this one.
+        self._identity = identity or f"{socket.gethostname()}_{os.getpid()}_{os.urandom(4).hex()}"
         self._timing = timing
         self._clock = clock
         self._candidacy = Candidacy(self._identity, timing)
@@ -258,10 +250,9 @@ class Election:
 
     async def _write(self, spec: Object) -> Object:
         async with asyncio.timeout(self._timing.deadline_s / 2):
-            return await self._send(spec)
-
-    async def _send(self, spec: Object) -> Object:
-        if self._known is None:
+            if self._known is not None:
+                body = {"metadata": {"resourceVersion": _version(self._known)}, "spec": spec}
+                return await self._client.patch(resources.LEASES, LEASE, body, self._namespace)
             manifest = {
                 "apiVersion": resources.LEASES.api_version,
                 "kind": resources.LEASES.kind,
@@ -269,13 +260,11 @@ class Election:
                 "spec": spec,
             }
             return await self._client.create(manifest)
-        body = {"metadata": {"resourceVersion": _version(self._known)}, "spec": spec}
-        return await self._client.patch(resources.LEASES, LEASE, body, self._namespace)
 
     async def _release(self) -> None:
         """Release the lease; if that fails, another candidate waits until it expires."""
         held = self.leads
-        self._candidacy.resign()
+        self._candidacy.deposed = True
         if not held:
             return
         spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": timestamps.format_now_micro()}

@@ -86,7 +86,6 @@ class LeaseThread:
             await ended
 
     async def _elect(self, held: Callable[[], None], ask: Callable[[Callable[[], None]], None]) -> None:
-        """Take part in the election until told to stop."""
         async with self._connect() as client:
             self._election = Election(
                 client, self._namespace, identity=self._identity, timing=self._timing, clock=self._clock

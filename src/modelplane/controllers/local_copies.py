@@ -68,8 +68,20 @@ class NamedObjects(Runnable):
             # An object without a namespace is the platform team's, or a namespace itself.
             if name.namespace and len(copies) >= MOST_PER_NAMESPACE:
                 self._refused[name] = requirement
-                return Unknown(_too_many(name))
-            copies[name] = self._begin(name, requirement)
+                return Unknown(
+                    f'cannot watch {resource.kind} "{name.name}": at most {MOST_PER_NAMESPACE} Secrets and '
+                    f'ConfigMaps are watched for namespace "{name.namespace}": let some of its objects name '
+                    "the same ones"
+                )
+            informer = Informer(
+                self._client,
+                resource,
+                namespace=name.namespace or None,
+                fields=f"metadata.name={name.name}",
+                on_change=self._changed,
+            )
+            task = asyncio.create_task(self._run(name, informer))
+            copies[name] = _Copy(requirement, informer, task)
         informer = copies[name].informer
         if not informer.synced:
             return Unknown(informer.problem or "it is still being read", loading=not informer.problem)
@@ -85,16 +97,6 @@ class NamedObjects(Runnable):
                 if len(self._copies[name.namespace]) < MOST_PER_NAMESPACE or not self._required(requirement):
                     del self._refused[name]
                     self._changed(_absent(name))
-
-    def _begin(self, name: _Name, requirement: Requirement) -> _Copy:
-        informer = Informer(
-            self._client,
-            name.resource,
-            namespace=name.namespace or None,
-            fields=f"metadata.name={name.name}",
-            on_change=self._changed,
-        )
-        return _Copy(requirement, informer, asyncio.create_task(self._run(name, informer)))
 
     async def _run(self, name: _Name, informer: Informer) -> None:
         async with asyncio.TaskGroup() as group:
@@ -127,13 +129,6 @@ def _absent(name: _Name) -> Object:
     }
 
 
-def _too_many(name: _Name) -> str:
-    return (
-        f'cannot watch {name.resource.kind} "{name.name}": at most {MOST_PER_NAMESPACE} Secrets and '
-        f'ConfigMaps are watched for namespace "{name.namespace}": let some of its objects name the same ones'
-    )
-
-
 class LocalCopies:
     """The objects of the control plane and of every cluster, as they were last seen."""
 
@@ -152,8 +147,12 @@ class LocalCopies:
         self._named = named
         # A cluster's own reconcile reads what is on it, however much the fleet has.
         self._on_cluster = {
-            name: _by_cluster(informers[name]) for name, row in COMPOSERS.items() if row.on_clusters
+            name: ChildIndex(lambda item: item["metadata"].get("labels", {}).get(labels.CLUSTER, ""))
+            for name, row in COMPOSERS.items()
+            if row.on_clusters
         }
+        for name, index in self._on_cluster.items():
+            index.follow(informers[name])
 
     def find(self, requirement: Requirement) -> tuple[Object, ...] | Unknown:
         """Return the objects of a requirement, or why they are not known."""
@@ -179,9 +178,3 @@ class LocalCopies:
             if connection.name in clusters:
                 observed |= adoption.keyed(owner, connection.children)
         return observed | self.releases.observed(owner)
-
-
-def _by_cluster(informer: Informer) -> ChildIndex:
-    index = ChildIndex(lambda item: item["metadata"].get("labels", {}).get(labels.CLUSTER, ""))
-    index.follow(informer)
-    return index

@@ -120,10 +120,19 @@ class Manager:
         )
         self._releases = self._releases_by(helm, fence)
         is_local = proxy is not None and is_loopback(proxy.listens[0])
-        self._budgets = self._budgets_by(proxy)
+        tiers = Tiers(
+            self._informers[_SERVICE], self._informers[kind_name(ModelEndpoint)], self._services_changed
+        )
+        self._budgets = Budgets(proxy, tiers=tiers, changed=self._keys_changed, touch=self._touch_gateway)
         self._autoscaling = Autoscaling(client, self._informers, proxy, self._enqueue)
         self._canaries = Canaries(self._informers, proxy, self._enqueue)
-        self._admission = self._admission_by(proxy)
+        self._admission = Admission(
+            self._informers[_GATEWAY],
+            self._informers[_KEY],
+            former=_former(proxy),
+            changed=self._keys_changed,
+            budgets=self._budgets,
+        )
         self._mutual_tls = self._mutual_tls_by(proxy)
         self._keys = KeyRing(client, self._kubeconfigs, self._informers, self._touch_gateway, proxy)
         self._failover = Failover(
@@ -154,12 +163,6 @@ class Manager:
             ),
         )
 
-    def _budgets_by(self, proxy: Proxy | None) -> Budgets:
-        tiers = Tiers(
-            self._informers[_SERVICE], self._informers[kind_name(ModelEndpoint)], self._services_changed
-        )
-        return Budgets(proxy, tiers=tiers, changed=self._keys_changed, touch=self._touch_gateway)
-
     def _mutual_tls_by(self, proxy: Proxy | None) -> MutualTls:
         kubeconfigs = self._kubeconfigs
         certificates = GatewayCertificates(
@@ -167,12 +170,6 @@ class Manager:
         )
         find, changed = self._clusters.find, self._link_changed
         return MutualTls(self._informers, find, certificates, former=_former(proxy), changed=changed)
-
-    def _admission_by(self, proxy: Proxy | None) -> Admission:
-        gateways, keys = self._informers[_GATEWAY], self._informers[_KEY]
-        return Admission(
-            gateways, keys, former=_former(proxy), changed=self._keys_changed, budgets=self._budgets
-        )
 
     def _gateway_by(
         self, proxy: Proxy | None, dial: Callable[[str], str], is_local: bool

@@ -51,23 +51,15 @@ class FairLane(Generic[K]):
         return key
 
 
-def _all_alike(_key: object) -> str:
-    return ""
-
-
-def _unmeasured(_duration_s: float) -> None:
-    pass
-
-
 class WorkQueue(Generic[K]):
     """Keys to process, in the order in which they were added to their flow."""
 
     def __init__(
         self,
         width: int,
-        lane: Callable[[K], str] = _all_alike,
-        flow: Callable[[K], str] = _all_alike,
-        waited: Callable[[float], None] = _unmeasured,
+        lane: Callable[[K], str] = lambda _key: "",
+        flow: Callable[[K], str] = lambda _key: "",
+        waited: Callable[[float], None] = lambda _duration_s: None,
     ) -> None:
         """Hand out at most ``width`` keys of each lane at a time, and report how many seconds each waited."""
         self._width = width

@@ -47,16 +47,12 @@ class Reconciler:
         self._interests = interests
         self._facts = FactSources(sources)
         self._wake = wake
-        self._watching_since: datetime | None = None
+        self.watching_since: datetime | None = None
+        """Time of the first request; a controller may wait long to become the leader."""
         places = (client, copies.informers, copies.clusters)
         self._status_writer = StatusWriter(client, copies.informers)
         self._writer = ChildWriter(*places, copies.children, copies.releases, self._status_writer)
         self._finalizer = Finalizer(*places, copies.children.index, copies.releases, self._status_writer)
-
-    @property
-    def watching_since(self) -> datetime | None:
-        """Time of the first request; a controller may wait long to become the leader."""
-        return self._watching_since
 
     async def reconcile(self, key: OwnerKey) -> float | Rejected | None:
         """Bring one owner up to date; return after how many seconds to look again, if at all.
@@ -85,7 +81,8 @@ class Reconciler:
         clusters = _clusters(requirements)
         observed = self._observed(owner, clusters)
         request = self._request(kind, decoded, observed, requirements)
-        if self._loading(owner, request):
+        unread = any(isinstance(found, Unknown) and found.loading for found in request.required.values())
+        if unread or self._releases.loading(owner):
             return None  # its loading ends with another reconcile
         composition = await _composed(key.kind, request)
         if isinstance(composition, Blocked):
@@ -122,14 +119,7 @@ class Reconciler:
                 self._wake(OwnerKey(reference.kind, reference.namespace, reference.name))
         return unwritten
 
-    def _loading(self, owner: Object, request: Request[Any, Any]) -> bool:
-        """Return True if requirements or Helm releases of an owner are being read for the first time."""
-        found = request.required.values()
-        loading = any(isinstance(unknown, Unknown) and unknown.loading for unknown in found)
-        return loading or self._releases.loading(owner)
-
     def _changed_since(self, request: Request[Any, Any], requirements: tuple[Requirement, ...]) -> bool:
-        """Return True if a requirement has changed since it was read for a request."""
         return any(
             self._find(requirement) != request.required[requirement.key] for requirement in requirements
         )
@@ -157,7 +147,7 @@ class Reconciler:
         requirements: tuple[Requirement, ...],
     ) -> Request[Any, Any]:
         now = datetime.now(UTC)
-        self._watching_since = self._watching_since or now
+        self.watching_since = self.watching_since or now
         required = {requirement.key: self._find(requirement) for requirement in requirements}
         return Request(owner, observed, required, self._facts.of(kind.name, owner), now)
 

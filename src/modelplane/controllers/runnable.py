@@ -59,7 +59,6 @@ async def run_all(runnables: Sequence[Runnable], shared: Iterable[Informer]) -> 
 
 
 async def _always(runnable: Runnable) -> None:
-    """Run a control loop, and again if a bug ends it."""
     while True:
         try:
             await runnable.run()

@@ -70,7 +70,9 @@ class StatusWriter:
         await self._replace(owner, READY, false(READY, ReadyReason.DELETING, message))
 
     async def _replace(self, owner: Object, type_: str, condition: Condition) -> None:
-        known = owner.get("status") or _first(owner)
+        # The clusters that the creation of an owner without a status recorded stay recorded.
+        clusters = guards.recorded(owner)
+        known = owner.get("status") or ({"clusters": [*clusters]} if clusters else {})
         before = known.get("conditions", ())
         # Another version may have written types that this one does not have.
         others = [old for old in before if old["type"] in list_types(owner["kind"]) - {type_}]
@@ -97,12 +99,6 @@ class StatusWriter:
         with traces.open_span("write status", kind=owner["kind"], **metadata):
             written = await self._client.apply(manifest, subresource="status")
         self._informers[owner["kind"]].remember(written)
-
-
-def _first(owner: Object) -> Object:
-    """Return the status of an owner that has none: the clusters that its creation recorded stay recorded."""
-    clusters = guards.recorded(owner)
-    return {"clusters": [*clusters]} if clusters else {}
 
 
 def _drop_server_fields(owner: Object, said: Mapping[str, Any]) -> Mapping[str, Any]:

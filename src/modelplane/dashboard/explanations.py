@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 
 from modelplane.api.conditions.reasons import ModelDeploymentCondition, ModelDeploymentReason
@@ -14,7 +13,7 @@ from modelplane.api.model_service import ModelService
 from modelplane.api.report_tables import Explained
 from modelplane.api.schema.decode import InvalidObject, decode_as
 from modelplane.compose.readiness import condition_of
-from modelplane.dashboard.snapshot import EVENT, Snapshot
+from modelplane.dashboard.snapshot import Snapshot
 from modelplane.offline.explain import explanation_tables
 from modelplane.offline.explain.replica_explanation import explain_replica
 from modelplane.offline.explain.service_explanation import explain_service
@@ -22,7 +21,7 @@ from modelplane.offline.files import store
 from modelplane.offline.files.identities import get_identity
 from modelplane.offline.files.sources import Source
 from modelplane.offline.plan import placement_tables, placements
-from modelplane.offline.plan.fleet_of_files import Files, assemble
+from modelplane.offline.plan.fleet_of_files import Files
 from modelplane.user_error import UserError
 
 _MOST_ROWS: Final = 20
@@ -73,13 +72,12 @@ def describe_canary(item: Object) -> ShownCanary | None:
 
 def explain(snapshot: Snapshot, item: Object) -> Explained:
     """Explain a ModelDeployment, ModelService or ModelReplica."""
-    fleet = _known(_ById(snapshot))
-    if (named := get_identity(item)) not in fleet:
+    if (named := get_identity(item)) not in snapshot.explained:
         try:
-            fleet[named] = _EXPLAIN[item["kind"]](_files(snapshot), item)
+            snapshot.explained[named] = _EXPLAIN[item["kind"]](snapshot.files, item)
         except UserError as error:
-            fleet[named] = Explained(f"Cannot be explained: {error}", well=False)
-    return fleet[named]
+            snapshot.explained[named] = Explained(f"Cannot be explained: {error}", well=False)
+    return snapshot.explained[named]
 
 
 def plan(snapshot: Snapshot, text: str) -> Explained:
@@ -93,7 +91,7 @@ def plan(snapshot: Snapshot, text: str) -> Explained:
             "The manifest contains no ModelDeployment: paste a manifest that contains one", well=False
         )
     try:
-        result = placements.plan_manifests(_objects(snapshot), given.objects, live=True)
+        result = placements.plan_manifests(snapshot.without_events, given.objects, live=True)
     except UserError as error:
         return Explained(f"Cannot be planned: {error}", well=False)
     places = placement_tables.list_places(result.deployments)
@@ -108,49 +106,13 @@ def plan(snapshot: Snapshot, text: str) -> Explained:
                 "Changes that place one more replica", deployment.remedies, _MOST_ROWS
             ),
         ]
+    diagnosed = (deployment for deployment in result.deployments if deployment.diagnosis)
     notes = (
-        *(
-            f"{deployment.name}: {deployment.diagnosis}"
-            for deployment in result.deployments
-            if deployment.diagnosis
-        ),
+        *(f"{deployment.name}: {deployment.diagnosis}" for deployment in diagnosed),
         *filter(None, map(placement_tables.describe_cost, result.deployments)),
     )
     filled = tuple(table for table in tables if table.rows)
     return Explained(placement_tables.describe_placed(result.deployments), result.placed, filled, notes)
-
-
-def _objects(snapshot: Snapshot) -> tuple[Object, ...]:
-    return tuple(item for kind, items in snapshot.objects.items() if kind != EVENT for item in items)
-
-
-class _ById:
-    """A snapshot as a key of the cache: snapshots are compared by identity."""
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        self.snapshot = snapshot
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _ById) and other.snapshot is self.snapshot
-
-    def __hash__(self) -> int:
-        return id(self.snapshot)
-
-
-@lru_cache(maxsize=1)
-def _assembled(key: _ById) -> Files:
-    return assemble(_objects(key.snapshot), live=True)
-
-
-@lru_cache(maxsize=1)
-def _known(_key: _ById) -> dict[tuple[str, str, str], Explained]:
-    """Return the explanations of a snapshot that a page has asked for: each tab asks for its own again."""
-    return {}
-
-
-def _files(snapshot: Snapshot) -> Files:
-    """Return a snapshot as the explanations read it; assembled once for each snapshot."""
-    return _assembled(_ById(snapshot))
 
 
 def _deployment(files: Files, item: Object) -> Explained:

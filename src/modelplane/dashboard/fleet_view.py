@@ -48,15 +48,15 @@ class Watched:
         self.version = 0
         """Grows with each change."""
         self._informers: Mapping[str, Informer] = {
-            resource.kind: Informer(client, resource, on_change=self._changed, on_answer=self._answered)
+            resource.kind: Informer(client, resource, on_change=self._touch, on_answer=self._touch)
             for resource in KINDS
         } | {
             EVENT: Informer(
                 client,
                 resources.EVENTS,
                 fields=f"reportingController={CONTROLLER}",
-                on_change=self._changed,
-                on_answer=self._answered,
+                on_change=self._touch,
+                on_answer=self._touch,
             )
         }
         self._known = (-1, Snapshot())
@@ -93,10 +93,7 @@ class Watched:
             if not (informer.synced and not informer.problem)
         )
 
-    def _changed(self, _item: Object) -> None:
-        self.version += 1
-
-    def _answered(self, _informer: Informer) -> None:
+    def _touch(self, _about: Object | Informer) -> None:
         self.version += 1
 
 

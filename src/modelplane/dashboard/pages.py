@@ -67,27 +67,6 @@ def select_page(rows: Sequence[Any], number: int) -> Rows:
     return Rows(rows[(at - 1) * PER_PAGE : at * PER_PAGE], len(rows), at, last)
 
 
-class Renderer:
-    """Renders the templates of this package."""
-
-    def __init__(self) -> None:
-        self._environment = Environment(
-            loader=PackageLoader("modelplane.dashboard"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        self._environment.globals.update(fragment=_fragment, link=build_path, with_query=build_query)
-        self._environment.filters.update(age=_age, decimal=_decimal, number="{:,}".format)
-
-    def render_page(self, template: str, values: Mapping[str, Any], status: int = 200) -> Page:
-        """Render a page."""
-        fragments: dict[str, str] = {}
-        html = self._environment.get_template(template).render({**values, _FRAGMENTS: fragments})
-        return Page(html, fragments, status)
-
-
 @pass_context
 def _fragment(context: Context, name: str, caller: Callable[[], Markup]) -> Markup:
     """Return a part of a page that is replaced when it changes; for ``call`` in templates."""
@@ -152,20 +131,24 @@ class Pages:
     def __init__(self, origin: str) -> None:
         """``origin`` names the control plane, for the heading."""
         self._origin = origin
-        self._renderer = Renderer()
+        self._environment = Environment(
+            loader=PackageLoader("modelplane.dashboard"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._environment.globals.update(fragment=_fragment, link=build_path, with_query=build_query)
+        self._environment.filters.update(age=_age, decimal=_decimal, number="{:,}".format)
 
     def render(self, path: str, query: Query, view: View) -> Page:
         """Render the page of a path."""
         for pattern, build in _PATHS:
-            if match := pattern.fullmatch(path):
-                built = build(view, query, *map(unquote, match.groups()))
-                break
-        else:
-            built = None
-        if built is None:
-            return self._page("missing.html", {"title": "Not found", "path": path}, path, view, 404)
-        template, values = built
-        return self._page(template, values, path, view)
+            if (match := pattern.fullmatch(path)) and (
+                built := build(view, query, *map(unquote, match.groups()))
+            ):
+                return self._page(*built, path, view)
+        return self._page("missing.html", {"title": "Not found", "path": path}, path, view, 404)
 
     def plan(self, text: str, view: View) -> Page:
         """Render the page of a manifest that was sent to be planned."""
@@ -176,7 +159,9 @@ class Pages:
         self, template: str, values: Mapping[str, Any], path: str, view: View, status: int = 200
     ) -> Page:
         common = {"origin": self._origin, "view": view, "section": path.split("/")[1], "live": True}
-        return self._renderer.render_page(template, {**common, **values}, status)
+        fragments: dict[str, str] = {}
+        given = {**common, **values, _FRAGMENTS: fragments}
+        return Page(self._environment.get_template(template).render(given), fragments, status)
 
 
 _Built = tuple[str, Mapping[str, Any]] | None
@@ -254,8 +239,8 @@ def _about(view: View, item: Object) -> Mapping[str, Any]:
     }
 
 
-def _deployments(view: View, query: Query) -> _Built:
-    return "deployments.html", {"title": "Deployments", **_listed(view.snapshot.deployments, query)}
+def _table(title: str, rows: Sequence[Any], query: Query) -> _Built:
+    return f"{title.lower()}.html", {"title": title, **_listed(rows, query)}
 
 
 def _deployment(view: View, _query: Query, namespace: str, name: str) -> _Built:
@@ -265,10 +250,6 @@ def _deployment(view: View, _query: Query, namespace: str, name: str) -> _Built:
         return None
     template, values = built
     return template, {**values, "canary": describe_canary(item)}
-
-
-def _services(view: View, query: Query) -> _Built:
-    return "services.html", {"title": "Services", **_listed(view.snapshot.services, query)}
 
 
 def _service(view: View, _query: Query, namespace: str, name: str) -> _Built:
@@ -292,14 +273,6 @@ def _explained(view: View, template: str, kind: str, namespace: str, name: str) 
     return template, {**values, **_about(view, item)}
 
 
-def _events(view: View, query: Query) -> _Built:
-    return "events.html", {"title": "Events", **_listed(build_timeline(view.snapshot), query)}
-
-
-def _plan(_view: View, _query: Query) -> _Built:
-    return "plan.html", _plan_values("", None)
-
-
 def _plan_values(text: str, planned: "Explained | None") -> Mapping[str, Any]:
     return {"title": "Plan", "text": text, "planned": planned, "live": False}
 
@@ -307,11 +280,11 @@ def _plan_values(text: str, planned: "Explained | None") -> Mapping[str, Any]:
 _PATHS: Final[tuple[tuple[re.Pattern[str], Callable[..., _Built]], ...]] = (
     (re.compile("/"), _fleet),
     (re.compile(f"/clusters/{_NAME}"), _cluster),
-    (re.compile("/deployments"), _deployments),
+    (re.compile("/deployments"), lambda view, query: _table("Deployments", view.snapshot.deployments, query)),
     (re.compile(f"/deployments/{_NAME}/{_NAME}"), _deployment),
-    (re.compile("/services"), _services),
+    (re.compile("/services"), lambda view, query: _table("Services", view.snapshot.services, query)),
     (re.compile(f"/services/{_NAME}/{_NAME}"), _service),
     (re.compile(f"/replicas/{_NAME}/{_NAME}"), _replica),
-    (re.compile("/events"), _events),
-    (re.compile("/plan"), _plan),
+    (re.compile("/events"), lambda view, query: _table("Events", build_timeline(view.snapshot), query)),
+    (re.compile("/plan"), lambda _view, _query: ("plan.html", _plan_values("", None))),
 )

@@ -133,8 +133,7 @@ class Server:
         )
         await runner.setup()
         try:
-            site = web.TCPSite(runner, LOOPBACK, port)
-            await site.start()
+            await web.TCPSite(runner, LOOPBACK, port).start()
             self._access.port = int(runner.addresses[0][1])
             yield self._access.build_address()
         finally:
@@ -148,8 +147,7 @@ class Server:
         return await asyncio.to_thread(self._pages.render, path, dict(query), self._view())
 
     async def _plan(self, request: web.Request) -> web.StreamResponse:
-        form = await request.post()
-        text = form.get("manifest", "")
+        text = (await request.post()).get("manifest", "")
         if not isinstance(text, str) or len(text) > MOST_BYTES:
             return web.Response(status=413, text=f"A manifest has at most {MOST_BYTES // 1024} KiB.\n")
         # One after the other: a plan can take the processor for seconds.

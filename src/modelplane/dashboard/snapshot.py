@@ -20,12 +20,14 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
+from modelplane.api.report_tables import Explained
 from modelplane.compose.conditions import READY
 from modelplane.compose.deployment import scheduler_input, standby
 from modelplane.compose.memo import per_version
 from modelplane.compose.readiness import condition_of, read_state
 from modelplane.compose.replica import replica_endpoint
 from modelplane.controllers import state_samples
+from modelplane.offline.plan.fleet_of_files import Files, assemble
 from modelplane.telemetry import metric_definitions
 
 Objects = Mapping[str, Sequence[Object]]
@@ -142,6 +144,18 @@ class Snapshot:
     """A fleet at one moment."""
 
     objects: Objects = field(default_factory=dict)
+    explained: dict[tuple[str, str, str], Explained] = field(default_factory=dict, compare=False)
+    """Explanations that a page has asked for, by identity: each tab asks for its own again."""
+
+    @cached_property
+    def files(self) -> Files:
+        """The fleet as explanations read it."""
+        return assemble(self.without_events, live=True)
+
+    @property
+    def without_events(self) -> tuple[Object, ...]:
+        """The objects from which a fleet is computed."""
+        return tuple(item for kind, items in self.objects.items() if kind != EVENT for item in items)
 
     def list_objects(self, kind: str) -> Sequence[Object]:
         """Return the objects of a kind."""

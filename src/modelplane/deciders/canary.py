@@ -86,12 +86,8 @@ class Evidence(msgspec.Struct, frozen=True):
                 break
             new, old = replace(new, count=left_new), replace(old, count=left_old)
             first += 1
-        return Evidence(_bounded(samples[first:]))
-
-
-def _bounded(samples: tuple[Sample, ...]) -> tuple[Sample, ...]:
-    """Return samples, pairs of which are joined if there are too many."""
-    return tuple(_joined(samples)) if len(samples) > _MOST_SAMPLES else samples
+        kept = samples[first:]
+        return Evidence(tuple(_joined(kept)) if len(kept) > _MOST_SAMPLES else kept)
 
 
 def _joined(samples: tuple[Sample, ...]) -> Iterator[Sample]:
@@ -153,10 +149,12 @@ def decide(evidence: Evidence, limits: Limits, *, left_s: float, problem: str = 
 def _exceeded(new: Answers, old: Answers, limits: Limits) -> str | None:
     """Return the limit that the new revision exceeds; None if it exceeds none, or if that is unknown."""
     is_same = old.count >= limits.least and old.error_rate >= new.error_rate
+    if is_same or not _fails(new, limits):
+        return _slow(new, old, limits)
+    compared = f"{_percent(old.error_rate)} of {old.count:,}" if old.count else "none"
     return (
-        _errors(new, old, limits.error_rate)
-        if _fails(new, limits) and not is_same
-        else _slow(new, old, limits)
+        f"{_percent(new.error_rate)} of {new.count:,} answers of the new revision are errors, more than "
+        f"{_percent(limits.error_rate)}; of the old revision, {compared}"
     )
 
 
@@ -187,14 +185,6 @@ def _of(answers: Answers) -> str:
         return "without answers"
     time = "" if answers.mean_ms is None else f", {round(answers.mean_ms)} ms on average"
     return f"{answers.count:,} answers, {_percent(answers.error_rate)} errors{time}"
-
-
-def _errors(new: Answers, old: Answers, most: Fraction) -> str:
-    compared = f"{_percent(old.error_rate)} of {old.count:,}" if old.count else "none"
-    return (
-        f"{_percent(new.error_rate)} of {new.count:,} answers of the new revision are errors, more than "
-        f"{_percent(most)}; of the old revision, {compared}"
-    )
 
 
 def _slow(new: Answers, old: Answers, limits: Limits) -> str | None:

@@ -239,7 +239,10 @@ def rewrite_token(text: bytes, token: str, key: str, where: str) -> bytes:
     before = parse_kubeconfig(text, key, where)
     try:
         whole = text.decode()
-        node = _token(yaml.compose(whole, LOADER), before["users"][0]["name"])
+        users = map(_fields, _fields(yaml.compose(whole, LOADER))["users"].value)
+        name = before["users"][0]["name"]
+        [named] = [entry for entry in users if "name" in entry and entry["name"].value == name]
+        node = _fields(named["user"])["token"]
         start, end = node.start_mark.index, node.end_mark.index
         # A block scalar includes the line breaks after it.
         replaced = whole[start:end]
@@ -250,13 +253,6 @@ def rewrite_token(text: bytes, token: str, key: str, where: str) -> bytes:
     except (LookupError, ValueError):
         pass  # the cause would quote the text, which has credentials
     raise ValueError(f'cannot replace the token in key "{key}" of {where}: write it there in one line')
-
-
-def _token(root: Any, user: str) -> Any:
-    """Return the node of a user's token."""
-    users = map(_fields, _fields(root)["users"].value)
-    [named] = [entry for entry in users if "name" in entry and entry["name"].value == user]
-    return _fields(named["user"])["token"]
 
 
 def _fields(node: Any) -> dict[str, Any]:

@@ -157,7 +157,10 @@ class Discovery:
             answer = await self._get(path)
         except errors.NotFound as error:
             groups = await self._get("/apis")
-            if groups.get("kind") != "APIGroupList" or _has_version(groups, api_version):
+            listed = (
+                entry["groupVersion"] for group_ in groups.get("groups") or () for entry in group_["versions"]
+            )
+            if groups.get("kind") != "APIGroupList" or api_version in listed:
                 raise errors.ApiError(404, "", f"cannot tell whether there is {path}") from error
             return ()
         return tuple(
@@ -165,11 +168,3 @@ class Discovery:
             for resource in answer.get("resources") or ()
             if "/" not in resource["name"]  # a subresource, which may have the kind of another resource
         )
-
-
-def _has_version(groups: Object, api_version: str) -> bool:
-    return any(
-        version["groupVersion"] == api_version
-        for group in groups.get("groups") or ()
-        for version in group["versions"]
-    )

@@ -4,12 +4,13 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
 import modelplane
 from modelplane.host.errors import LocalError
-from modelplane.mcp.documentation import OPTIONAL, Hit, Index, Page, Section, build_index, parse
+from modelplane.mcp.documentation import OPTIONAL, Hit, Index, Page, build_index, parse
 from modelplane.user_error import UserError
 
 INDEX: Final = "llms.txt"
@@ -59,13 +60,10 @@ class DocumentationTools:
 
     async def search(self, query: str) -> str:
         """Return the sections that fit a query, the best first."""
-        hits = await asyncio.to_thread(self._search, query[:_MOST_OF_A_QUERY])
+        hits = await asyncio.to_thread(lambda: self._index.search(query[:_MOST_OF_A_QUERY], _HITS))
         if not hits:
             return f"Nothing found. Use other words, or read the page {INDEX}, which lists all pages."
         return "\n\n".join(f"{number}. {_format_hit(hit)}" for number, hit in enumerate(hits, 1))
-
-    def _search(self, query: str) -> tuple[Hit, ...]:
-        return self._index.search(query, _HITS)
 
     async def read_page(self, name: str) -> str:
         """Return a page, or the section that an anchor names. Raises ``UserError``."""
@@ -98,26 +96,13 @@ def _format_hit(hit: Hit) -> str:
 
 def _find_section(page: Page, anchor: str) -> str:
     """Return a section with those below it. Raises ``UserError``."""
-    for start, section in enumerate(page.sections):
-        if section.anchor == anchor:
-            return (
-                "\n\n".join(
-                    f"{'#' * len(section.trail)} {section.heading}\n\n{section.text}"
-                    for section in _list_with_subsections(page, start)
-                )
-                + "\n"
-            )
-    raise UserError(f'{page.path} has no section "{anchor[:100]}": name one of {_list_anchors(page)}')
-
-
-def _list_with_subsections(page: Page, start: int) -> list[Section]:
-    depth = len(page.sections[start].trail)
-    sections = [page.sections[start]]
-    for section in page.sections[start + 1 :]:
-        if len(section.trail) <= depth:
-            break
-        sections.append(section)
-    return sections
+    start = next((number for number, section in enumerate(page.sections) if section.anchor == anchor), None)
+    if start is None:
+        raise UserError(f'{page.path} has no section "{anchor[:100]}": name one of {_list_anchors(page)}')
+    first, *later = page.sections[start:]
+    below = takewhile(lambda section: len(section.trail) > len(first.trail), later)
+    texts = (f"{'#' * len(part.trail)} {part.heading}\n\n{part.text}" for part in (first, *below))
+    return "\n\n".join(texts) + "\n"
 
 
 def _list_anchors(page: Page) -> str:

@@ -4,8 +4,8 @@ An apply by others that does not name these taints leaves them, and this one lea
 """
 
 import json
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
 from modelplane.api.conditions.reasons import InferenceClusterCondition
 from modelplane.api.fields.cluster.drain_settings import CORDONS, Cordon, TaintEffect
@@ -77,11 +77,8 @@ def list_owners(cluster: Object) -> Iterator[tuple[str, Taint]]:
     for entry in cluster["metadata"].get("managedFields", ()):
         spec = entry.get("fieldsV1", {}).get("f:spec", {})
         for field in ("f:taints", "f:poolTaints"):
-            for keys in _items(spec.get(field, {})):
+            # Items of a list are named by their keys, as k:{...}.
+            for name in (name for name in spec.get(field, {}) if name.startswith("k:")):
+                keys = json.loads(name.removeprefix("k:"))
                 if keys.get("key") in CORDONS:
                     yield entry.get("manager", ""), (keys.get("pool", ""), keys["key"])
-
-
-def _items(fields: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """Yield the keys of the items of a list, as ``k:{...}`` names them (``fieldsV1``)."""
-    yield from (json.loads(name.removeprefix("k:")) for name in fields if name.startswith("k:"))

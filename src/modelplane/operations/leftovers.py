@@ -8,6 +8,7 @@ An Object is released only when its manifest is observed to be gone, or the Obje
 """
 
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -97,7 +98,6 @@ class Cleaner:
         return Leftovers(tuple(items), tuple(doubts))
 
     async def _list_deleting(self) -> list[Object]:
-        """Return Modelplane's Objects that are being deleted."""
         if not await self._client.is_served(OBJECTS):
             return []
         records = (await self._client.list(OBJECTS, self._namespace)).items
@@ -124,22 +124,18 @@ class Cleaner:
     async def delete(self, leftovers: Leftovers, deadline: Deadline) -> None:
         """Delete the leftovers, and wait until they are gone. Raise ``NotInTime``."""
         for leftover in leftovers.there:
-            await self._delete(leftover)
+            item = leftover.found or {}
+            client = await self._clusters.get_client(leftover.cluster)
+            resource, name, namespace = _place(item)
+            await client.delete(
+                resource,
+                name,
+                namespace,
+                uid=_uid(item),
+                # Foreground: it is gone only after its pods have released their devices.
+                propagation="Foreground" if has_pods(item) else "Background",
+            )
         await deadline.wait_until_nothing(partial(self._undeleted, leftovers.there))
-
-    async def _delete(self, leftover: Leftover) -> None:
-        item = leftover.found or {}
-        client = await self._clusters.get_client(leftover.cluster)
-        resource, name, namespace = _place(item)
-        workload = has_pods(item)
-        await client.delete(
-            resource,
-            name,
-            namespace,
-            uid=_uid(item),
-            # Foreground: it is gone only after its pods have released their devices.
-            propagation="Foreground" if workload else "Background",
-        )
 
     async def _undeleted(self, deleted: Iterable[Leftover]) -> str:
         left = []
@@ -159,14 +155,9 @@ class Cleaner:
             metadata = leftover.held["metadata"]
             kept = [one for one in metadata.get("finalizers", ()) if one != PROVIDERS_FINALIZER]
             body = {"metadata": {"finalizers": kept, "resourceVersion": metadata["resourceVersion"]}}
-            await self._replace_finalizers(metadata["name"], body)
+            with suppress(errors.NotFound):  # the provider was faster
+                await self._client.patch(OBJECTS, metadata["name"], body, self._namespace)
         return len(leftovers.items)
-
-    async def _replace_finalizers(self, name: str, body: Mapping[str, object]) -> None:
-        try:
-            await self._client.patch(OBJECTS, name, body, self._namespace)
-        except errors.NotFound:
-            return  # the provider was faster
 
 
 class _Doubt(Exception):

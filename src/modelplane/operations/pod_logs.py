@@ -177,7 +177,6 @@ async def find(clusters: InferenceClusters, pods: Iterable[Requirement]) -> Foun
 
 
 async def _list_containers(clusters: InferenceClusters, pods: Requirement) -> Found:
-    """Return the containers of pods on one cluster."""
     try:
         client = await clusters.get_client(pods.cluster)
         return Found(await list_containers(pods.cluster, client, pods.namespace, pods.labels), ())

@@ -48,17 +48,16 @@ async def _of_service(client: Client, item: Object) -> ObjectPods:
     service = decode_as(ModelService, item)
     replicas = (await client.list(fleet_resources.MODEL_REPLICAS, service.metadata.namespace)).items
     selectors = [entry.selector.match_labels for entry in service.spec.endpoints]
-    selected = [replica for replica in replicas if any(_carries(replica, selector) for selector in selectors)]
+    selected = [
+        replica
+        for replica in replicas
+        if any(selector.items() <= replica["metadata"].get("labels", {}).items() for selector in selectors)
+    ]
     return _of_replicas(
         selected,
         "the service selects no replica in this fleet, and logs of external endpoints are only "
         "available from the provider",
     )
-
-
-def _carries(item: Object, selector: Mapping[str, str]) -> bool:
-    carried: Mapping[str, str] = item["metadata"].get("labels", {})
-    return selector.items() <= carried.items()
 
 
 def _of_replicas(replicas: Sequence[Object], nothing: str) -> ObjectPods:

@@ -1,6 +1,5 @@
 """Sources of usage records: the files of this machine's Envoy, or the logs of the gateway's pods."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -55,12 +54,7 @@ async def read_pods(client: Client, sums: Usage, since_s: int | None) -> Read:
             "on this machine with --home"
         )
     restarted = [container for container in containers if container.restarts]
-    await _read(restarted, LogOptions(since_s=since_s, previous=True), add, outcome)
-    await _read(containers, LogOptions(since_s=since_s), add, outcome)
+    note = outcome.problems.append
+    await pod_logs.show(restarted, LogOptions(since_s=since_s, previous=True), add, note)
+    await pod_logs.show(containers, LogOptions(since_s=since_s), add, note)
     return outcome
-
-
-async def _read(
-    containers: Iterable[Container], options: LogOptions, add: pod_logs.Say, outcome: Read
-) -> None:
-    await pod_logs.show(containers, options, add, outcome.problems.append)

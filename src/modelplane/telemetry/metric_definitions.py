@@ -6,6 +6,7 @@ and units follow Prometheus' conventions; metrics of controllers and queues have
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import NamedTuple
 
 
@@ -111,6 +112,9 @@ LABELS = {
 }
 """Each label, with the bound on the number of its values."""
 
+_of_controller = partial(Metric, observed=True)
+_of_gateway = partial(Metric, programs=_GATEWAY, observed=True)
+
 BUILD_INFO = Metric(
     "modelplane_build_info", Type.GAUGE, "1, with the version that runs.", ("version",), EVERYONE
 )
@@ -135,19 +139,11 @@ RECONCILE_DURATION = Metric(
     ("kind",),
     buckets=_QUICK,
 )
-QUEUE_DEPTH = Metric(
-    "modelplane_queue_depth",
-    Type.GAUGE,
-    "Objects that wait to be reconciled.",
-    ("queue",),
-    observed=True,
+QUEUE_DEPTH = _of_controller(
+    "modelplane_queue_depth", Type.GAUGE, "Objects that wait to be reconciled.", ("queue",)
 )
-QUEUE_RUNNING = Metric(
-    "modelplane_queue_running",
-    Type.GAUGE,
-    "Objects that are being reconciled.",
-    ("queue",),
-    observed=True,
+QUEUE_RUNNING = _of_controller(
+    "modelplane_queue_running", Type.GAUGE, "Objects that are being reconciled.", ("queue",)
 )
 QUEUE_LATENCY = Metric(
     "modelplane_queue_latency_seconds",
@@ -156,171 +152,149 @@ QUEUE_LATENCY = Metric(
     ("queue",),
     buckets=_QUICK,
 )
-CLUSTER_REACHABLE = Metric(
+CLUSTER_REACHABLE = _of_controller(
     "modelplane_cluster_reachable",
     Type.GAUGE,
     "1 while what is known of a cluster can be relied on, 0 while it is silent, refuses, or has no usable "
     "kubeconfig.",
     ("cluster",),
-    observed=True,
 )
-CLUSTER_STATE = Metric(
+CLUSTER_STATE = _of_controller(
     "modelplane_cluster_state",
     Type.GAUGE,
     "1 for the present state of a cluster: `Reachable`, `Suspect`, `Isolated`, `Lost`, `Returning`, `Gone`. "
     "Absent while no deployment has failover, as is the next one.",
     ("cluster", "state"),
-    observed=True,
 )
-FAILOVER_PAUSED = Metric(
+FAILOVER_PAUSED = _of_controller(
     "modelplane_failover_paused",
     Type.GAUGE,
     "1 while clusters are lost and nothing is replaced, because the fault may be the control plane's own.",
-    observed=True,
 )
-CERTIFICATE_EXPIRY = Metric(
+CERTIFICATE_EXPIRY = _of_controller(
     "modelplane_certificate_expiry_timestamp_seconds",
     Type.GAUGE,
     "Time at which a certificate of the gateway expires, in seconds since 1970 (UTC).",
     ("secret",),
-    observed=True,
 )
-OBJECTS = Metric(
+OBJECTS = _of_controller(
     "modelplane_objects",
     Type.GAUGE,
     "Objects on the control plane, by whether they are ready.",
     ("kind", "ready"),
-    observed=True,
 )
-REPLICAS = Metric(
+REPLICAS = _of_controller(
     "modelplane_replicas",
     Type.GAUGE,
     "Replicas of a deployment: `desired` by its spec, `placed` on a cluster, `ready`, and `updated` to the "
     "present template. The states overlap, so do not add them up.",
     ("namespace", "deployment", "state"),
-    observed=True,
 )
-UNSCHEDULABLE = Metric(
+UNSCHEDULABLE = _of_controller(
     "modelplane_unschedulable_replicas",
     Type.GAUGE,
     "Desired replicas that have no place, with the reason; absent while all have one.",
     ("namespace", "deployment", "reason"),
-    observed=True,
 )
-CANARY_STOPPED = Metric(
+CANARY_STOPPED = _of_controller(
     "modelplane_canary_stopped",
     Type.GAUGE,
     "1 for a ModelDeployment whose canary was aborted or waits, with the reason of its condition: "
     "`CanaryAborted`, `CanaryHolds` or `Unsupported`.",
     ("namespace", "deployment", "reason"),
-    observed=True,
 )
-AUTOSCALER_INERT = Metric(
+AUTOSCALER_INERT = _of_controller(
     "modelplane_autoscaler_inert",
     Type.GAUGE,
     "1 for an InferenceAutoscaler that changes nothing, with the reason of its ScalingActive condition.",
     ("namespace", "autoscaler", "reason"),
-    observed=True,
 )
-AUTOSCALER_LIMITED = Metric(
+AUTOSCALER_LIMITED = _of_controller(
     "modelplane_autoscaler_limited",
     Type.GAUGE,
     "1 for an InferenceAutoscaler whose load needs more replicas than it can get, with the reason of its "
     "ScalingLimited condition.",
     ("namespace", "autoscaler", "reason"),
-    observed=True,
 )
-STANDBY_ACTIVE = Metric(
+STANDBY_ACTIVE = _of_controller(
     "modelplane_standby_active",
     Type.GAUGE,
     "1 while a standby runs its replicas in place of the deployment that it stands by for, else 0; absent "
     "for other deployments.",
     ("namespace", "deployment"),
-    observed=True,
 )
-NODES = Metric(
+NODES = _of_controller(
     "modelplane_nodes",
     Type.GAUGE,
     "Nodes of a pool whose nodes are counted whole: `total`, `used` by replicas, `free`, as placements count "
     "them, and `usable` where capacity is observed. Where more are used than there are, `free` is 0.",
     ("cluster", "pool", "state"),
-    observed=True,
 )
-DEVICES = Metric(
+DEVICES = _of_controller(
     "modelplane_devices",
     Type.GAUGE,
     "Devices of a pool: `total`, `used` by replicas, `free`, as placements count them, and `usable` where "
     "capacity is observed. Where nodes are counted whole, all devices of a used node are used. Where more "
     "are used than there are, `free` is 0.",
     ("cluster", "pool", "device", "state"),
-    observed=True,
 )
-CAPACITY_LOST = Metric(
+CAPACITY_LOST = _of_controller(
     "modelplane_capacity_lost",
     Type.GAUGE,
     "Declared devices, or `nodes`, that new replicas may not use, by cause; absent where nothing is lost, or "
     "capacity is not observed.",
     ("cluster", "pool", "device", "reason"),
-    observed=True,
 )
-CAPACITY_PROBLEM = Metric(
+CAPACITY_PROBLEM = _of_controller(
     "modelplane_capacity_problem",
     Type.GAUGE,
     "1 while the problem of a cluster's capacity lasts: `stale`, `overcommitted` or `drifted`, else 0; "
     "absent where capacity is not observed.",
     ("cluster", "problem"),
-    observed=True,
 )
-EVICTION_NOTICES = Metric(
+EVICTION_NOTICES = _of_controller(
     "modelplane_eviction_notices",
     Type.GAUGE,
     "Nodes of a pool that are about to be reclaimed, by `status.evictionNotices`; absent without any.",
     ("cluster", "pool"),
-    observed=True,
 )
-POOL_BLOCKED = Metric(
+POOL_BLOCKED = _of_controller(
     "modelplane_pool_blocked",
     Type.GAUGE,
     "1 while a spot pool that lost nodes gets no new replica; absent otherwise.",
     ("cluster", "pool"),
-    observed=True,
 )
-SPOT_REPLICAS = Metric(
+SPOT_REPLICAS = _of_controller(
     "modelplane_spot_replicas",
     Type.GAUGE,
     "Placed replicas of a deployment that are on spot pools; absent without any.",
     ("namespace", "deployment"),
-    observed=True,
 )
-UNHEALTHY_DEVICES = Metric(
+UNHEALTHY_DEVICES = _of_controller(
     "modelplane_unhealthy_devices",
     Type.GAUGE,
     "Devices of a ModelReplica that their drivers report as unhealthy; absent where there are none.",
     ("namespace", "replica", "cluster"),
-    observed=True,
 )
-QUOTA_DEVICES = Metric(
+QUOTA_DEVICES = _of_controller(
     "modelplane_quota_devices",
     Type.GAUGE,
     "Devices of a class by a DeviceQuota: `nominal`, `used` by the replicas of its namespaces, and those of "
     "them that are `borrowed`.",
     ("quota", "inference_class", "device", "state"),
-    observed=True,
 )
-QUOTA_WAITING = Metric(
+QUOTA_WAITING = _of_controller(
     "modelplane_quota_waiting_replicas",
     Type.GAUGE,
     "Replicas that are not placed because a DeviceQuota of their namespace has no devices left for them, or "
     "is not known.",
     ("quota", "namespace"),
-    observed=True,
 )
-UNREADABLE = Metric(
+UNREADABLE = _of_controller(
     "modelplane_unreadable_replicas",
     Type.GAUGE,
     "ModelReplicas that cannot be read. While there are any, free capacity is unknown: nothing is "
     "placed, and `modelplane_nodes` and `modelplane_devices` are absent.",
-    observed=True,
 )
 FUNCTION_REQUESTS = Metric(
     "modelplane_function_requests_total",
@@ -352,128 +326,92 @@ FUNCTION_CACHED = Metric(
     (),
     _FUNCTION,
 )
-GATEWAY_REQUESTS = Metric(
+GATEWAY_REQUESTS = _of_gateway(
     "modelplane_gateway_requests_total",
     Type.COUNTER,
     "Requests that the gateway has answered, also with an error.",
     ("class",),
-    _GATEWAY,
-    observed=True,
 )
-GATEWAY_IN_PROGRESS = Metric(
-    "modelplane_gateway_requests_in_progress",
-    Type.GAUGE,
-    "Requests in progress.",
-    (),
-    _GATEWAY,
-    observed=True,
+GATEWAY_IN_PROGRESS = _of_gateway(
+    "modelplane_gateway_requests_in_progress", Type.GAUGE, "Requests in progress."
 )
-GATEWAY_TOKENS = Metric(
+GATEWAY_TOKENS = _of_gateway(
     "modelplane_gateway_tokens_total",
     Type.COUNTER,
     "Tokens of prompts and of answers, as backends say, or estimated. Needs the gateway module, as do the "
     "following.",
     ("service", "kind"),
-    _GATEWAY,
-    observed=True,
 )
-GATEWAY_ESTIMATED = Metric(
-    "modelplane_gateway_estimated_total",
-    Type.COUNTER,
-    "Answers whose tokens are estimated.",
-    ("service",),
-    _GATEWAY,
-    observed=True,
+GATEWAY_ESTIMATED = _of_gateway(
+    "modelplane_gateway_estimated_total", Type.COUNTER, "Answers whose tokens are estimated.", ("service",)
 )
-GATEWAY_OVERFLOWED = Metric(
+GATEWAY_OVERFLOWED = _of_gateway(
     "modelplane_gateway_overflowed_total",
     Type.COUNTER,
     "Requests that went to another tier because no endpoint of the first one had room.",
     ("service",),
-    _GATEWAY,
-    observed=True,
 )
-GATEWAY_REFUSED = Metric(
+GATEWAY_REFUSED = _of_gateway(
     "modelplane_gateway_refused_total",
     Type.COUNTER,
     "Requests that the gateway module has refused.",
     ("code",),
-    _GATEWAY,
-    observed=True,
 )
-GATEWAY_HELD = Metric(
+GATEWAY_HELD = _of_gateway(
     "modelplane_gateway_held_requests",
     Type.GAUGE,
     "Requests that wait for the first endpoint of their service.",
     ("service",),
-    _GATEWAY,
-    observed=True,
 )
-GATEWAY_HOLDS = Metric(
+GATEWAY_HOLDS = _of_gateway(
     "modelplane_gateway_holds_total",
     Type.COUNTER,
     "Requests that have waited for an endpoint, by how it ended: `released`, `timed_out` or `left`.",
     ("service", "result"),
-    _GATEWAY,
-    observed=True,
 )
-GATEWAY_ENDPOINT_IN_PROGRESS = Metric(
+GATEWAY_ENDPOINT_IN_PROGRESS = _of_gateway(
     "modelplane_gateway_endpoint_requests_in_progress",
     Type.GAUGE,
     "Requests in progress at an endpoint.",
     ("endpoint",),
-    _GATEWAY,
-    observed=True,
 )
-GATEWAY_ENDPOINT_REQUESTS = Metric(
+GATEWAY_ENDPOINT_REQUESTS = _of_gateway(
     "modelplane_gateway_endpoint_requests_total",
     Type.COUNTER,
     "Requests that the gateway has sent to an endpoint, retries included.",
     ("endpoint",),
-    _GATEWAY,
-    observed=True,
 )
-GATEWAY_FIRST_TOKEN = Metric(
+GATEWAY_FIRST_TOKEN = _of_gateway(
     "modelplane_gateway_endpoint_first_token_seconds",
     Type.HISTOGRAM,
     "Time from the end of a request to the first byte of a stream of an endpoint, which is its first token, "
     "or until the client left.",
     ("endpoint",),
-    _GATEWAY,
-    observed=True,
     buckets=_UNTIL_A_TOKEN,
 )
-GATEWAY_ENDPOINT_ANSWERS = Metric(
+GATEWAY_ENDPOINT_ANSWERS = _of_gateway(
     "modelplane_gateway_endpoint_answers_total",
     Type.COUNTER,
     "Answers of an endpoint by status, those after which the gateway asked another endpoint included.",
     ("endpoint", "class"),
-    _GATEWAY,
-    observed=True,
 )
-GATEWAY_ENDPOINT_CUT_OFF = Metric(
+GATEWAY_ENDPOINT_CUT_OFF = _of_gateway(
     "modelplane_gateway_endpoint_cut_off_total",
     Type.COUNTER,
     "Requests to an endpoint that it refused, or ended before the answer was complete.",
     ("endpoint",),
-    _GATEWAY,
-    observed=True,
 )
-GATEWAY_ENDPOINT_TIMED = Metric(
+GATEWAY_ENDPOINT_TIMED = _of_gateway(
     "modelplane_gateway_endpoint_timed_answers_total",
     Type.COUNTER,
     "Complete answers of an endpoint whose time is counted.",
     ("endpoint",),
-    _GATEWAY,
-    observed=True,
 )
-GATEWAY_ENDPOINT_SECONDS = Metric(
+GATEWAY_ENDPOINT_SECONDS = _of_gateway(
     "modelplane_gateway_endpoint_answer_seconds_total",
     Type.COUNTER,
     "Sum of the times from the complete request to the complete answer of an endpoint.",
     ("endpoint",),
-    _GATEWAY,
-    observed=True,
 )
 GATEWAY_UNPUBLISHED = Metric(
     "modelplane_gateway_usage_unpublished",
@@ -482,21 +420,15 @@ GATEWAY_UNPUBLISHED = Metric(
     (),
     _GATEWAY,
 )
-GATEWAY_RELOAD_FAILURES = Metric(
+GATEWAY_RELOAD_FAILURES = _of_gateway(
     "modelplane_gateway_reload_failures_total",
     Type.COUNTER,
     "Files of keys, shares, models or credentials that were missing or damaged; those before stay in force.",
-    (),
-    _GATEWAY,
-    observed=True,
 )
-GATEWAY_PANICS = Metric(
+GATEWAY_PANICS = _of_gateway(
     "modelplane_gateway_panics_total",
     Type.COUNTER,
     "Requests that were answered with 500 because of a defect of the gateway module.",
-    (),
-    _GATEWAY,
-    observed=True,
 )
 
 METRICS = tuple(value for value in list(globals().values()) if isinstance(value, Metric))

@@ -19,7 +19,10 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:  # heavy, and not always installed
+    from modelplane.telemetry.otlp import Exporter
 
 _log = logging.getLogger(__name__)
 
@@ -42,19 +45,6 @@ class Span(Protocol):
         """Say that it did not succeed, and why."""
 
 
-class Exporter(Protocol):
-    """The exporter of spans."""
-
-    def open_span(self, name: str, attributes: Mapping[str, Value]) -> AbstractContextManager[Span]:
-        """Begin a span."""
-
-    def get_ids(self) -> dict[str, str]:
-        """Return the ids of the present span."""
-
-    def close(self) -> None:
-        """Send the remaining spans."""
-
-
 class _Unrecorded:
     def set(self, **attributes: Value) -> None:
         pass
@@ -64,7 +54,7 @@ class _Unrecorded:
 
 
 _UNRECORDED: AbstractContextManager[Span] = nullcontext(_Unrecorded())
-_exporters: list[Exporter] = []
+_exporters: list["Exporter"] = []
 """The one that is in use, or none."""
 
 
@@ -93,7 +83,7 @@ def export_spans(service: str) -> Iterator[None]:
         exporter.close()
 
 
-def _exporter(service: str) -> Exporter | None:
+def _exporter(service: str) -> "Exporter | None":
     protocol = next(filter(None, map(os.environ.get, _PROTOCOLS)), _SPOKEN)
     if protocol != _SPOKEN:
         _log.warning("no traces, because protocol %s is not supported: use %s", protocol, _SPOKEN)
@@ -115,9 +105,7 @@ def _asked_for(environment: Mapping[str, str]) -> bool:
     exporters = [
         exporter.strip() for exporter in (environment.get("OTEL_TRACES_EXPORTER") or "otlp").split(",")
     ]
-    if "otlp" not in exporters:
-        return False
-    return any(environment.get(name) for name in _ENDPOINTS)
+    return "otlp" in exporters and any(environment.get(name) for name in _ENDPOINTS)
 
 
 def make_fields(**values: object) -> dict[str, dict[str, object]]:

@@ -109,7 +109,7 @@ async def test_the_definition_of_an_invented_kind_is_watched(
     orbit: WorkloadKind, clusters: Clusters, east: Any, connected: Any
 ) -> None:
     connection = await connected(clusters, "east", east)
-    fields = {resource: slot for resource, slot in connection._watches._informers if slot == orbit.definition}
+    fields = {resource: slot for resource, slot in connection.watches._informers if slot == orbit.definition}
     assert fields == {resources.CUSTOM_RESOURCE_DEFINITIONS: "orbits.orbits.example.com"}
 
 

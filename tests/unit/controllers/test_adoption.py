@@ -157,7 +157,7 @@ async def test_a_former_owner_that_lives_and_takes_its_objects_back_is_not_fough
 ) -> None:
     east.has([stored()])
     connection = await connected(clusters, "east", east)
-    informer = connection.informer(resources.SERVICES)
+    informer = connection.watches.informer(resources.SERVICES)
     for uid, version in (("now", "10"), ("before", "11")):
         item = stored(uid)
         item["metadata"]["resourceVersion"] = version

@@ -201,7 +201,7 @@ async def test_an_owner_that_was_made_again_takes_over_but_two_that_live_do_not_
     assert await bench.writer.write(bench.owner, {}, _composed(_service("s"))) is None
     assert east.wrote("PATCH") == [f"{SERVICES}s"]
     taken_back = _of(connection.children.keyed("u")["s"], "v")
-    connection.informer(resources.SERVICES).remember(taken_back)
+    connection.watches.informer(resources.SERVICES).remember(taken_back)
     problem = message_of(await bench.writer.write(bench.owner, {}, _composed(_service("s"))))
     assert problem == (
         'cannot write Service "n/s": another control plane has taken it over for its own ModelReplica '

@@ -193,7 +193,7 @@ async def test_a_cluster_that_is_being_read_is_not_an_empty_one(
     found = clusters.find(PODS)
     assert isinstance(found, Unknown)
     assert found.loading
-    assert (connection.routable, connection.loss, told) == (False, None, [])
+    assert (connection.watches.routable, connection.loss, told) == (False, None, [])
 
 
 async def test_who_waits_for_a_cluster_is_told_once_when_it_has_been_read(
@@ -232,7 +232,7 @@ async def test_a_missing_namespace_is_made(clusters: Clusters, east: Any, connec
 
 async def test_a_cluster_that_goes_away_is_reported(clusters: Clusters, east: Any, connected: Any) -> None:
     connection = await connected(clusters, "east", east)
-    informer = connection.informer(resources.GATEWAYS)
+    informer = connection.watches.informer(resources.GATEWAYS)
     informer.problem, informer.problem_since = "refused", asyncio.get_running_loop().time()
     assert (connection.problem, connection.loss) == (None, None), "a moment's silence is none"
     informer.problem_since -= 60
@@ -278,7 +278,7 @@ def _deployment(name: str) -> dict[str, Any]:
 
 
 def _watched(connection: Connection) -> set[str]:
-    return {resource.kind for resource, _ in connection._watches._informers}
+    return {resource.kind for resource, _ in connection.watches._informers}
 
 
 async def test_a_rarer_kind_is_watched_where_there_are_children_of_it(
@@ -300,7 +300,7 @@ async def test_the_first_child_of_a_rarer_kind_begins_its_watch_and_disturbs_nob
     assert connection.problem is None
     assert [child["metadata"]["name"] for child in connection.children.of("u")] == ["a"]
     east.has([_job("a")])
-    await connection.informer(resources.JOBS).wait_until_synced()
+    await connection.watches.informer(resources.JOBS).wait_until_synced()
     await asyncio.sleep(600)
     assert told == []
 
@@ -333,7 +333,7 @@ async def test_a_cluster_that_cannot_say_what_it_holds_is_not_read_yet(
     east.refuse("GET", "/apis/batch/v1/jobs", 500, "etcd is away")
     connection = await connected(clusters, "east", east, read=False)
     await asyncio.sleep(600)
-    assert (connection.problem, connection.routable) == ("etcd is away", False)
+    assert (connection.problem, connection.watches.routable) == ("etcd is away", False)
 
 
 async def test_of_a_kind_that_was_looked_for_in_vain_there_is_nothing(
@@ -391,7 +391,7 @@ async def test_what_is_written_at_the_same_time_is_known_whatever_is_answered_fi
     await writing
     known = {child["metadata"]["name"] for child in connection.children.of("u")}
     assert known == {"first", "second"}
-    assert connection.informer(resources.JOBS).synced
+    assert connection.watches.informer(resources.JOBS).synced
 
 
 @pytest.mark.parametrize("how", ["found", "written"])
@@ -405,7 +405,7 @@ async def test_pods_are_watched_where_there_is_what_makes_them(
     if how == "written":
         for each in workloads:
             await connection.apply(each, force=False)
-    slots = [slot for resource, slot in connection._watches._informers if resource == resources.PODS]
+    slots = [slot for resource, slot in connection.watches._informers if resource == resources.PODS]
     assert sorted(slots) == sorted([labels.WORKLOAD, labels.MODEL_CACHE])
 
 
@@ -416,7 +416,7 @@ async def test_addresses_of_pods_are_watched_where_requests_go_there_from_here(
     http = httpx2.AsyncClient(base_url="http://server", transport=httpx2.MockTransport(east))
     connection = Connection("east", Client(http, "tester"), lambda *_: None, lambda _: None, routes=routes)
     await connection.open()
-    assert connection.routable
+    assert connection.watches.routable
     await connection.apply({**_job("s"), "apiVersion": "v1", "kind": "Service"}, force=False)
     assert _watched(connection) & {"Service", "EndpointSlice"} == kinds
     await connection.close()
@@ -436,7 +436,7 @@ async def test_who_needs_a_cluster_is_told_when_patience_with_it_ends_and_when_i
     clusters: Clusters, east: Any, connected: Any, told: list[str]
 ) -> None:
     connection = await connected(clusters, "east", east)
-    gateway = connection.informer(resources.GATEWAYS)
+    gateway = connection.watches.informer(resources.GATEWAYS)
     await asyncio.sleep(1)
     told.clear()
     gateway._suffer("refused")
@@ -481,7 +481,7 @@ async def test_the_gateway_of_a_cluster_may_be_a_child(clusters: Clusters, east:
     }
     connection = await connected(clusters, "east", east)
     gateway = {"apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway", "metadata": metadata}
-    connection.informer(resources.GATEWAYS).remember(gateway)
+    connection.watches.informer(resources.GATEWAYS).remember(gateway)
     assert connection.children.keyed("u") == {"gateway": gateway}
 
 

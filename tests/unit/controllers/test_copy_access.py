@@ -78,7 +78,7 @@ class Cluster:
     def watched(self, connection: Connection) -> set[tuple[str, str]]:
         return {
             (resource.kind, place)
-            for resource, place in connection._watches._informers
+            for resource, place in connection.watches._informers
             if resource in (resources.SECRETS, resources.CONFIG_MAPS)
         }
 
@@ -151,12 +151,12 @@ async def test_what_was_written_is_a_child_at_once_and_until_the_list_is_there(
     assert [each["metadata"]["name"] for each in connection.children.of("u")] == ["one"]
     assert clusters.find(_secrets("a")) == Unknown("its objects are still being read", loading=True)
     cluster.scripted.has([copy])
-    await connection.informer(resources.SECRETS, "a").wait_until_synced()
+    await connection.watches.informer(resources.SECRETS, "a").wait_until_synced()
     for required in (_secrets("a"), _secrets()):
         found = clusters.find(required)
         assert not isinstance(found, Unknown)
         assert [each["metadata"]["name"] for each in found] == ["one"]
-    assert [each["metadata"]["name"] for each in connection.objects(resources.SECRETS)] == ["one"]
+    assert [each["metadata"]["name"] for each in connection.watches.objects(resources.SECRETS)] == ["one"]
     assert clusters.find(_secrets("b")) == ()
 
 
@@ -212,7 +212,7 @@ async def test_at_the_start_copies_are_looked_for_where_modelplane_is_and_nowher
     read = {namespace for request, namespace in cluster.asked if request.startswith("GET")}
     assert read == {"used", "left", "labeled"}
     assert cluster.bound == {"used"}, "where no copies are, the access is given back"
-    assert resources.ROLE_BINDINGS not in {kind for kind, _ in connection._watches._informers}
+    assert resources.ROLE_BINDINGS not in {kind for kind, _ in connection.watches._informers}
 
 
 async def test_a_binding_that_is_not_in_force_at_the_start_stays(
@@ -232,7 +232,7 @@ async def test_without_copies_a_cluster_costs_four_watches(
 ) -> None:
     cluster.scripted.has([_namespace("labeled")])
     connection = await connected(clusters, "east", cluster)
-    assert len(connection._watches._informers) == 4
+    assert len(connection.watches._informers) == 4
 
 
 async def test_a_namespace_whose_copies_may_not_be_read_is_unknown_until_they_may(
@@ -310,7 +310,7 @@ async def test_access_that_was_taken_away_is_taken_again_by_the_watch(
 ) -> None:
     cluster.scripted.has([_namespace("a"), copy := _child("Secret", "one", "a")])
     connection = await connected(clusters, "east", cluster)
-    informer = connection.informer(resources.SECRETS, "a")
+    informer = connection.watches.informer(resources.SECRETS, "a")
     await informer.wait_until_synced()
     cluster.bound.clear()
     cluster.unlabeled.add("a")
@@ -350,9 +350,9 @@ async def test_access_is_given_back_with_the_last_copy_of_any_owner(
 ) -> None:
     connection = await connected(clusters, "east", cluster)
     await connection.apply(copy := _child("Secret", "one", "a"), force=False)
-    informer = connection.informer(resources.SECRETS, "a")
+    informer = connection.watches.informer(resources.SECRETS, "a")
     informer._drop(copy)
-    await connection._watches.give_back("a")
+    await connection.watches.give_back("a")
     assert cluster.bound == {"a"}, "not while the list is under way"
     cluster.scripted.has([copy])
     await informer.wait_until_synced()

@@ -107,7 +107,7 @@ async def test_an_owner_waits_for_what_it_made_to_be_gone(
     assert await bench.finalize(_replica()) == 'waiting for Service "s" on "east" to go'
     assert east.wrote("DELETE") == [SERVICE]
     east.has([])
-    connection.informer(resources.SERVICES)._drop(_service())
+    connection.watches.informer(resources.SERVICES)._drop(_service())
     assert await bench.finalize(_replica()) == ""
 
 
@@ -125,7 +125,7 @@ async def test_a_replica_without_a_status_waits_for_the_cluster_that_its_creatio
     connection = await connected(clusters, "east", east)
     assert await bench.finalize(new) == 'waiting for Service "s" on "east" to go'
     east.has([])
-    connection.informer(resources.SERVICES)._drop(_service())
+    connection.watches.informer(resources.SERVICES)._drop(_service())
     assert await bench.finalize(new) == ""
 
 
@@ -220,7 +220,7 @@ async def test_a_cluster_that_is_lost_is_given_up_with_its_replicas_but_not_befo
     bench.informers["ModelReplica"].remember(_replica())
     cluster = _object("InferenceCluster", "east")
     assert await bench.finalize(cluster) == 'waiting for ModelReplica "n/r" to go'
-    gateway = connection.informer(resources.GATEWAYS)
+    gateway = connection.watches.informer(resources.GATEWAYS)
     gateway.problem, gateway.problem_since = "refused", asyncio.get_running_loop().time() - 60
     assert await bench.finalize(cluster) == (
         'waiting for ModelReplica "n/r" to go; the cluster cannot be reached (refused), and after 5 '
@@ -239,7 +239,7 @@ async def test_a_cluster_that_has_been_silent_for_long_is_given_up_minutes_after
     bench: Bench, east: Any, clusters: Clusters, connected: Any
 ) -> None:
     connection = await connected(clusters, "east", east)
-    gateway = connection.informer(resources.GATEWAYS)
+    gateway = connection.watches.informer(resources.GATEWAYS)
     gateway.problem, gateway.problem_since = "Unauthorized", asyncio.get_running_loop().time() - 3600
     bench.informers["ModelReplica"].remember(_replica())
     cluster = _object("InferenceCluster", "east")
@@ -393,7 +393,7 @@ async def test_a_cache_waits_for_the_replicas_that_mount_it_and_then_for_what_it
     message = await bench.finalize(_cache("east"))
     assert message == 'waiting for PersistentVolumeClaim "volume" on "east" to go'
     east.has([])
-    connection.informer(resources.PERSISTENT_VOLUME_CLAIMS)._drop(volume)
+    connection.watches.informer(resources.PERSISTENT_VOLUME_CLAIMS)._drop(volume)
     assert await bench.finalize(_cache("east")) == ""
 
 
@@ -462,7 +462,7 @@ async def test_the_releases_of_an_owner_are_uninstalled_last(
     assert await bench.finalize(owner) == 'waiting for Service "s" on "east" to go'
     assert asked == [], "the charts' controllers finish the deletion of the objects"
     east.has([])
-    connection.informer(resources.SERVICES)._drop(_service())
+    connection.watches.informer(resources.SERVICES)._drop(_service())
     assert await bench.finalize(owner) == f"waiting for {installed[0]} to go"
     installed.clear()
     assert await bench.finalize(owner) == "", "releases on a cluster that is no more are abandoned"

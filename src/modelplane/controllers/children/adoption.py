@@ -33,9 +33,8 @@ def former_uids(owner: Mapping[str, Any]) -> tuple[str, ...]:
 
 def children_of(owner: Mapping[str, Any], index: ChildIndex) -> tuple[Object, ...]:
     """Return an owner's children on a cluster, those of its earlier uids first."""
-    former = (child for uid in former_uids(owner) for child in index.of(uid))
-    adopted = tuple(child for child in former if _adopts(owner, child, index))
-    return adopted + index.of(owner["metadata"]["uid"])
+    adopted = (child for uid in former_uids(owner) for child in index.of(uid) if _adopts(owner, child, index))
+    return (*adopted, *index.of(owner["metadata"]["uid"]))
 
 
 def keyed(owner: Mapping[str, Any], index: ChildIndex) -> dict[str, Object]:

@@ -155,8 +155,11 @@ class ChildIndex:
 
         def changed(item: Object) -> None:
             child = identity(item)
-            before = self._owners.get(child, "")
-            self._forget(child)
+            before = self._owners.pop(child, "")
+            if before:
+                del self._children[before][child]
+                if not self._children[before]:
+                    del self._children[before]
             uid = self._owner_uid(item)
             if uid and informer.get(build_key(item).name, build_key(item).namespace) is not None:
                 self._owners[child] = uid
@@ -167,13 +170,6 @@ class ChildIndex:
                 self._taken.pop(child, None)
 
         informer.add_handler(changed)
-
-    def _forget(self, child: Identity) -> None:
-        uid = self._owners.pop(child, "")
-        if uid:
-            del self._children[uid][child]
-            if not self._children[uid]:
-                del self._children[uid]
 
     def of(self, uid: str) -> tuple[Object, ...]:
         """Return an owner's children."""

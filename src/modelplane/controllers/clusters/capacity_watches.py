@@ -74,8 +74,9 @@ class CapacityWatches:
             on_answer=lambda informer: self._answered(resource, informer),
         )
         before_list = partial(self._until_served, resource) if resource in OPTIONAL else None
-        running = informer.run(before_list)
-        self._tasks.append(asyncio.create_task(running, name=f"capacity: {resource.plural}"))
+        self._tasks.append(
+            asyncio.create_task(informer.run(before_list), name=f"capacity: {resource.plural}")
+        )
         return informer
 
     async def _until_served(self, resource: Resource) -> bool:

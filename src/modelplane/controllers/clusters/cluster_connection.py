@@ -48,7 +48,7 @@ class Connection:
         self.client = client
         self._on_problem = on_problem
         self._answers = asyncio.Event()
-        self._watches = Watches(
+        self.watches = Watches(
             name,
             client,
             on_change=on_change,
@@ -56,12 +56,12 @@ class Connection:
             on_looked=self._tell,
             routes=routes,
         )
-        self._health = WatchHealth(self._watches, self._tell)
+        self._health = WatchHealth(self.watches, self._tell)
         self._capacity = CapacityWatches(client, partial(on_change, name))
 
     async def open(self) -> None:
         """Begin to read the cluster; return once it has been read or has failed."""
-        self._watches.begin()
+        self.watches.begin()
         await self._answers.wait()
 
     def _answered(self, informer: Informer) -> None:
@@ -78,7 +78,7 @@ class Connection:
         """Stop every watch and close the client."""
         self._health.close()
         await self._capacity.close()
-        await self._watches.close()
+        await self.watches.close()
         await self.client.close()
 
     @property
@@ -100,22 +100,9 @@ class Connection:
         return self.problem == LOADING
 
     @property
-    def routable(self) -> bool:
-        """True if every object that its gateway's routes are derived from has been read."""
-        return self._watches.routable
-
-    @property
     def children(self) -> ChildIndex:
         """Index of the children in the copies, by their owner's uid."""
-        return self._watches.children
-
-    def informer(self, resource: Resource, namespace: str = "") -> Informer:
-        """Return the copy of one kind that is watched: where it is scoped, in the namespace."""
-        return self._watches.informer(resource, namespace)
-
-    def objects(self, resource: Resource) -> tuple[Object, ...]:
-        """Return the objects of one kind; none if the kind is not watched."""
-        return self._watches.objects(resource)
+        return self.watches.children
 
     def find(self, requirement: Requirement) -> tuple[Object, ...] | Unknown:
         """Return the objects that a requirement names, or the cause if they are unknown."""
@@ -124,12 +111,12 @@ class Connection:
         resource = resource_for(requirement.api_version, requirement.kind)
         if resource in KINDS:
             return self._capacity.find(resource)
-        if refusal := self._watches.refusal(resource, requirement.namespace):
+        if refusal := self.watches.refusal(resource, requirement.namespace):
             return Unknown(refusal)
         if resource == NAMESPACES:
-            self._watches.follow_namespace(requirement.name)
+            self.watches.follow_namespace(requirement.name)
         # Without a copy, the kind was looked for, and nothing has been written since.
-        copies = self._watches.copies_for(resource, requirement)
+        copies = self.watches.copies_for(resource, requirement)
         for informer in copies:
             if not informer.synced:
                 return Unknown(informer.problem or LOADING, loading=not informer.problem)
@@ -148,21 +135,21 @@ class Connection:
         # One after the other: a deletion is not urgent.
         for resource in child_kinds():
             if is_scoped(resource):
-                found += await self._watches.copies_of(resource, selector, namespace)
+                found += await self.watches.copies_of(resource, selector, namespace)
                 continue
             try:
-                found += await self._watches.ours(resource, selector)
+                found += await self.watches.ours(resource, selector)
             except errors.Forbidden:
-                if not self._watches.may_do_without(resource):
+                if not self.watches.may_do_without(resource):
                     raise
         if not found:
-            await self._watches.give_back(namespace)
+            await self.watches.give_back(namespace)
         return tuple(found)
 
     async def apply(self, manifest: Mapping[str, Any], *, force: bool) -> Object:
         """Apply an object, and create its namespace if it is missing."""
         resource = await self.client.find_resource(manifest)
-        self._watches.expect(resource)
+        self.watches.expect(resource)
         name, namespace = manifest["metadata"]["name"], manifest["metadata"].get("namespace", "")
         with traces.open_span(
             "write", cluster=self.name, kind=manifest["kind"], namespace=namespace, name=name
@@ -174,14 +161,14 @@ class Connection:
                     raise
                 await self._create_namespace(namespace)
                 written = await self._write(resource, manifest, force=force)
-        self._watches.remember(resource, written)
+        self.watches.remember(resource, written)
         return written
 
     async def _write(self, resource: Resource, manifest: Mapping[str, Any], *, force: bool) -> Object:
         """Apply an object; of a scoped kind, once the access to its namespace is there."""
         if not is_scoped(resource):
             return await self.client.apply(manifest, force=force)
-        access, namespace = self._watches.access, manifest["metadata"]["namespace"]
+        access, namespace = self.watches.access, manifest["metadata"]["namespace"]
         await access.before_write(resource, namespace)
         try:
             return await self.client.apply(manifest, force=force)

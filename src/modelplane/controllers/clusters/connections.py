@@ -270,16 +270,13 @@ class Clusters:
             self._problems[name] = why
             self._on_problem(name)
 
-    def report_expiry(self, name: str, why: str | None) -> None:
-        """Report why nothing replaces a cluster's credential before it expires; None if something does."""
-        if self._expiring.get(name) != why:
-            self._expiring[name] = why
-            self._on_problem(name)
+    def report_expiry(self, name: str, own: str | None, installer: str | None) -> None:
+        """Report why nothing replaces a cluster's credential before it expires; None if something does.
 
-    def report_installer(self, name: str, why: str | None) -> None:
-        """Report why nothing replaces the credential that installs charts; None if something does."""
-        if self._installers.get(name) != why:
-            self._installers[name] = why
+        ``installer`` is the same for the credential that installs charts.
+        """
+        if (self._expiring.get(name), self._installers.get(name)) != (own, installer):
+            self._expiring[name], self._installers[name] = own, installer
             self._on_problem(name)
 
     def disconnect(self, name: str) -> None:

@@ -76,26 +76,20 @@ class DataPath:
         """Try the addresses of clusters; those of other clusters are not known any more."""
         asked = {name: sorted(found)[:_MOST_ADDRESSES] for name, found in addresses.items() if found}
         answers = await asyncio.gather(*(self._any_accepts(found) for found in asked.values()))
-        failed = Counter(
-            {
-                name: 0 if accepted else self._failed[name] + 1
-                for name, accepted in zip(asked, answers, strict=True)
-            }
-        )
-        known = self._known
-        self._known = {name: _witness(failed[name], known.get(name, Witness())) for name in asked}
+        before, self._known = self._known, {}
+        failed: Counter[str] = Counter()
+        for name, accepted in zip(asked, answers, strict=True):
+            if accepted:
+                self._known[name] = Witness(Evidence.GOOD)
+                continue
+            failed[name] = self._failed[name] + 1
+            enough = failed[name] >= _ROUNDS_UNTIL_BAD
+            self._known[name] = _BAD if enough else before.get(name, Witness())
         self._failed = failed
 
     async def _any_accepts(self, addresses: Iterable[Address]) -> bool:
         async with self._turn:
             return any(await asyncio.gather(*map(_accepts_connection, addresses)))
-
-
-def _witness(failed: int, before: Witness) -> Witness:
-    """Return the witness after so many failed rounds; until there are enough, it is as before."""
-    if failed:
-        return _BAD if failed >= _ROUNDS_UNTIL_BAD else before
-    return Witness(Evidence.GOOD)
 
 
 async def _accepts_connection(address: Address) -> bool:

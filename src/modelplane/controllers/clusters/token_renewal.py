@@ -152,11 +152,10 @@ class Credentials(Runnable):
         for connection in self._clusters:
             held = {token.account: token for token in self._held(connection) if token.key in self._attempts}
             if own := held.get(ACCOUNT):
-                self._clusters.report_expiry(connection.name, self._problem(own))
-                self._clusters.report_installer(connection.name, self._of_installer(held.get(INSTALLER)))
+                installer = self._of_installer(held.get(INSTALLER))
+                self._clusters.report_expiry(connection.name, self._problem(own), installer)
 
     def _held(self, connection: Connection) -> Iterator[_Held]:
-        """Yield the credentials of a cluster."""
         if access := self._clusters.access(connection.name):
             yield _Held(connection, access, ACCOUNT)
             if installer := self._installers.access(connection.name):
@@ -188,7 +187,6 @@ class Credentials(Runnable):
         return f"the credential that installs charts expires at {until} and {why}"
 
     async def _renew(self, held: _Held) -> None:
-        """Try to renew a token."""
         about = make_fields(cluster=held.cluster)
         try:
             granted = await self._renewed(held)

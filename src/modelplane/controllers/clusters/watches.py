@@ -133,7 +133,10 @@ class Watches:
 
     def copies_for(self, resource: Resource, requirement: Requirement) -> tuple[Informer, ...]:
         """Return the copies that hold the required objects; none if the kind is not watched."""
-        return self._informers_of(resource, _slot(resource, requirement))
+        slot = _slot(resource, requirement)
+        of_kind = ((place, copy) for (kind, place), copy in self._informers.items() if kind == resource)
+        every = is_scoped(resource) and not requirement.namespace
+        return tuple(copy for place, copy in of_kind if every or place == slot)
 
     def refusal(self, resource: Resource, namespace: str = "") -> str | None:
         """Return the cause if a kind, or one namespace's objects of it, may not be read; else None."""
@@ -145,11 +148,6 @@ class Watches:
             ),
             None,
         )
-
-    def _informers_of(self, resource: Resource, slot: str) -> tuple[Informer, ...]:
-        of_kind = ((place, copy) for (kind, place), copy in self._informers.items() if kind == resource)
-        every = not slot and is_scoped(resource)
-        return tuple(copy for place, copy in of_kind if every or place == slot)
 
     @property
     def routable(self) -> bool:

@@ -4,7 +4,6 @@ Three changes of ``spec.replicas`` by others in ten minutes stop the autoscaler 
 """
 
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -35,45 +34,18 @@ _READING = AutoscalerState(
 )
 
 
-class ScheduledBounds:
-    """The bounds of one autoscaler, remembered until a window can begin or end."""
-
-    def __init__(self) -> None:
-        self._spec: tuple[object, ...] | None = None
-        self._found: Bounds | Invalid | None = None
-
-    def at(self, autoscaler: InferenceAutoscaler, now: datetime) -> Bounds | Invalid:
-        """Return the bounds at a time, or the schedule that cannot be followed."""
-        spec = autoscaler.spec
-        asked = spec.schedules, spec.min_replicas, spec.max_replicas
-        known = self._found
-        is_past = isinstance(known, Bounds) and now >= known.until
-        if known is None or is_past or asked != self._spec:
-            known = self._found = _bounds(spec, now)
-            self._spec = asked
-        return known
-
-
 def _bounds(spec: InferenceAutoscalerSpec, now: datetime) -> Bounds | Invalid:
     schedules: list[Schedule] = []
-    for schedule in _schedules(spec):
-        if isinstance(schedule, Invalid):
-            return schedule
-        schedules.append(schedule)
-    return find_bounds(schedules, spec.min_replicas, spec.max_replicas, now)
-
-
-def _schedules(spec: InferenceAutoscalerSpec) -> Iterator[Schedule | Invalid]:
     for schedule in spec.schedules:
         try:
             zone = ZoneInfo(schedule.time_zone)
         # A folder of the database has an error of its own.
         except (ZoneInfoNotFoundError, OSError, ValueError):
             cause = f'uses time zone "{schedule.time_zone}", which is not in the IANA database'
-            yield Invalid(schedule.name, cause)
-            continue
+            return Invalid(schedule.name, cause)
         limits = schedule.min_replicas, schedule.max_replicas
-        yield Schedule(schedule.name, schedule.cron, zone, schedule.duration_seconds, *limits)
+        schedules.append(Schedule(schedule.name, schedule.cron, zone, schedule.duration_seconds, *limits))
+    return find_bounds(schedules, spec.min_replicas, spec.max_replicas, now)
 
 
 _FIRST_RETRY_S, _LAST_RETRY_S = 2.0, 60.0
@@ -85,7 +57,10 @@ class AutoscalerMemory:
     """Memory of one autoscaler."""
 
     evidence: Evidence = field(default_factory=Evidence)
-    bounds: ScheduledBounds = field(default_factory=ScheduledBounds)
+    _bounds: Bounds | Invalid | None = None
+    """The bounds, remembered until a window can begin or end."""
+    _bounded_by: tuple[object, ...] = ()
+    """The settings that the bounds follow from."""
     state: AutoscalerState = _READING
     _asked: int | None = None
     """Number of replicas that was written, or else observed last."""
@@ -120,6 +95,16 @@ class AutoscalerMemory:
             cold_start_s=status.cold_start_seconds,
         )
         return cls(state=state)
+
+    def bounds_at(self, autoscaler: InferenceAutoscaler, now: datetime) -> Bounds | Invalid:
+        """Return the bounds at a time, or the schedule that cannot be followed."""
+        spec, known = autoscaler.spec, self._bounds
+        asked = spec.schedules, spec.min_replicas, spec.max_replicas
+        is_past = isinstance(known, Bounds) and now >= known.until
+        if known is None or is_past or asked != self._bounded_by:
+            known = self._bounds = _bounds(spec, now)
+            self._bounded_by = asked
+        return known
 
     def observe(self, replicas: int, now: float) -> int:
         """Return the number of replicas that is asked for; an own write may not be seen at once."""
@@ -196,12 +181,10 @@ class AutoscalerMemory:
 
 def _limited(autoscaler: InferenceAutoscaler) -> bool | None:
     """Return what the condition of a former process tells of ``maxReplicas``."""
-    limited, too_many = (
-        InferenceAutoscalerCondition.SCALING_LIMITED,
-        InferenceAutoscalerReason.TOO_MANY_REPLICAS,
-    )
-    found = (item for item in autoscaler.status.conditions if item.type == limited)
-    return next((item.reason == too_many for item in found), None)
+    for condition in autoscaler.status.conditions:
+        if condition.type == InferenceAutoscalerCondition.SCALING_LIMITED:
+            return condition.reason == InferenceAutoscalerReason.TOO_MANY_REPLICAS
+    return None
 
 
 def _differ(counts: Counts, before: Counts | None) -> bool:

@@ -25,7 +25,7 @@ from modelplane.controllers.interests import OwnerKey
 from modelplane.controllers.runnable import Runnable
 from modelplane.deciders.autoscaling.autoscaler_state import AutoscalerState, Counts, Inert
 from modelplane.deciders.autoscaling.decision import Decision, ScalingSettings, decide
-from modelplane.deciders.autoscaling.evidence import MEAN_S, Evidence, Sample, find_percentile_s
+from modelplane.deciders.autoscaling.evidence import MEAN_S, find_percentile_s
 from modelplane.deciders.autoscaling.schedules import Bounds, Invalid
 from modelplane.gateway.usage.load import Load
 from modelplane.kube import errors, timestamps
@@ -42,10 +42,6 @@ _IN_A_ROW = 16
 _AT_A_TIME = 16
 """Writes at a time: a slow one delays no other deployment."""
 _KIND = kind_name(InferenceAutoscaler)
-
-
-def _today() -> datetime:
-    return datetime.now(UTC)
 
 
 class _Change(NamedTuple):
@@ -73,7 +69,7 @@ class Autoscaling(Runnable):
         proxy: Proxy | None,
         changed: Callable[[OwnerKey], None],
         now: Callable[[], float] = time.monotonic,
-        today: Callable[[], datetime] = _today,
+        today: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """``changed`` takes the autoscalers with another state.
 
@@ -172,7 +168,7 @@ class Autoscaling(Runnable):
                 Inert.TOO_MANY_SERVICES, f"the number of replicas is unchanged: {sample}", replicas, ready
             )
             return
-        bounds = scaled.bounds.at(autoscaler, self._today())
+        bounds = scaled.bounds_at(autoscaler, self._today())
         if isinstance(bounds, Invalid):
             scaled.hold(Inert.INVALID_SCHEDULE, f"{bounds}, so nothing changes: correct it", replicas, ready)
             return
@@ -187,14 +183,21 @@ class Autoscaling(Runnable):
         if scaled.is_contested(now):
             scaled.hold(Inert.OTHER_WRITER, CONTEST, replicas, ready)
             return
-        counts = _counts(sample, scaled.evidence)
+        evidence = scaled.evidence
+        first_token_s = find_percentile_s(evidence.count_first_tokens(evidence.now - MEAN_S, evidence.now))
+        counts = Counts(
+            timestamps.format_now(),
+            sample.in_flight,
+            sample.held,
+            round(evidence.measure_tokens_per_second()),
+            None if first_token_s is None else round(first_token_s * 1000),
+        )
         if wanted == replicas:
             scaled.tell(wanted, ready, decision.limited, counts, now)
         elif scaled.may_write(now):
             yield _Change(item, deployment, replicas, decision, ready, counts, now)
 
     async def _carry_out(self, change: "_Change", turns: asyncio.Semaphore) -> None:
-        """Ask for another number of replicas, and note whether that was refused."""
         scaled, decision, now = self._scaled[_uid(change.autoscaler)], change.decision, change.at
         async with turns:
             if problem := await self._write(change.deployment, decision.replicas):
@@ -228,17 +231,6 @@ def _settings(autoscaler: InferenceAutoscaler, bounds: Bounds) -> ScalingSetting
         first_token_s=goal / 1000 if goal else None,
         scale_down_window_s=spec.windows.scale_down_seconds,
         scale_to_zero_window_s=spec.windows.scale_to_zero_seconds,
-    )
-
-
-def _counts(sample: Sample, evidence: Evidence) -> Counts:
-    first_token = find_percentile_s(evidence.count_first_tokens(evidence.now - MEAN_S, evidence.now))
-    return Counts(
-        timestamps.format_now(),
-        sample.in_flight,
-        sample.held,
-        round(evidence.measure_tokens_per_second()),
-        None if first_token is None else round(first_token * 1000),
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from modelplane.api import labels
-from modelplane.api.fields.deployment.rollout_settings import CanaryPhase, CanarySettings, CanaryStatus
+from modelplane.api.fields.deployment.rollout_settings import CanaryPhase
 from modelplane.api.meta import kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_endpoint import ModelEndpoint
@@ -118,19 +118,23 @@ class Canaries(Runnable):
             # What came before belongs to no step that this process has seen.
             self._steps[uid] = _Step(state, load)
             return
-        limits = _limits(settings)
-        sample = self._sample(deployment, canary.revision, step.before, load, now)
-        step.evidence, step.before = (
-            step.evidence.add_sample(sample, limits.least),
-            load.keep_missing(step.before),
+        abort_on = settings.abort_on
+        limits = Limits(
+            Fraction(abort_on.error_rate.removesuffix("%")) / 100,
+            Fraction(abort_on.latency_ratio) if abort_on.latency_ratio else None,
+            abort_on.min_requests,
         )
-        decision = decide(step.evidence, limits, left_s=_left_s(settings, canary, now), problem=load.problem)
+        sample = self._sample(deployment, canary.revision, step.before, load, now)
+        step.evidence = step.evidence.add_sample(sample, limits.least)
+        step.before = load.keep_missing(step.before)
+        duration_s = settings.steps[min(canary.step, len(settings.steps)) - 1].duration_seconds
+        left_s = canary.step_start_time.timestamp() + duration_s - now
+        decision = decide(step.evidence, limits, left_s=left_s, problem=load.problem)
         is_news = decision.outcome is not step.state.decision.outcome or load.problem != step.problem
         step.problem = load.problem
         if is_news or (decision != step.state.decision and now - step.told >= COUNTS_EVERY_S):
             step.state, step.told = replace(step.state, decision=decision), now
-            metadata = deployment.metadata
-            self._changed(OwnerKey(_DEPLOYMENT, metadata.namespace, metadata.name))
+            self._changed(OwnerKey(_DEPLOYMENT, deployment.metadata.namespace, deployment.metadata.name))
 
     def _sample(
         self, deployment: ModelDeployment, revision: str, before: Load, now: Load, at: float
@@ -171,19 +175,3 @@ def _is_running(item: Mapping[str, Any]) -> bool:
     """Return True if a step of a deployment's canary is in progress."""
     canary = ((item.get("status") or {}).get("rollout") or {}).get("canary") or {}
     return canary.get("phase") == CanaryPhase.RUNNING and bool(canary.get("stepStartTime"))
-
-
-def _left_s(settings: CanarySettings, canary: CanaryStatus, now: float) -> float:
-    started = canary.step_start_time
-    duration = settings.steps[min(canary.step, len(settings.steps)) - 1].duration_seconds
-    return duration if started is None else started.timestamp() + duration - now
-
-
-def _limits(settings: CanarySettings) -> Limits:
-    said = settings.abort_on
-    ratio = said.latency_ratio
-    return Limits(
-        Fraction(said.error_rate.removesuffix("%")) / 100,
-        Fraction(ratio) if ratio else None,
-        said.min_requests,
-    )

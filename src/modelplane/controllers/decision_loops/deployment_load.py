@@ -1,6 +1,6 @@
 """Load of deployments: what gateways count of the requests to their endpoints, and what services hold."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from modelplane.api import labels
@@ -98,15 +98,10 @@ class DeploymentLoad:
     def _index(self, namespace: str) -> SelectingServices:
         """Return the services of a namespace, filed anew if one has changed since the last reading."""
         if namespace not in self.indexes:
-            services, last = (
-                self._informers[kind_name(ModelService)].in_namespace(namespace),
-                self._last.get(namespace),
-            )
-            unchanged = last is not None and _same(last.services, services)
-            self.indexes[namespace] = last if last and unchanged else SelectingServices(services)
+            services = self._informers[kind_name(ModelService)].in_namespace(namespace)
+            last = self._last.get(namespace)
+            # An informer replaces an object that has changed.
+            if last is None or [*map(id, last.services)] != [*map(id, services)]:
+                last = SelectingServices(services)
+            self.indexes[namespace] = last
         return self.indexes[namespace]
-
-
-def _same(one: Sequence[Object], other: Sequence[Object]) -> bool:
-    """Return True if these are the same objects; an informer replaces one that has changed."""
-    return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))

@@ -104,27 +104,30 @@ class Failover(Runnable):
 
     async def look(self) -> None:
         """Look at every cluster once, and wake the owners that are told something new."""
-        deployments = self._deployments()
+        deployments = {
+            owner.metadata.uid: owner
+            for item in self._informers[_DEPLOYMENT]
+            if "failover" in item["spec"]
+            for owner in readable(ModelDeployment)(item)
+            if owner.spec.failover
+        }
         before = self._memory
         if deployments:
             self._heartbeats.begin()
             moves = self._moves(deployments)
-            seen = Observation(await self._seen({move.cluster for move in moves}), moves, await self._own())
-            self._memory = step(before or Memory(), seen, asyncio.get_running_loop().time())
+            seen = await self._seen({move.cluster for move in moves})
+            stale = next(
+                (informer.problem for informer in self._informers.values() if informer.problem), None
+            )
+            silence = stale or await _silence(self._client)
+            # While its own API server is silent, the control plane cannot judge clusters.
+            why = f"its own API server doesn't respond in time: {silence}" if silence else None
+            observation = Observation(seen, moves, why)
+            self._memory = step(before or Memory(), observation, asyncio.get_running_loop().time())
         else:
             self._memory = None
             await self._heartbeats.end()
         self._tell(before, deployments)
-
-    def _deployments(self) -> dict[str, ModelDeployment]:
-        """Return the deployments with failover, by uid."""
-        found = (item for item in self._informers[_DEPLOYMENT] if "failover" in item["spec"])
-        return {
-            owner.metadata.uid: owner
-            for item in found
-            for owner in readable(ModelDeployment)(item)
-            if owner.spec.failover
-        }
 
     def _moves(self, deployments: Mapping[str, ModelDeployment]) -> tuple[Move, ...]:
         """Return the replicas of the deployments, by cluster."""
@@ -163,12 +166,6 @@ class Failover(Runnable):
         if not await _silence(connection.client):
             return Witness()
         return Witness(Evidence.BAD, f"the API server doesn't respond: {connection.problem}")
-
-    async def _own(self) -> str | None:
-        """Return why the control plane cannot judge clusters; None if it can."""
-        stale = next((informer.problem for informer in self._informers.values() if informer.problem), None)
-        silence = stale or await _silence(self._client)
-        return f"its own API server doesn't respond in time: {silence}" if silence else None
 
     def _tell(self, before: Memory | None, deployments: Mapping[str, ModelDeployment]) -> None:
         old, new = before or Memory(), self._memory or Memory()

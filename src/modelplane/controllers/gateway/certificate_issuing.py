@@ -65,8 +65,9 @@ def check_authority(pair: Pair, now: datetime) -> Rejected | None:
     if not is_authority:
         return Rejected(detail="the certificate is not a CA certificate (basicConstraints CA)")
     if now >= certificate.not_valid_after_utc:
-        expired = f"{certificate.not_valid_after_utc:%Y-%m-%dT%H:%M:%SZ}"
-        return Rejected(detail=f"the certificate expired at {expired}")
+        return Rejected(
+            detail=f"the certificate expired at {certificate.not_valid_after_utc:%Y-%m-%dT%H:%M:%SZ}"
+        )
     return None
 
 

@@ -318,7 +318,12 @@ class Routes:
         self._problems.pop(key, None)
         self._agreed.pop(key.namespace, None)
         if composed is None:
-            self._drop(key)
+            owners = self._routes.get(key.namespace, {})
+            owners.pop(key, None)
+            if not owners:
+                self._routes.pop(key.namespace, None)
+            self._interests.forget(key)
+            self._shares.forget(key)
             return
         requirements, composition = composed
         self._interests.set(key, requirements)
@@ -328,12 +333,3 @@ class Routes:
         self._routes.setdefault(key.namespace, {})[key] = composition.routes
         number = sum(len(route.backends) for route in composition.routes)
         self._shares.set(key, number, waits=composition.unsatisfied)
-
-    def _drop(self, key: OwnerKey) -> None:
-        """Forget an owner that is gone."""
-        owners = self._routes.get(key.namespace, {})
-        owners.pop(key, None)
-        if not owners:
-            self._routes.pop(key.namespace, None)
-        self._interests.forget(key)
-        self._shares.forget(key)

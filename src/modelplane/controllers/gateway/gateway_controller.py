@@ -288,7 +288,7 @@ class GatewayController(Runnable):
         for connection in sorted(served, key=lambda connection: connection.name):
             # While a cluster is being read again, its known routes stay.
             listener = self._workloads.get(connection.name)
-            if connection.routable:
+            if connection.watches.routable:
                 listener = self._workload(connection, host, problems, keys)
             if listener is None:
                 continue
@@ -307,21 +307,25 @@ class GatewayController(Runnable):
         gateway = _gateway(connection)
         if gateway is None:
             return None
-        http_routes = connection.objects(resources.HTTP_ROUTES)
+        http_routes = connection.watches.objects(resources.HTTP_ROUTES)
         for route in http_routes:
             if is_attached(route) and (rejected := check_supported(route)):
                 title = f"HTTPRoute {build_key(route)} of cluster {connection.name} is not served"
                 problems[title] = rejected.message
         routes = build_workload_routes(
             http_routes,
-            connection.objects(resources.SERVICES),
-            connection.objects(resources.ENDPOINT_SLICES),
+            connection.watches.objects(resources.SERVICES),
+            connection.watches.objects(resources.ENDPOINT_SLICES),
             self._dial,
-            pools=connection.objects(resources.INFERENCE_POOLS),
-            pods=connection.objects(resources.PODS),
+            pools=connection.watches.objects(resources.INFERENCE_POOLS),
+            pods=connection.watches.objects(resources.PODS),
         )
         # Their HTTPRoutes are as the version before tokens wrote them, which serves no others.
-        replicas = {str(build_key(route)) for route in http_routes if _is_of_replica(route)}
+        replicas = {
+            str(build_key(route))
+            for route in http_routes
+            if (route["metadata"].get("annotations") or {}).get(labels.OWNER_KIND) == kind_name(ModelReplica)
+        }
         routes = tuple(
             replace(served, token=tokens.find_required(keys, served.name))
             if served.name in replicas and served.token is None
@@ -355,14 +359,9 @@ class GatewayController(Runnable):
             asyncio.get_running_loop().call_later(_RETRY_S, self.touch)
 
 
-def _is_of_replica(http_route: Object) -> bool:
-    kind = (http_route["metadata"].get("annotations") or {}).get(labels.OWNER_KIND)
-    return bool(kind == kind_name(ModelReplica))
-
-
 def _gateway(connection: Connection) -> Object | None:
     """Return the cluster's gateway if a laptop's Envoy serves it."""
-    for gateway in connection.objects(resources.GATEWAYS):
+    for gateway in connection.watches.objects(resources.GATEWAYS):
         if gateway["spec"].get("gatewayClassName") == GATEWAY_CLASS:
             return gateway
     return None

@@ -135,11 +135,10 @@ class GatewayManager:
                 self._gateway.touch()
 
     def _is_required(self, requirement: Requirement) -> bool:
-        is_certificate = requirement.namespace == SYSTEM_NAMESPACE and self._certificates.uses(
-            {"metadata": {"name": requirement.name}}
-        )
-        is_named = is_certificate or requirement == fleet_gateway.KEYS
-        return is_named or self._gateway.requires(requirement)
+        if requirement == fleet_gateway.KEYS or self._gateway.requires(requirement):
+            return True
+        secret = {"metadata": {"name": requirement.name}}
+        return requirement.namespace == SYSTEM_NAMESPACE and self._certificates.uses(secret)
 
     def _of_envoy(self) -> Object | None:
         """Return the InferenceGateway as Envoy has it: before it takes over, and until nothing needs it."""

@@ -62,11 +62,6 @@ class _Observed:
     """The Secret of its gateway."""
 
     @property
-    def wanted(self) -> MutualTLS | None:
-        """The settings of its spec; None without mutual TLS."""
-        return self.cluster.spec.gateway.mutual_tls
-
-    @property
     def place(self) -> Place:
         """The place of its certificate."""
         name, uid = self.cluster.metadata.name, self.cluster.metadata.uid
@@ -135,7 +130,11 @@ class MutualTls(Runnable):
 
     async def look(self) -> None:
         """Issue the certificates that are due, and take the next step of each rollout."""
-        active = [self._observed(cluster) for cluster in self._clusters()]
+        clusters = [
+            decode_as(InferenceCluster, item) for item in self._informers[_CLUSTER] if _is_concerned(item)
+        ]
+        clusters.sort(key=lambda cluster: cluster.metadata.name)
+        active = [self._observed(cluster) for cluster in clusters]
         links: dict[str, Link | Unknown] = {}
         if active:
             now = self._now()
@@ -144,7 +143,9 @@ class MutualTls(Runnable):
             except errors.KubernetesError as error:
                 _log.warning("cannot write certificates of gateways; trying again: %s", error)
                 issued = replace(self._certificates.last, problem=f"cannot write certificates: {error}")
-            self._take(issued.identity)
+            if issued.identity is not None and issued.identity != self._identity:
+                self._identity = issued.identity
+                self._changed("")
             in_use = self._in_use()
             links = {
                 observed.cluster.metadata.name: self._link(
@@ -156,17 +157,6 @@ class MutualTls(Runnable):
         for name in before.keys() | links.keys():
             if before.get(name) != links.get(name):
                 self._changed(name)
-
-    def _take(self, found: Identity | None) -> None:
-        if found is not None and found != self._identity:
-            self._identity = found
-            self._changed("")
-
-    def _clusters(self) -> list[InferenceCluster]:
-        active = (
-            decode_as(InferenceCluster, item) for item in self._informers[_CLUSTER] if _is_concerned(item)
-        )
-        return sorted(active, key=lambda cluster: cluster.metadata.name)
 
     def _observed(self, cluster: InferenceCluster) -> _Observed:
         name = cluster.metadata.name
@@ -186,7 +176,7 @@ class MutualTls(Runnable):
         state = read_rollout(observed.cluster)
         if pair is None and state.phase is not MutualTLSPhase.PLAIN:
             return Unknown(issued.problem or "its certificate is not known yet")
-        wanted = observed.wanted
+        wanted = observed.cluster.spec.gateway.mutual_tls
         certified = pair is not None and issued.identity is not None and observed.is_ours
         seen = Seen(wanted is not None, certified, observed.accepted, in_use)
         # Without the field, the default counts.

@@ -123,7 +123,10 @@ class Certificates:
         item = self._gateway()
         if item is None:
             if not self._is_read:
-                await self._resume(kept, served)
+                paths = await asyncio.to_thread(lambda: sorted(served()))
+                found = [parse_certificate(await asyncio.to_thread(kept, path)) for path in paths]
+                if found:
+                    self.tls = Tls(tuple(certificate for certificate in found if certificate is not None))
             return
         try:
             spec = decode_as(InferenceGateway, item).spec
@@ -135,12 +138,6 @@ class Certificates:
             self._problem, self.tls = "", None
         else:
             await self._read(spec.tls, kept)
-
-    async def _resume(self, kept: Callable[[str], str], served: Callable[[], Iterable[str]]) -> None:
-        paths = await asyncio.to_thread(lambda: sorted(served()))
-        if paths:
-            found = [parse_certificate(await asyncio.to_thread(kept, path)) for path in paths]
-            self.tls = Tls(tuple(certificate for certificate in found if certificate is not None))
 
     async def _read(self, wanted: GatewayTLS, kept: Callable[[str], str]) -> None:
         names = tuple(reference.name for reference in wanted.certificate_refs)
@@ -158,7 +155,11 @@ class Certificates:
                 problems.append(f"{_title(name)}: {found.message}{meanwhile}")
             if served:
                 known[name] = served
-                problems += self._expired(served)
+                expires = certificates.read_expiry(served.chain)
+                if expires is not None and expires <= self._now():
+                    # Clients refuse it, and nothing else does.
+                    expired = f"the certificate expired at {expires:%Y-%m-%dT%H:%M:%SZ}"
+                    problems.append(f"{_title(served.name)}: {expired}: renew it")
         self._known = known
         self.tls = Tls(tuple(known.values()), wanted.minimum_version)
         self._problem = "; ".join(problems)
@@ -173,13 +174,6 @@ class Certificates:
             rejected = await asyncio.to_thread(_check, found)
             self._checked[name] = found, rejected
         return rejected or found
-
-    def _expired(self, served: Certificate) -> tuple[str, ...]:
-        """Return the problem of a certificate that has expired; clients refuse it, and nothing else does."""
-        expires = certificates.read_expiry(served.chain)
-        if expires is None or expires > self._now():
-            return ()
-        return (f"{_title(served.name)}: the certificate expired at {expires:%Y-%m-%dT%H:%M:%SZ}: renew it",)
 
     @property
     def expiries(self) -> dict[str, datetime]:

@@ -208,13 +208,15 @@ class ClusterReleases:
             return release_status.report(wanted.manifest, None, Details(), refused)
         history = (self._stored or {}).get(wanted.instruction.id)
         if history is not None and not _is_for(history, wanted):
-            foreign = Unsynced(release_status.NOT_OURS, _foreign(history))
+            other = "belongs to another owner" if history.owner_uid else "is not Modelplane's"
+            why = f"{history.id} exists and {other}: uninstall it with helm, or use another name"
+            foreign = Unsynced(release_status.NOT_OURS, why)
             return release_status.report(wanted.manifest, None, Details(), foreign)
         waiting = Unsynced(release_status.WAITING, "reading Helm's records on the cluster")
-        why = self._unreadable or self._why.get(wanted.instruction.id)
-        unread = waiting if self._stored is None else None
+        known = self._unreadable or self._why.get(wanted.instruction.id)
+        unsynced = known or (waiting if self._stored is None else None)
         details = self._details_of(history) if history else Details()
-        return release_status.report(wanted.manifest, history, details, why or unread)
+        return release_status.report(wanted.manifest, history, details, unsynced)
 
     def _details_of(self, history: History) -> Details:
         return self._details.get(_stamp(history), Details())
@@ -226,7 +228,10 @@ class ClusterReleases:
                 self.name,
                 next((release.installer for release in self._wanted.values() if release.installer), None),
             )
-            await self._read(await self._use(kubeconfig))
+            if self._client is None or self._client[0] != kubeconfig:
+                await self._close()
+                self._client = (kubeconfig, self._host.client(kubeconfig))
+            await self._read(self._client[1])
         except (errors.KubernetesError, ValueError) as error:
             cluster = f"cluster {self.where}" if self.name else self.where
             problem = f"cannot read Helm's records on {cluster}: {errors.describe_error(error)}"
@@ -241,13 +246,6 @@ class ClusterReleases:
             return min(_READ_AGAIN_S, self._failures.pause_s(time.monotonic()))
         await self._carry_out(turn, kubeconfig)
         return 0.0
-
-    async def _use(self, kubeconfig: Mapping[str, Any]) -> Client:
-        """Return the client for a kubeconfig; one for another is closed."""
-        if self._client is None or self._client[0] != kubeconfig:
-            await self._close()
-            self._client = (kubeconfig, self._host.client(kubeconfig))
-        return self._client[1]
 
     async def _close(self) -> None:
         if self._client is not None:
@@ -283,7 +281,6 @@ class ClusterReleases:
         return turns[0] if turns else None
 
     def _towards(self, wanted: Wanted) -> _Turn | None:
-        """Return the next step towards a wanted release; None if there is none."""
         if isinstance(wanted.instruction, Rejected):
             return None
         instruction, release = wanted.instruction, wanted.instruction.id
@@ -374,11 +371,6 @@ def _is_for(history: History, wanted: Wanted) -> bool:
     """Return True if a release is made for the owner, or for a former one of the same name."""
     has_name = history.last.labels.get(labels.RELEASE_OWNER_NAME) == wanted.owner
     return bool(history.owner_uid) and (history.owner_uid == wanted.uid or has_name)
-
-
-def _foreign(history: History) -> str:
-    other = "belongs to another owner" if history.owner_uid else "is not Modelplane's"
-    return f"{history.id} exists and {other}: uninstall it with helm, or use another name"
 
 
 def _marks(wanted: Wanted, digest: str) -> dict[str, str]:

@@ -42,11 +42,6 @@ class Revision:
     labels: Mapping[str, str]
 
     @property
-    def is_pending(self) -> bool:
-        """True if Helm is at work on it, or was interrupted."""
-        return self.status.startswith("pending-")
-
-    @property
     def digest(self) -> str:
         """The hash of the instruction that it was made from; empty if it is not Modelplane's."""
         return self.labels.get(labels.APPLIED, "")
@@ -197,7 +192,7 @@ def next_step(digest: str, history: History | None) -> Step | None:
     last, good = history.last, history.good
     if last.status == UNINSTALLING:
         return Step(Action.UNINSTALL)
-    if last.is_pending:
+    if last.status.startswith("pending-"):
         return Step(Action.ROLL_BACK, good.number) if good else Step(Action.CLEAR)
     if last.status == FAILED and last.digest == digest and good:
         return Step(Action.ROLL_BACK, good.number)

@@ -138,18 +138,10 @@ def _list_children(
                 manifest = remote_objects.write(
                     msgspec.structs.replace(child, manifest=mark(owner, child)), used
                 )
-            yield child.key, Child(manifest, _is_ready(child, observation))
-
-
-def _is_ready(child: Desired, observation: Observation) -> bool:
-    """Return True if a child is ready.
-
-    A child that only has to exist counts as ready at once, which saves an update.
-    """
-    if child.ready is exists:
-        return True
-    seen = observation.children.get(child.key)
-    return seen is not None and child.ready(seen)
+            seen = observation.children.get(child.key)
+            # A child that only has to exist counts as ready at once, which saves an update.
+            is_ready = child.ready is exists or (seen is not None and child.ready(seen))
+            yield child.key, Child(manifest, is_ready)
 
 
 def _list_kept_keys(composition: Composition, observation: Observation) -> Iterator[str]:
@@ -236,7 +228,6 @@ def _event(condition: Condition) -> Event:
 
 
 def _repeated(owner: Object) -> Iterator[Condition]:
-    """Yield the conditions of an owner as they are."""
     for reported in pace.list_own_conditions(owner):
         reason, message = str(reported.get("reason", "")), str(reported.get("message", ""))
         yield Condition(str(reported["type"]), reported.get("status") == "True", reason, message)

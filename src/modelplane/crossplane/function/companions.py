@@ -169,8 +169,9 @@ def _provider_config(api_version: str, used: Connection, reference: KubeconfigRe
             "source": "Secret",
             "secretRef": {"namespace": identity.namespace, "name": identity.name, "key": identity.key},
         }
-    where = {"namespace": SYSTEM_NAMESPACE} if used.kind == _OF_NAMESPACE else {}
-    metadata = {"name": used.name, **where}
+    metadata = {"name": used.name}
+    if used.kind == _OF_NAMESPACE:
+        metadata["namespace"] = SYSTEM_NAMESPACE
     return {"apiVersion": api_version, "kind": used.kind, "metadata": metadata, "spec": spec}
 
 
@@ -201,11 +202,15 @@ def _of_a_gateway(composition: Composition, composed: Mapping[str, Object]) -> I
     wanted = {child.key for child in composition.children}
     manifests = [desired.manifest for desired in composition.children if isinstance(desired, Desired)]
     if any(map(is_release, (*manifests, *composed.values()))):
-        spec = {"credentials": {"source": "InjectedIdentity"}}
-        kind = "ClusterProviderConfig"
-        metadata = {"name": OWN_CLUSTER}
-        manifest = {"apiVersion": RELEASE.api_version, "kind": kind, "metadata": metadata, "spec": spec}
-        yield HELM_PROVIDER_CONFIG, manifest
+        yield (
+            HELM_PROVIDER_CONFIG,
+            {
+                "apiVersion": RELEASE.api_version,
+                "kind": "ClusterProviderConfig",
+                "metadata": {"name": OWN_CLUSTER},
+                "spec": {"credentials": {"source": "InjectedIdentity"}},
+            },
+        )
     for key, needed in gateway_needs():
         if key in composed and needed in composed and {key, needed} <= wanted:
             usage = _needs(_named(composed[needed]), _named(composed[key]))

@@ -66,22 +66,6 @@ def _gateway(told: Told) -> GatewayFacts:
     return gateway_facts.build_facts(told.request, told.gateway(), address, told.gateway_pods)
 
 
-def _cache(told: Told) -> CacheFacts:
-    return CacheFacts(told.observation.unobserved)
-
-
-def _deployment(told: Told) -> DeploymentFacts:
-    return DeploymentFacts(watching_since=told.watching_since)
-
-
-def _endpoint(told: Told) -> EndpointFacts:
-    return EndpointFacts(gateway_without_module=gateway_facts.explain_without_module(told.gateway()))
-
-
-def _key(_told: Told) -> KeyFacts:
-    return KeyFacts(is_reported=False)
-
-
 def _replica(told: Told) -> ReplicaFacts:
     composed = told.observation.composed
     routed_by = told.given.routed_by(backend_of_leaving(told.request.owner, composed))
@@ -98,18 +82,16 @@ def _find_silence(composed: Mapping[str, Object]) -> Silence | None:
     return min(silences, key=lambda silence: (silence.since, silence.cause), default=None)
 
 
-def _service(told: Told) -> ServiceFacts:
-    return ServiceFacts(gateway_facts.backend_of(told.request))
-
-
 FACTS: Final[Mapping[type[Model], Callable[[Told], Any]]] = {
     InferenceCluster: _cluster,
     InferenceGateway: _gateway,
-    ModelCache: _cache,
-    ModelDeployment: _deployment,
-    ModelEndpoint: _endpoint,
-    ModelKey: _key,
+    ModelCache: lambda told: CacheFacts(told.observation.unobserved),
+    ModelDeployment: lambda told: DeploymentFacts(watching_since=told.watching_since),
+    ModelEndpoint: lambda told: EndpointFacts(
+        gateway_without_module=gateway_facts.explain_without_module(told.gateway())
+    ),
+    ModelKey: lambda _told: KeyFacts(is_reported=False),
     ModelReplica: _replica,
-    ModelService: _service,
+    ModelService: lambda told: ServiceFacts(gateway_facts.backend_of(told.request)),
 }
 """Functions that tell the facts of an owner, by its type."""

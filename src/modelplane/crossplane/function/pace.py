@@ -25,6 +25,7 @@ from modelplane.compose.conditions import READY, SYNCED, Condition
 from modelplane.compose.deployment.replica_state import is_draining, same_spec
 from modelplane.compose.kinds import COMPOSERS, Lane, Pace
 from modelplane.compose.readiness import condition_of, is_true
+from modelplane.crossplane.function.applied_fields import without_crossplane
 
 RESPONSIVE = "Responsive"
 """The condition that tells whether Crossplane handles the events of an object."""
@@ -196,7 +197,11 @@ def pace_changes(composition: Composition, composed: Mapping[str, Object], now: 
     A replica that does not exist yet is left out, which deletes nothing. A replica that is to be edited
     later is kept as it is.
     """
-    new = [child.key for child in composition.children if _is_new_replica(child, composed)]
+    new = [
+        child.key
+        for child in composition.children
+        if isinstance(child, Desired) and child.manifest["kind"] == _REPLICA and child.key not in composed
+    ]
     under_way = sum(_is_under_way(item, now) for item in composed.values())
     wave = _WAVE if any(item["kind"] == _REPLICA for item in composed.values()) else _FIRST_WAVE
     later = frozenset(new[max(0, wave - under_way) :])
@@ -216,11 +221,6 @@ def pace_changes(composition: Composition, composed: Mapping[str, Object], now: 
     return Paced(replace(composition, children=children), look_in)
 
 
-def _is_new_replica(child: Desired | Keep, composed: Mapping[str, Object]) -> bool:
-    is_replica = isinstance(child, Desired) and child.manifest["kind"] == _REPLICA
-    return is_replica and child.key not in composed
-
-
 def _is_under_way(child: Object, now: datetime) -> bool:
     """Return True if Crossplane has not composed a replica yet and is expected to."""
     if child["kind"] != _REPLICA or condition_of(child, SYNCED):
@@ -229,7 +229,6 @@ def _is_under_way(child: Object, now: datetime) -> bool:
 
 
 def _is_edit(child: Desired | Keep, composed: Mapping[str, Object]) -> bool:
-    """Return True if a child is an edit of a serving replica."""
     there = composed.get(child.key)
     if not isinstance(child, Desired) or there is None or there["kind"] != _REPLICA:
         return False
@@ -237,13 +236,8 @@ def _is_edit(child: Desired | Keep, composed: Mapping[str, Object]) -> bool:
     return (
         is_serving
         and not is_draining(child.manifest)
-        and not same_spec(decode_as(ModelReplica, child.manifest), _bare(there))
+        and not same_spec(decode_as(ModelReplica, child.manifest), without_crossplane(there))
     )
-
-
-def _bare(replica: Object) -> Object:
-    spec = {name: value for name, value in replica["spec"].items() if name != "crossplane"}
-    return {**replica, "spec": spec}
 
 
 def _compute_wait_s(key: str, composed: Mapping[str, Object], now: datetime) -> float:

@@ -99,11 +99,7 @@ def namespace(name: str, connection: Connection, written: Object | None) -> Obje
     found = find_observed(written) if written is not None else None
     adopts = written is not None and has_created(written) and found is not None and not is_ours(found)
     metadata = {"name": name, "labels": dict(OURS if adopts else MADE)}
-    policies = (
-        ("Observe", "Create", "Update", "LateInitialize")
-        if adopts
-        else ("Observe", "Create", "LateInitialize")
-    )
+    policies = ("Observe", "Create", *(("Update",) if adopts else ()), "LateInitialize")
     manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
     return _object(manifest, connection, policies=policies)
 
@@ -147,8 +143,7 @@ def look(requirement: Requirement, connection: Connection) -> Object:
     manifest = {"apiVersion": requirement.api_version, "kind": requirement.kind, "metadata": metadata}
     looking = _object(manifest, connection, policies=("Observe",))
     query = _FOUND.get(requirement.kind)
-    spec = {**looking["spec"], **(_ready_when(query) if query else {}), "watch": True}
-    return {**looking, "spec": spec}
+    return {**looking, "spec": {**looking["spec"], **(_ready_when(query) if query else {}), "watch": True}}
 
 
 def list_seen(item: Object | None) -> tuple[Object, ...] | Unknown:

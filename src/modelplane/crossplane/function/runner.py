@@ -148,23 +148,11 @@ def fatal(message: str) -> fnv1.Result:
     return fnv1.Result(severity=fnv1.SEVERITY_FATAL, message=message[:_LONGEST_EVENT], target=_TARGET)
 
 
-def desired_before(request: Any) -> fnv1.State:
-    """Return the desired state that earlier functions of the pipeline composed.
-
-    Raises ``DecodeError`` if it is nested too deeply.
-    """
-    return fnv1.State.FromString(request.desired.SerializeToString())
-
-
 def _ready(is_ready: bool) -> fnv1.Ready:
     return fnv1.READY_TRUE if is_ready else fnv1.READY_FALSE
 
 
 _log = logging.getLogger(__name__)
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +175,7 @@ class Runner:
 
     def __init__(
         self,
-        now: Callable[[], datetime] = _now,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
         options: Options = Options(),  # noqa: B008 - it is immutable
     ) -> None:
         """``options`` are those of the gateway's pods."""
@@ -212,7 +200,8 @@ class Runner:
 
     def _answered(self, request: Any, kind: str) -> tuple[fnv1.RunFunctionResponse, Result]:
         try:
-            earlier = desired_before(request)
+            # The desired state that earlier functions of the pipeline composed.
+            earlier = fnv1.State.FromString(request.desired.SerializeToString())
         except DecodeError:
             message = "what an earlier step of the pipeline composes is nested too deeply to be passed on"
             return fnv1.RunFunctionResponse(results=[fatal(message)]), Result.FATAL
@@ -326,24 +315,16 @@ def _new_replicas(request: Request[Any, Any], composition: Composition | Blocked
     """Return the replicas that a composition adds, as they will be listed."""
     if isinstance(composition, Blocked):
         return ()
-    now = datetime.now(UTC).isoformat()
-    uid = request.owner.metadata.uid
     reference = {
         "apiVersion": "",
         "kind": kind_name(ModelDeployment),
         "name": "",
-        "uid": uid,
+        "uid": request.owner.metadata.uid,
         "controller": True,
     }
+    marks = {"creationTimestamp": datetime.now(UTC).isoformat(), "ownerReferences": [reference]}
     return tuple(
-        {
-            **child.manifest,
-            "metadata": {
-                **child.manifest["metadata"],
-                "creationTimestamp": now,
-                "ownerReferences": [reference],
-            },
-        }
+        {**child.manifest, "metadata": {**child.manifest["metadata"], **marks}}
         for child in composition.children
         if isinstance(child, Desired)
         and child.manifest["kind"] == kind_name(ModelReplica)

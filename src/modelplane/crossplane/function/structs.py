@@ -72,8 +72,7 @@ def _shallow() -> FileDescriptorProto:
     value.oneof_decl.add(name="kind")
     for name, number in (("struct_value", 5), ("list_value", 6)):
         value.field.add(name=name, number=number, type=part, label=one, oneof_index=0)
-    items = file.message_type.add(name="ShallowList")
-    items.field.add(name="values", number=1, type=part, label=many)
+    file.message_type.add(name="ShallowList").field.add(name="values", number=1, type=part, label=many)
     return file
 
 

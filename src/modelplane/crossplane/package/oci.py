@@ -284,10 +284,18 @@ LAYOUT_VERSION = {"imageLayoutVersion": "1.0.0"}
 
 def write(path: Path, image: Image, blobs: Blobs, address: str, tag: str) -> str:
     """Write an image and its blobs to a file; return the digest of its manifest."""
-    config = blobs.add_json(_config(image), MediaType.CONFIG)
+    rootfs = {"type": "layers", "diff_ids": [layer.diff_id for layer in image.layers]}
+    start = image.platform.json() | {"config": image.config, "rootfs": rootfs}
+    config = blobs.add_json(start, MediaType.CONFIG)
     layers = [layer.blob for layer in image.layers]
     name = f"{address}:{tag}"
-    manifest = blobs.add_json(_manifest(config, layers), MediaType.MANIFEST)
+    listed = {
+        "schemaVersion": 2,
+        "mediaType": str(MediaType.MANIFEST),
+        "config": config.json(),
+        "layers": [layer.json() for layer in layers],
+    }
+    manifest = blobs.add_json(listed, MediaType.MANIFEST)
     index = {
         "schemaVersion": 2,
         "mediaType": str(MediaType.INDEX),
@@ -317,20 +325,6 @@ def write(path: Path, image: Image, blobs: Blobs, address: str, tag: str) -> str
 def name_blob(blob: Descriptor) -> str:
     """Return the path of a blob in a layout."""
     return f"{BLOBS}/{blob.digest.removeprefix('sha256:')}"
-
-
-def _config(image: Image) -> Json:
-    rootfs = {"type": "layers", "diff_ids": [layer.diff_id for layer in image.layers]}
-    return image.platform.json() | {"config": image.config, "rootfs": rootfs}
-
-
-def _manifest(config: Descriptor, layers: list[Descriptor]) -> Json:
-    return {
-        "schemaVersion": 2,
-        "mediaType": str(MediaType.MANIFEST),
-        "config": config.json(),
-        "layers": [layer.json() for layer in layers],
-    }
 
 
 def _replace(path: Path, entries: list[Entry]) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Protocol, cast
+from typing import IO, Any, cast
 
 from modelplane.crossplane.package.oci import (
     CHUNK,
@@ -33,17 +33,6 @@ from modelplane.crossplane.package.oci import (
 from modelplane.user_error import UserError
 
 _LARGEST_DOCUMENT = 16 << 20
-
-
-class Files(Protocol):
-    """Files by name."""
-
-    @property
-    def path(self) -> Path:
-        """The path of the tar file or folder."""
-
-    def find(self, name: str) -> IO[bytes] | None:
-        """Open a file; None if there is none of this name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +54,10 @@ class _Folder:
         file = self.path / name
         inside = file.resolve().is_relative_to(self.path.resolve())
         return file.open("rb") if inside and file.is_file() else None
+
+
+Files = _Tar | _Folder
+"""Files by name."""
 
 
 @contextmanager
@@ -282,7 +275,6 @@ def _document(files: Files, descriptor: Descriptor) -> Any:
 
 
 def _check(files: Files, name: str, expected: Descriptor, file: IO[bytes]) -> None:
-    """Compare a file with its descriptor."""
     digest, size = _measure(file)
     if size != expected.size:
         raise damaged(files.path, f"{name} has {size} bytes instead of {expected.size}")
@@ -291,7 +283,6 @@ def _check(files: Files, name: str, expected: Descriptor, file: IO[bytes]) -> No
 
 
 def _measure(file: IO[bytes]) -> tuple[str, int]:
-    """Return the digest and the size of a file."""
     hashed, size = hashlib.sha256(), 0
     while chunk := file.read(CHUNK):
         hashed.update(chunk)

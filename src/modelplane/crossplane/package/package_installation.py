@@ -35,11 +35,17 @@ def build_installation() -> tuple[Document, ...]:
         f"{PROVIDER_KUBERNETES}:{PROVIDER_VERSION.tag}",
         runtimeConfigRef={"name": _RUNTIME_CONFIG},
     )
-    helm = f"{PROVIDER_HELM}:{HELM_VERSION.tag}"
+    container = {"name": "package-runtime", "args": list(_PROVIDER_OPTIONS)}
+    pods = {"selector": {}, "template": {"spec": {"containers": [container]}}}
     return (
-        _runtime_config(),
+        {
+            "apiVersion": "pkg.crossplane.io/v1beta1",
+            "kind": "DeploymentRuntimeConfig",
+            "metadata": {"name": _RUNTIME_CONFIG},
+            "spec": {"deploymentTemplate": {"spec": pods}},
+        },
         provider,
-        _package(PackageKind.PROVIDER, installed_name(PROVIDER_HELM), helm),
+        _package(PackageKind.PROVIDER, installed_name(PROVIDER_HELM), f"{PROVIDER_HELM}:{HELM_VERSION.tag}"),
         _package(PackageKind.FUNCTION, installed_name(function), f"{function}:{tag}"),
         _package(PackageKind.CONFIGURATION, "modelplane", f"{configuration}:{tag}"),
     )
@@ -51,15 +57,4 @@ def _package(kind: PackageKind, name: str, address: str, **options: object) -> D
         "kind": str(kind),
         "metadata": {"name": name},
         "spec": {"package": address, **options},
-    }
-
-
-def _runtime_config() -> Document:
-    container = {"name": "package-runtime", "args": list(_PROVIDER_OPTIONS)}
-    pods = {"selector": {}, "template": {"spec": {"containers": [container]}}}
-    return {
-        "apiVersion": "pkg.crossplane.io/v1beta1",
-        "kind": "DeploymentRuntimeConfig",
-        "metadata": {"name": _RUNTIME_CONFIG},
-        "spec": {"deploymentTemplate": {"spec": pods}},
     }

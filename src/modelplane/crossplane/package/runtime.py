@@ -156,22 +156,19 @@ class Interpreter:
     def files(self, folder: str) -> Iterator[File]:
         """Yield its files below a folder of the image, which becomes its prefix."""
         yield File(self.executable_in(folder), self.executable, executable=True)
-        for path in self._library():
-            relative = path.relative_to(self.library).as_posix()
-            yield File(f"{folder}/lib/python{self.version}/{relative}", path)
+        for place, folders, names in os.walk(self.library, followlinks=True):
+            folders[:] = [
+                name for name in folders if name not in _LEFT_OUT and not name.startswith("config-")
+            ]
+            found = (Path(place) / name for name in names if not name.startswith(_MODULES_LEFT_OUT))
+            # Some systems have links to files of packages that are not installed.
+            for path in filter(Path.is_file, found):
+                relative = path.relative_to(self.library).as_posix()
+                yield File(f"{folder}/lib/python{self.version}/{relative}", path)
 
     def executable_in(self, folder: str) -> str:
         """Return the path of its executable in the image."""
         return f"{folder}/bin/python{self.version}"
-
-    def _library(self) -> Iterator[Path]:
-        for folder, folders, names in os.walk(self.library, followlinks=True):
-            folders[:] = [
-                name for name in folders if name not in _LEFT_OUT and not name.startswith("config-")
-            ]
-            found = (Path(folder) / name for name in names if not name.startswith(_MODULES_LEFT_OUT))
-            # Some systems have links to files of packages that are not installed.
-            yield from (path for path in found if path.is_file())
 
 
 def running() -> Interpreter:
@@ -239,15 +236,11 @@ def files(distribution: Distribution, folder: str) -> Iterator[File]:
             continue
         yield File(f"{folder}/{path.as_posix()}", Path(str(path.locate())))
     if editable:
-        yield from _own_files(folder)
-
-
-def _own_files(folder: str) -> Iterator[File]:
-    [source] = map(Path, modelplane.__path__)
-    for path in source.rglob("*"):
-        relative = path.relative_to(source.parent)
-        if path.is_file() and _is_content(PurePosixPath(relative.as_posix())):
-            yield File(f"{folder}/{relative.as_posix()}", path)
+        [source] = map(Path, modelplane.__path__)
+        for own in source.rglob("*"):
+            relative = own.relative_to(source.parent)
+            if own.is_file() and _is_content(PurePosixPath(relative.as_posix())):
+                yield File(f"{folder}/{relative.as_posix()}", own)
 
 
 def _is_content(path: PurePosixPath) -> bool:

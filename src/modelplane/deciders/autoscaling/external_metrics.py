@@ -34,7 +34,13 @@ def answer(target: str, samples: Samples, now: str) -> Answer:
     """Return the status and the body for a path with a query, at a time (RFC 3339)."""
     parts = urlsplit(target)
     if parts.path.rstrip("/") == _ROOT:
-        return 200, _resources()
+        resource = {"singularName": "", "namespaced": True, "kind": _LIST, "verbs": ["get"]}
+        return 200, {
+            "kind": "APIResourceList",
+            "apiVersion": "v1",
+            "groupVersion": GROUP_VERSION,
+            "resources": [{"name": name, **resource} for name in METRICS],
+        }
     match [unquote(part) for part in parts.path.removeprefix(f"{_ROOT}/").split("/")]:
         case ["namespaces", namespace, metric] if metric in METRICS and parts.path.startswith(_ROOT):
             selector = parse_qs(parts.query).get("labelSelector", [""])[0]
@@ -63,12 +69,7 @@ def _values(
         for name, sample in chosen
         if sample is not None
     ]
-    return 200, {
-        "kind": _LIST,
-        "apiVersion": GROUP_VERSION,
-        "metadata": {},
-        "items": items,
-    }
+    return 200, {"kind": _LIST, "apiVersion": GROUP_VERSION, "metadata": {}, "items": items}
 
 
 def _wanted(selector: str) -> str | None:
@@ -77,16 +78,6 @@ def _wanted(selector: str) -> str | None:
         return ""
     key, is_equal, name = selector.replace("==", "=").partition("=")
     return name if is_equal and key == LABEL and name and "," not in name else None
-
-
-def _resources() -> dict[str, Any]:
-    resource = {"singularName": "", "namespaced": True, "kind": _LIST, "verbs": ["get"]}
-    return {
-        "kind": "APIResourceList",
-        "apiVersion": "v1",
-        "groupVersion": GROUP_VERSION,
-        "resources": [{"name": name, **resource} for name in METRICS],
-    }
 
 
 def _status(code: int, reason: str, message: str) -> dict[str, Any]:

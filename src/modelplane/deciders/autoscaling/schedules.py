@@ -60,8 +60,12 @@ def find_bounds(schedules: Iterable[Schedule], least: int, most: int, now: datet
     opened: list[Schedule] = []
     until = now + _LONGEST
     for schedule in schedules:
+        after = now - timedelta(seconds=schedule.duration_s)
         try:
-            begin = _begin(schedule, now)
+            starts = CronSim(schedule.cron, after.astimezone(schedule.zone))
+            # The first window that has not ended. Where the clock goes back, the search begins with a time of
+            # the same name that has passed.
+            begin = next((utc for start in starts if (utc := start.astimezone(UTC)) > after), _NEVER)
         except CronSimError as error:
             cause = f'has the cron expression "{schedule.cron}", which never matches: {error}'
             return Invalid(schedule.name, cause)
@@ -72,11 +76,3 @@ def find_bounds(schedules: Iterable[Schedule], least: int, most: int, now: datet
     least = max((entry.least for entry in opened if entry.least is not None), default=least)
     most = max((entry.most for entry in opened if entry.most is not None), default=most)
     return Bounds(least, max(least, most), until, tuple(entry.name for entry in opened))
-
-
-def _begin(schedule: Schedule, now: datetime) -> datetime:
-    """Return the beginning of the first window that has not ended. Raises ``CronSimError``."""
-    after = now - timedelta(seconds=schedule.duration_s)
-    begins = (begin.astimezone(UTC) for begin in CronSim(schedule.cron, after.astimezone(schedule.zone)))
-    # Where the clock goes back, the search begins with a time of the same name that has passed.
-    return next((begin for begin in begins if begin > after), _NEVER)
