@@ -8,7 +8,7 @@ Keys and values stay as published; a key without a domain belongs to the device'
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
@@ -45,10 +45,6 @@ class PublishedDevice(Protocol):
 
 
 Value: TypeAlias = str | bool | int | bytearray
-
-_SHOWN: Final = 5
-_ALIKE: Final = 0.8  # of 1: a slip of the hand, not another name
-_MAX_INT: Final = 2**63 - 1
 
 
 class ObservedValue(msgspec.Struct, frozen=True):
@@ -107,8 +103,8 @@ class UnknownName(EvaluationError):
 
 
 def _list_alternatives(name: str, published: Iterable[str], only: str) -> str:
-    near = find_nearest(name, published, _ALIKE)
-    return f"did you mean {near}?" if near else f"{only}{listing(published, _SHOWN)}"
+    near = find_nearest(name, published, 0.8)  # a slip of the hand, not another name
+    return f"did you mean {near}?" if near else f"{only}{listing(published, 5)}"
 
 
 class Bindings(msgspec.Struct):
@@ -162,7 +158,7 @@ def _split(driver: str, qualified: str) -> tuple[str, str]:
 
 def _parse(name: str, attribute: AttributeValue) -> Value:
     if not isinstance(attribute, Version):
-        if isinstance(attribute, int) and not -_MAX_INT - 1 <= attribute <= _MAX_INT:
+        if isinstance(attribute, int) and not -(2**63) <= attribute < 2**63:
             raise EvaluationError(f'its attribute "{name}" is malformed: it exceeds 64 bits')
         return attribute
     try:

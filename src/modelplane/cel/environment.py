@@ -21,10 +21,8 @@ from cel_expr_python.ext import ext_optional
 from modelplane.cel.functions import OVERLOADS, QUANTITY, SEMVER, Overload
 
 DEVICE: Final = "device"
-ATTRIBUTES: Final = "device.attributes"
-CAPACITY: Final = "device.capacity"
-DRIVER: Final = "device.driver"
-FIELDS: Final = (ATTRIBUTES, CAPACITY, DRIVER)
+FIELDS: Final = ("device.attributes", "device.capacity", "device.driver")
+ATTRIBUTES, CAPACITY, DRIVER = FIELDS
 
 LIBRARIES: Final = cel.NewEnvConfigFromYaml("extensions:\n- name: cel.lib.ext.strings\n  version: 2\n")
 _OPAQUE: Final = {name: cel.Type.AbstractType(name) for name in (QUANTITY, SEMVER)}
