@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -26,8 +27,10 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 # which saves memory, would take half as much processor time again.
 os.environ.setdefault("GOGC", "200")
 
-# Else each of the thousand processes that the tests start would compile Modelplane again.
+# Else each of the thousand processes that the tests start would compile Modelplane again, and each worker the
+# assertions of all modules.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # A shell starts what is to run in the background with SIGINT ignored, and so would all that the tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
