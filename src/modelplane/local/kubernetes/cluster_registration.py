@@ -194,8 +194,9 @@ async def _until_ready(client: Client, names: Iterable[str], serving: Sequence[C
             for plane in serving:
                 waiting = f"Node {plane.node}"
                 async with Client.from_kubeconfig(str(plane.home.kubeconfig)) as member:
-                    while not any(
-                        is_true(node, "Ready") for node in (await member.list(resources.NODES)).items
+                    while not (
+                        await _is_complete(member)
+                        and any(is_true(node, "Ready") for node in (await member.list(resources.NODES)).items)
                     ):
                         await asyncio.sleep(0.1)
     except TimeoutError:
