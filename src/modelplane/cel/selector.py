@@ -55,9 +55,10 @@ class Selector:
         result = self._run(bound)
         if result is True:
             return Match()
-        if not (reads := tuple(bound.reads.values())) and result is False:
-            return _refuse_driver(bound.driver)
+        reads = tuple(bound.reads.values())
         if result is False:
+            if not reads:
+                return _refuse_driver(bound.driver)
             return NoMatch(one_line(in_order([str(read) for read in reads])), reads=reads)
         if isinstance(result, EvaluationError):
             return NoMatch(one_line(str(result)), failed=True, reads=reads)

@@ -31,7 +31,8 @@ def down(home: Path | None, cluster: str | None, purge: bool) -> None:
         return
     if lifecycle.is_supervised(place):
         click.echo(f"Stopping the fleet in {place.root}")
-    _tell(lifecycle.stop(place) if place.settings.exists() else (), f"in {place.root}", begun)
+    stopped = lifecycle.stop(place) if place.settings.exists() else ()
+    _tell(stopped, f"in {place.root}", begun)
     if purge and place.settings.exists():
         lifecycle.purge(place)
         click.echo(f"Deleted the fleet's data in {place.root}")

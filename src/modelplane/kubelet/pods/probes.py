@@ -21,7 +21,7 @@ from h2.exceptions import ProtocolError
 
 _HANG_UP_S = 0.2
 _FIRST_SUCCESS_S = 0.2
-"""How often a container is asked that has never answered well; only its ``periodSeconds`` count failures."""
+"""Seconds between two checks of a container that has never succeeded."""
 _SERVING = b"\x08\x01"
 _LONGEST_SERVICE = 127
 FIELDS = ("startupProbe", "readinessProbe", "livenessProbe")
