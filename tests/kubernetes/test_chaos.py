@@ -28,7 +28,7 @@ from modelplane.local.home import Home
 from modelplane.local.supervision import lifecycle, locks
 from modelplane.local.supervision.processes import LEADER, STANDBY
 from support import small_model
-from support.fleets import Fleet
+from support.fleets import Fleet, find_engines
 from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kubernetes
@@ -109,21 +109,6 @@ def objects(fleet: Fleet) -> set[tuple[str, str, str]]:
     return {(item["kind"], item["metadata"]["name"], item["metadata"]["uid"]) for item in items}
 
 
-def engines(home: Home) -> dict[str, int]:
-    """Return the pids of the engines that run and of their supervisors, by the name of their cluster."""
-    pids = {}
-    for place, agent in (
-        ("", home.agent),
-        *((f"{each.name}-", each / "agent") for each in home.clusters.glob("*")),
-    ):
-        for pod in AgentDirectory(agent).list_pods():
-            for attempt in pod.list_attempts():
-                for name, process in (("engine", attempt.engine), ("shim", attempt.shim)):
-                    if process is not None and process.alive:
-                        pids[f"{place}{name}"] = process.pid
-    return pids
-
-
 def fleet_pids(home: Home) -> dict[str, int]:
     return {each.name: each.pid for each in lifecycle.list_statuses(home) if each.pid}
 
@@ -140,7 +125,7 @@ def everything(home: Home) -> set[int]:
 
 
 def known(home: Home) -> set[int]:
-    return {*fleet_pids(home).values(), *engines(home).values()}
+    return {*fleet_pids(home).values(), *find_engines(home).values()}
 
 
 def heal(fleet: Fleet, expected: str, kept: set[tuple[str, str, str]]) -> float:
@@ -199,7 +184,7 @@ class Round:
 
     def _kill(self) -> None:
         while not self._quiet.wait(self.random.uniform(*PAUSE_S)):
-            pids = fleet_pids(self.fleet.home) | engines(self.fleet.home)
+            pids = fleet_pids(self.fleet.home) | find_engines(self.fleet.home)
             ended = sum(name.endswith(ENGINES) for name in self.killed)
             names = sorted(name for name in pids if ended < MOST_ENGINES or not name.endswith(ENGINES))
             if names:
@@ -373,7 +358,7 @@ def test_a_fleet_that_nobody_watches_goes_on_serving_and_is_taken_over_by_the_ne
     served: Fleet,
 ) -> None:
     expected, kept = ask(address_of(served)), objects(served)
-    before = fleet_pids(served.home) | engines(served.home)
+    before = fleet_pids(served.home) | find_engines(served.home)
     with Traffic(address_of(served)).flowing() as traffic:
         for name in SUPERVISORS:
             kill(before, name)
@@ -387,7 +372,7 @@ def test_a_fleet_that_nobody_watches_goes_on_serving_and_is_taken_over_by_the_ne
         assert states["control-plane"] == "Stopped", "nobody starts it again"
         heal(served, expected, kept)
     assert (traffic.failures, set(traffic.answers)) == (0, {expected})
-    after = fleet_pids(served.home) | engines(served.home)
+    after = fleet_pids(served.home) | find_engines(served.home)
     renewed = {*SUPERVISORS, "control-plane"}
     assert {name: pid for name, pid in after.items() if name not in renewed} == {
         name: pid for name, pid in before.items() if name not in renewed

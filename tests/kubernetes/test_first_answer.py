@@ -20,7 +20,7 @@ from kubernetes.test_tour import at_a_terminal, readme
 from modelplane.host.errors import LocalError
 from modelplane.proxy import admin, gateway_metrics
 from modelplane.telemetry import metric_definitions
-from support.fleets import PROCESSES, Fleet
+from support.fleets import PROCESSES, Fleet, find_engines
 from support.patience import PATIENCE_S
 from support.transcripts import read_page
 
@@ -461,22 +461,9 @@ def _answer_soon(fleet: Fleet) -> str:
             time.sleep(POLL_S)
 
 
-def _is_engine(fleet: Fleet, process: psutil.Process) -> bool:
-    try:
-        if "modelplane.kubelet.engines.llama_cpp" not in process.cmdline():
-            return False
-        home = str(fleet.home.root)
-        return home in process.environ().get("MODELPLANE_POD_DIR", home)
-    except psutil.Error:
-        return False  # it has ended: other fleets come and go beside this one
-
-
 def test_a_killed_engine_is_back(served: Fleet) -> None:
     before = _answer(served)
-    engines = [process for process in psutil.process_iter() if _is_engine(served, process)]
-    assert engines
-    for engine in engines:
-        engine.kill()
+    os.kill(find_engines(served.home)["engine"], signal.SIGKILL)
     time.sleep(1)
     assert _answer_soon(served) == before
 

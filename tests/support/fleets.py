@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from modelplane.kubelet.records import AgentDirectory
 from modelplane.local import binary, setup
 from modelplane.local.home import Home
 from modelplane.local.kubernetes.control_plane import list_control_planes
@@ -122,6 +123,21 @@ def fleet_of_processes(folder: Path) -> Iterator[Fleet]:
         yield fleet
     finally:
         fleet.modelplane("down")
+
+
+def find_engines(home: Home) -> dict[str, int]:
+    """Return the pids of the engines that run and of their supervisors, by the name of their cluster."""
+    pids = {}
+    for place, agent in (
+        ("", home.agent),
+        *((f"{each.name}-", each / "agent") for each in home.clusters.glob("*")),
+    ):
+        for pod in AgentDirectory(agent).list_pods():
+            for attempt in pod.list_attempts():
+                for name, process in (("engine", attempt.engine), ("shim", attempt.shim)):
+                    if process is not None and process.alive:
+                        pids[f"{place}{name}"] = process.pid
+    return pids
 
 
 def _wait(holds: Callable[[], bool], otherwise: str, pause_s: float = 0.1) -> None:
