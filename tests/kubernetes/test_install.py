@@ -331,6 +331,7 @@ def test_uninstalling_with_the_models_leaves_only_what_others_made(cluster: Shel
     assert f"CRDs: {len(COMPOSED)} deleted" in said
     [kept] = [line for line in said.splitlines() if "Kept namespace modelplane-system, because of" in line]
     assert 'Secret "modelplane-system/gpu-1-kubeconfig"' in kept
+    assert "modelplane-gateway-keys" not in kept, "the controllers' own"
     assert cluster.run("kubectl get deploy,svc,httproute,resourceclaimtemplate -n ml-team -o name") == ""
     [again] = cluster.run("modelplane uninstall").splitlines()
     assert again.rstrip("0123456789. s") == kept.rstrip("0123456789. s"), "a second run looks anew"

@@ -25,6 +25,8 @@ from support.patience import LOOK_S
 SYSTEM = "modelplane-system"
 _ADDRESS = "203.0.113.10"
 """Of the load balancer; nothing listens there."""
+_NODE = "modelplane.test/node"
+"""Keeps a pod until its node has ended it."""
 
 
 @dataclass(slots=True)
@@ -50,18 +52,24 @@ class _StandIns:
 
     async def _look(self, client: Client) -> None:
         for pod in (await client.list(resources.PODS, SYSTEM)).items:
-            if pod.get("status", {}).get("phase") != "Running":
-                await client.patch(
-                    resources.PODS, pod["metadata"]["name"], _running(pod), SYSTEM, subresource="status"
-                )
+            await self._look_at_pod(client, pod)
         service = await client.get(resources.SERVICES, GATEWAY, SYSTEM)
         if service and service["spec"]["type"] == "LoadBalancer" and not service["status"]["loadBalancer"]:
             ingress = {"status": {"loadBalancer": {"ingress": [{"ip": _ADDRESS}]}}}
             await client.patch(resources.SERVICES, GATEWAY, ingress, SYSTEM, subresource="status")
         if await client.get(resources.DEPLOYMENTS, CONTROLLER, SYSTEM):
             self._start_controller()
-        else:
-            self._stop_controller()
+
+    async def _look_at_pod(self, client: Client, pod: Object) -> None:
+        """Do what a node does: a pod is there until its processes have ended."""
+        name = pod["metadata"]["name"]
+        if "deletionTimestamp" in pod["metadata"]:
+            if name.startswith(CONTROLLER):
+                self._stop_controller()
+            await client.patch(resources.PODS, name, {"metadata": {"finalizers": []}}, SYSTEM)
+        elif pod.get("status", {}).get("phase") != "Running":
+            await client.patch(resources.PODS, name, {"metadata": {"finalizers": [_NODE]}}, SYSTEM)
+            await client.patch(resources.PODS, name, _running(pod), SYSTEM, subresource="status")
 
     def _start_controller(self) -> None:
         if self.controller:

@@ -16,6 +16,7 @@ from modelplane.compose.readiness import condition_of
 from modelplane.controllers import fleet_resources
 from modelplane.controllers.fleet_resources import resource_of
 from modelplane.controllers.leader import LEASE
+from modelplane.gateway import tokens
 from modelplane.install import existing_installation
 from modelplane.install.crossplane_gateway import PUBLISHER
 from modelplane.install.existing_installation import PARTS, Installation, list_metadata, read_installation
@@ -84,9 +85,10 @@ class Uninstaller:
             self.report("Kept the CRDs and the namespace, because Crossplane uses them")
             return
         label = {PART_OF: INSTALLATION}.items()
-        await self._delete_definitions(
-            [item for item in native if label <= item["metadata"].get("labels", {}).items()]
-        )
+        ours = [item for item in native if label <= item["metadata"].get("labels", {}).items()]
+        if await self._delete_definitions(ours):
+            # Without a cluster, nobody requires the tokens of a replica.
+            await self.client.delete(resources.SECRETS, tokens.SECRET, SYSTEM_NAMESPACE)
         # Delete the namespace, unless it holds objects of users, such as a cluster's kubeconfig.
         names = [item["metadata"]["name"] for item in existing.objects if item["kind"] == "Namespace"]
         for name in names:
@@ -181,16 +183,17 @@ class Uninstaller:
         pods = await list_metadata(self.client, resources.PODS, SYSTEM_NAMESPACE, labels=PARTS)
         return f"{listing(map(name_object, pods))} has not stopped yet" if pods else ""
 
-    async def _delete_definitions(self, ours: Sequence[Object]) -> None:
-        """Delete the kinds, unless that would delete objects with them."""
+    async def _delete_definitions(self, ours: Sequence[Object]) -> bool:
+        """Delete the CRDs, unless that would delete objects with them; return whether they are deleted."""
         left = await self._objects(_served((*_MODELS, *_FLEET), ours))
         if left:
             self.report(f"Kept the CRDs, because of {listing(map(name_object, left))}")
-            return
+            return False
         for definition in ours:
             await self._delete(definition)
         await self.deadline.wait_until_nothing(partial(self._defined, ours))
         self._counted("CRDs", len(ours))
+        return True
 
     async def _defined(self, definitions: Sequence[Object]) -> str:
         names = [definition["metadata"]["name"] for definition in definitions]
