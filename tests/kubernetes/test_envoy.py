@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import socket
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +14,7 @@ from modelplane.gateway.route_table import Backend, Route
 from modelplane.host.file_system import write_private
 from modelplane.proxy import admin, module
 from support.certificates import server_context
-from support.envoys import EVENTS, Gateway, engines, free_ports, raw_get, service
+from support.envoys import EVENTS, Gateway, engines, free_ports, raw_get, running_envoy, service
 from support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kubernetes
@@ -257,6 +259,26 @@ async def test_no_request_fails_while_replicas_are_exchanged(gateway: Gateway) -
         done.set()
         await asyncio.gather(*asking)
     assert set(statuses) == {200}
+
+
+@pytest.mark.parametrize(
+    ("rest", "status"), [(0, 504), (1, 408)], ids=["of an engine", "of a client in a body"]
+)
+async def test_silence_ends_with_the_time_limit_of_a_request(tmp_path: Path, rest: int, status: int) -> None:
+    def shorten(files: dict[str, str]) -> dict[str, str]:
+        return {path: text.replace('"14400s"', '"1s"') for path, text in files.items()}
+
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        backend = Backend("ml/silent", (silent.getsockname(),), prefix="/")
+        async with running_envoy(tmp_path, transform=shorten) as gateway:
+            await gateway.apply(service(backend))
+            reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+            writer.write(b"POST /ml/qwen/v1/x HTTP/1.1\r\nhost: gateway\r\nconnection: close\r\n")
+            writer.write(b"content-length: %d\r\n\r\n{" % (1 + rest))
+            said = await reader.read()
+            writer.close()
+    assert said.startswith(b"HTTP/1.1 %d " % status), said
+    assert b'"message":"downstream duration timeout"' in said, said
 
 
 async def test_an_engine_learns_that_its_client_has_left(gateway: Gateway) -> None:

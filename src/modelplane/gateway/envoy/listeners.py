@@ -27,12 +27,11 @@ MOST_STREAMS = 4
 _HTTP = {
     # Longer than load balancers keep an unused connection, so that they are the ones to close it.
     "idle_timeout": "300s",
+    # Longer than any answer takes. A limit on silence is a timer that starts again with each piece of a stream.
+    "max_stream_duration": "14400s",
     # Servers of WSGI and CGI read modelplane_client as modelplane-client, which only the gateway sets.
     "headers_with_underscores_action": "DROP_HEADER",
 }
-
-# A prompt may be long and a model slow: only a stream without data for an hour is closed.
-_STREAM_IDLE = "3600s"
 
 
 def build_listener(listener: Listener, *, with_module: bool, is_former: bool = False) -> dict[str, Any]:
@@ -90,7 +89,9 @@ def _connection_manager(listener: Listener, *, with_module: bool, is_former: boo
         },
         "preserve_external_request_id": True,
         "always_set_request_id_in_response": True,
-        "stream_idle_timeout": _STREAM_IDLE,
+        "stream_idle_timeout": "0s",
+        # For a client that stops to read an answer that is complete.
+        "stream_flush_timeout": "3600s",
         "request_headers_timeout": "30s",
         # The module has the limit without a timer for each request.
         **(
