@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from modelplane.sizing.architecture import parse_architecture
-from modelplane.sizing.loaded_weights import sum_weights
+from modelplane.sizing.loaded_weights import PATTERNS, Role, find_role, sum_weights
 from modelplane.sizing.memory import BATCHES, Load, Model, compute_memory
 from modelplane.sizing.splits import Split, find_rejections, split_stages
 from support.checkpoint_shapes import CHECKPOINTS
@@ -23,6 +23,25 @@ splits = st.builds(Split, st.integers(1, 64), st.integers(1, 8), st.booleans())
 steps = st.sampled_from(BATCHES)
 contexts = st.integers(1, 200_000)
 sequences = st.integers(1, 500)
+parts = st.sampled_from(
+    (
+        ".",
+        "_",
+        "mtp",
+        "vision",
+        "experts",
+        "gate",
+        "norm",
+        "ln_",
+        "attn",
+        "k_proj",
+        "mlp",
+        "h",
+        "0",
+        "12",
+        "\u0663",
+    )
+)
 
 
 @functools.cache
@@ -78,3 +97,8 @@ def test_the_stages_cover_every_layer_once(pipeline, layers) -> None:
     assert [layer for stage in found for layer in stage] == list(range(layers))
     assert max(map(len, found)) - min(map(len, found)) <= 1
     assert len(found[-1]) == min(map(len, found))
+
+
+@given(st.lists(parts, max_size=8).map("".join))
+def test_the_numbers_in_the_name_of_a_tensor_do_not_decide_its_role(name) -> None:
+    assert find_role(name) is next((role for pattern, role in PATTERNS if pattern.search(name)), Role.OTHER)

@@ -8,6 +8,7 @@ split may not cut.
 The role decides how a split divides the tensor, and whether quantization changes it.
 """
 
+import functools
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -41,6 +42,9 @@ _BITS: Final[Mapping[str, int]] = {
 _Dimension = Annotated[int, msgspec.Meta(ge=0, le=2**40)]
 _Shape = Annotated[tuple[_Dimension, ...], msgspec.Meta(max_length=8)]
 
+_NUMBER: Final = re.compile(r"\d+")
+_KINDS: Final = 1024
+"""More than any model has; a hostile file may have more."""
 _LAYER: Final = re.compile(r"(?:^|\.)(?:layers|h|blocks)\.(\d{1,6})\.")
 
 
@@ -61,23 +65,24 @@ class Role(StrEnum):
     NOT_LOADED = "not loaded"
 
 
-_PATTERNS: Final = (
-    (r"(^|\.)(rotary_emb|rotary)\.inv_freq$", Role.NOT_LOADED),
-    (r"(^|\.)mtp\.", Role.NOT_LOADED),
-    (r"(^|\.)(vision|visual|audio)[a-z_]*\.|(^|\.)(multi_modal|mm)_projector\.", Role.VISION),
-    (r"(^|\.)(embed_tokens|wte|word_embeddings|tok_embeddings|embeddings)\.", Role.EMBEDDING),
-    (r"(^|\.)(lm_head|embed_out)\.", Role.HEAD),
-    (r"\.experts\.", Role.EXPERTS),
-    (r"(\.|_)gate\.|\.router\.|e_score_correction_bias$", Role.ROUTER),
-    (r"norm|(^|\.)ln_", Role.NORM),
-    (r"\.(q_a_proj|kv_a_proj_with_mqa|fused_qkv_a_proj)\.", Role.LATENT),
-    (r"attn\.(k|v)_proj\.|attention\.(k|v)_proj\.", Role.KEY_VALUE),
-    (r"attn|attention|\.mixer\.|mamba", Role.ATTENTION),
-    (r"mlp|feed_forward|ffn|shared_expert|block_sparse_moe", Role.MLP),
+PATTERNS: Final = tuple(
+    (re.compile(pattern), role)
+    for pattern, role in (
+        (r"(^|\.)(rotary_emb|rotary)\.inv_freq$", Role.NOT_LOADED),
+        (r"(^|\.)mtp\.", Role.NOT_LOADED),
+        (r"(^|\.)(vision|visual|audio)[a-z_]*\.|(^|\.)(multi_modal|mm)_projector\.", Role.VISION),
+        (r"(^|\.)(embed_tokens|wte|word_embeddings|tok_embeddings|embeddings)\.", Role.EMBEDDING),
+        (r"(^|\.)(lm_head|embed_out)\.", Role.HEAD),
+        (r"\.experts\.", Role.EXPERTS),
+        (r"(\.|_)gate\.|\.router\.|e_score_correction_bias$", Role.ROUTER),
+        (r"norm|(^|\.)ln_", Role.NORM),
+        (r"\.(q_a_proj|kv_a_proj_with_mqa|fused_qkv_a_proj)\.", Role.LATENT),
+        (r"attn\.(k|v)_proj\.|attention\.(k|v)_proj\.", Role.KEY_VALUE),
+        (r"attn|attention|\.mixer\.|mamba", Role.ATTENTION),
+        (r"mlp|feed_forward|ffn|shared_expert|block_sparse_moe", Role.MLP),
+    )
 )
 """Patterns in order: the first that matches gives the role."""
-
-_COMPILED: Final = tuple((re.compile(pattern), role) for pattern, role in _PATTERNS)
 
 DIVIDED: Final = frozenset(
     {Role.EMBEDDING, Role.HEAD, Role.ATTENTION, Role.KEY_VALUE, Role.MLP, Role.EXPERTS}
@@ -90,7 +95,13 @@ QUANTIZED: Final = frozenset({Role.ATTENTION, Role.KEY_VALUE, Role.LATENT, Role.
 
 def find_role(name: str) -> Role:
     """Return the role of a tensor."""
-    return next((role for pattern, role in _COMPILED if pattern.search(name)), Role.OTHER)
+    # The tensors of all layers and experts differ only in numbers, which no pattern has.
+    return _find_role_of_kind(_NUMBER.sub("0", name))
+
+
+@functools.lru_cache(_KINDS)
+def _find_role_of_kind(name: str) -> Role:
+    return next((role for pattern, role in PATTERNS if pattern.search(name)), Role.OTHER)
 
 
 def find_layer(name: str) -> int | None:

@@ -27,7 +27,7 @@ MOST_STREAMS = 4
 _HTTP = {
     # Longer than load balancers keep an unused connection, so that they are the ones to close it.
     "idle_timeout": "300s",
-    # Longer than any answer takes. A limit on silence is a timer that starts again with each piece of a stream.
+    # Longer than any answer takes. A limit on silence would be a timer for each piece of a stream.
     "max_stream_duration": "14400s",
     # Servers of WSGI and CGI read modelplane_client as modelplane-client, which only the gateway sets.
     "headers_with_underscores_action": "DROP_HEADER",
