@@ -89,8 +89,8 @@ _FILE = "gpu-1.kubeconfig"
 _INSTALLER_FILE = "gpu-1-installer.kubeconfig"
 
 _STEPS = f"""\
-What a fleet may do on this cluster. To register the cluster as "gpu-1", or to replace its credential,
-where GPU and CONTROL are the kubectl contexts of the two:
+Permissions of Modelplane on this cluster. To register the cluster as "gpu-1", or to replace its
+credential, run these commands. GPU is the cluster's kubectl context, CONTROL the control plane's:
 
   modelplane install --inference-cluster | kubectl --context GPU apply -f -
   token=$(kubectl --context GPU create token {INFERENCE_CLUSTER} -n {SYSTEM_NAMESPACE} \\
@@ -104,18 +104,18 @@ where GPU and CONTROL are the kubectl contexts of the two:
     kubectl --context CONTROL apply --server-side --force-conflicts -f -
   rm {_FILE}
 
-Then name the Secret in an InferenceCluster, under spec.cluster.existing.secretRef.
+Then enter the Secret in the InferenceCluster's spec.cluster.existing.secretRef.
 
-The token is valid for LIFETIME, or for as long as the cluster grants. The controllers renew it at half of
-its life and write the new one into the Secret. Under Crossplane nothing renews it: choose a longer
---credential-lifetime, and repeat the commands before the time in status.credential.expirationTime of the
-InferenceCluster.
+The token is valid for LIFETIME, or for the cluster's maximum if that is shorter. The controllers renew
+the token after half of this time, and write the new token to the Secret. Under Crossplane, the token is
+not renewed: choose a longer --credential-lifetime, and repeat the commands before the time in the
+InferenceCluster's status.credential.expirationTime.
 """
 
 _INSTALLER_STEPS = f"""\
 
-To let Modelplane install charts on the cluster, with ServiceAccount "{INSTALLER}", which is an
-administrator of the cluster (cluster-admin):
+To let Modelplane install charts on the cluster, also run these commands. The ServiceAccount
+"{INSTALLER}" is an administrator of the cluster (cluster-admin):
 
   token=$(kubectl --context GPU create token {INSTALLER} -n {SYSTEM_NAMESPACE} --duration LIFETIME)
   (umask 077; kubectl --context GPU config view --raw --minify --flatten > {_INSTALLER_FILE})
@@ -127,6 +127,6 @@ administrator of the cluster (cluster-admin):
     kubectl --context CONTROL apply --server-side --force-conflicts -f -
   rm {_INSTALLER_FILE}
 
-Then name the Secret in the InferenceCluster, under spec.cluster.existing.installerSecretRef. The controllers
-renew this token too. Without it, what is installed stays as it is.
+Then enter the Secret in the InferenceCluster's spec.cluster.existing.installerSecretRef. The controllers
+renew this token too. Without this token, installed charts stay as they are.
 """

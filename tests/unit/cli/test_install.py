@@ -171,7 +171,7 @@ def test_an_image_with_a_digest_is_not_pinned_again(tmp_path):
 
 def test_what_a_cluster_needs_comes_with_what_to_do():
     output = install("--inference-cluster").output
-    assert output.startswith("# What a fleet may do on this cluster.")
+    assert output.startswith("# Permissions of Modelplane on this cluster.")
     assert [*yaml.safe_load_all(output)] == cluster_requirements.build_manifests()
 
 
@@ -185,7 +185,7 @@ def test_the_commands_request_a_token_of_the_chosen_lifetime(chosen, printed):
 def test_the_identity_that_installs_charts_comes_with_its_own_option():
     output = install("--inference-cluster", "--installer").output
     assert "#   modelplane install --inference-cluster --installer | kubectl" in output
-    assert "# administrator of the cluster (cluster-admin):" in output
+    assert "is an administrator of the cluster (cluster-admin):" in output
     added = [*yaml.safe_load_all(output)][len(cluster_requirements.build_manifests()) :]
     assert [(each["kind"], each["metadata"]["name"]) for each in added] == [
         ("ServiceAccount", "modelplane-installer"),
