@@ -46,6 +46,7 @@ INSTALL = "modelplane install --image registry.example/modelplane:1"
 pytestmark = pytest.mark.kubernetes
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "01-first-answer"
+EVERY_FIELD = EXAMPLE.parent / "every-field"
 SYSTEM = ("-n", "modelplane-system")
 EVERYTHING = "crd,ns,clusterrole,clusterrolebinding,role,rolebinding,sa,networkpolicy,svc,pdb,deploy"
 
@@ -335,6 +336,22 @@ def test_uninstalling_with_the_models_leaves_only_what_others_made(cluster: Shel
     assert cluster.run("kubectl get deploy,svc,httproute,resourceclaimtemplate -n ml-team -o name") == ""
     [again] = cluster.run("modelplane uninstall").splitlines()
     assert again.rstrip("0123456789. s") == kept.rstrip("0123456789. s"), "a second run looks anew"
+
+
+@pytest.mark.usefixtures("fleet")
+def test_uninstalling_without_the_models_deletes_no_object_that_a_person_wrote(cluster: Shell) -> None:
+    written = [EVERY_FIELD / f"{name}.yaml" for name in ("device-quota", "inference-autoscaler", "model-key")]
+    cluster.run(f"{INSTALL} | kubectl apply --server-side -f -")
+    cluster.run("kubectl apply " + shlex.join(f"--filename={path}" for path in written))
+    said = cluster.run("modelplane uninstall")
+    [kept] = [line for line in said.splitlines() if "Kept the CRDs, because of" in line]
+    for name in ('DeviceQuota "ml-team"', 'InferenceAutoscaler "ml-team/qwen3-8b"', 'ModelKey "ml-team/ci"'):
+        assert name in kept
+    left = cluster.run("kubectl get devicequotas,inferenceautoscalers,modelkeys -A -o name").split()
+    assert len(left) == len(written)
+    said = cluster.run("modelplane uninstall --delete-models")
+    assert f"fleet objects: {len(written)} deleted" in said
+    assert f"CRDs: {len(COMPOSED)} deleted" in said
 
 
 def test_what_crossplane_owns_is_left_to_it(cluster: Shell) -> None:

@@ -67,7 +67,8 @@ _NEEDED_TO_EXPLAIN = {
     MODEL_REPLICAS.kind: (*_NEEDED_TO_PLACE, *_NEEDED_TO_ROUTE),
 }
 
-_OURS = {(kind.api_version, kind.name): _of_kind(kind) for kind in KINDS}
+OURS = {(kind.api_version, kind.name): _of_kind(kind) for kind in KINDS}
+"""The resources of all our kinds, by API version and kind."""
 
 _ACCOUNTS = {
     (account.api_version, str(kind)): Resource(
@@ -80,7 +81,7 @@ _ACCOUNTS = {
 
 def find_known(api_version: str, kind: str) -> Resource | None:
     """Return the resource of a kind that need not be discovered."""
-    if resource := _OURS.get((api_version, kind)):
+    if resource := OURS.get((api_version, kind)):
         return resource
     if resource := _ACCOUNTS.get((api_version, kind)):
         return resource

@@ -11,6 +11,7 @@ from functools import partial
 
 from modelplane.api.listing import listing
 from modelplane.api.meta import GATEWAY_NAMESPACE, SYSTEM_NAMESPACE
+from modelplane.api.model_key import ModelKey
 from modelplane.compose.definition_owner import crossplane_owns
 from modelplane.compose.readiness import condition_of
 from modelplane.controllers import fleet_resources
@@ -39,11 +40,14 @@ _MODELS = (
 
 _FLEET = (
     fleet_resources.MODEL_ENDPOINTS,
+    fleet_resources.resource_of_kind(ModelKey),
+    fleet_resources.INFERENCE_AUTOSCALERS,
+    fleet_resources.DEVICE_QUOTAS,
     fleet_resources.INFERENCE_GATEWAYS,
     fleet_resources.INFERENCE_CLUSTERS,
     fleet_resources.INFERENCE_CLASSES,
 )
-"""Objects of the platform; clusters come before the classes that they need."""
+"""Objects that have nothing on a cluster of their own; clusters come before the classes that they need."""
 
 _LAST = frozenset({"CustomResourceDefinition", "Namespace"})
 
@@ -79,7 +83,7 @@ class Uninstaller:
         await self._check(existing, native, delete_models=delete_models)
         if delete_models:
             await self._delete_objects("models", _served(_MODELS, native))
-            await self._delete_objects("descriptions of the fleet", _served(_FLEET, native))
+            await self._delete_objects("fleet objects", _served(_FLEET, native))
         await self._delete_installation(existing)
         if len(native) < len(existing.definitions):
             self.report("Kept the CRDs and the namespace, because Crossplane uses them")
@@ -185,7 +189,7 @@ class Uninstaller:
 
     async def _delete_definitions(self, ours: Sequence[Object]) -> bool:
         """Delete the CRDs, unless that would delete objects with them; return whether they are deleted."""
-        left = await self._objects(_served((*_MODELS, *_FLEET), ours))
+        left = await self._objects(_served(fleet_resources.OURS.values(), ours))
         if left:
             self.report(f"Kept the CRDs, because of {listing(map(name_object, left))}")
             return False
