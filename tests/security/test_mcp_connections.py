@@ -129,6 +129,18 @@ async def test_a_refused_connection_is_closed_at_once() -> None:
         assert b"connection: close" in answer.lower()
 
 
+async def test_a_refused_client_has_the_time_to_send_its_body() -> None:
+    async with serving() as port, holding(port, 1, HEAD + b"Content-Length: 2\r\n\r\n") as peer:
+        ((reader, writer),) = peer.held
+        assert (await reader.readline()).startswith(b"HTTP/1.1 401 ")
+        await reader.readuntil(b"Bearer TOKEN\n")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await reader.read(1)
+        writer.write(b"{}")
+        assert await reader.read() == b"", "closed, and not reset"
+
+
 async def test_a_client_keeps_its_connection_between_requests() -> None:
     headers = HEADERS | {"Authorization": f"Bearer {TOKEN}"}
     async with serving() as port, httpx2.AsyncClient(timeout=PATIENCE_S) as client:

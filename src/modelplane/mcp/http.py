@@ -10,7 +10,7 @@ import hmac
 import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 import h11
@@ -35,6 +35,9 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _REQUEST_S: Final = 10.0
 """Time for a whole request, from the start of the connection or the end of the answer before."""
+
+_REST_S: Final = 3.0
+"""Time for the rest of a request that is refused."""
 
 _WAITING: Final = 256
 """Connections that may wait."""
@@ -122,21 +125,33 @@ class TokenGuard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand an admitted request on (ASGI)."""
         if scope["type"] == "http" and not self._is_admitted(scope):
-            # Closed, because the rest of the request may never come.
-            headers = [
-                (b"content-type", b"text/plain"),
-                (b"www-authenticate", b"Bearer"),
-                (b"connection", b"close"),
-            ]
-            body = b"Send the token that `modelplane mcp` printed: Authorization: Bearer TOKEN\n"
-            await send({"type": "http.response.start", "status": 401, "headers": headers})
-            await send({"type": "http.response.body", "body": body})
+            await _refuse(receive, send)
             return
         await self._application(scope, receive, send)
 
     def _is_admitted(self, scope: Scope) -> bool:
         given = [value for name, value in scope["headers"] if name == b"authorization"]
         return len(given) == 1 and hmac.compare_digest(given[0], self._expected)
+
+
+async def _refuse(receive: Receive, send: Send) -> None:
+    """Answer that the token is missing or wrong, and close the connection soon."""
+    body = b"Send the token that `modelplane mcp` printed: Authorization: Bearer TOKEN\n"
+    headers = [
+        (b"content-type", b"text/plain"),
+        (b"content-length", str(len(body)).encode()),
+        (b"www-authenticate", b"Bearer"),
+        # The rest of the request may never come.
+        (b"connection", b"close"),
+    ]
+    await send({"type": "http.response.start", "status": 401, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": True})
+    # What arrives after the close is answered with a reset, which a client may see instead of the answer.
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_REST_S):
+            while (await receive()).get("more_body"):
+                pass
+    await send({"type": "http.response.body"})
 
 
 class RequestLimiter:
