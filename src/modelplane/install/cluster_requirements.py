@@ -89,8 +89,8 @@ _FILE = "gpu-1.kubeconfig"
 _INSTALLER_FILE = "gpu-1-installer.kubeconfig"
 
 _STEPS = f"""\
-Permissions of Modelplane on this cluster. To register the cluster as "gpu-1", or to replace its
-credential, run these commands. GPU is the cluster's kubectl context, CONTROL the control plane's:
+Permissions of Modelplane on this cluster. To register the cluster as "gpu-1" or replace its credential,
+run these commands. GPU and CONTROL are the kubectl contexts of the cluster and the control plane:
 
   modelplane install --inference-cluster | kubectl --context GPU apply -f -
   token=$(kubectl --context GPU create token {INFERENCE_CLUSTER} -n {SYSTEM_NAMESPACE} \\
@@ -104,7 +104,7 @@ credential, run these commands. GPU is the cluster's kubectl context, CONTROL th
     kubectl --context CONTROL apply --server-side --force-conflicts -f -
   rm {_FILE}
 
-Then enter the Secret in the InferenceCluster's spec.cluster.existing.secretRef.
+Then enter the Secret in spec.cluster.existing.secretRef of the InferenceCluster.
 
 The token is valid for LIFETIME, or for the cluster's maximum if that is shorter. The controllers renew
 the token after half of this time, and write the new token to the Secret. Under Crossplane, the token is
@@ -127,6 +127,6 @@ To let Modelplane install charts on the cluster, also run these commands. The Se
     kubectl --context CONTROL apply --server-side --force-conflicts -f -
   rm {_INSTALLER_FILE}
 
-Then enter the Secret in the InferenceCluster's spec.cluster.existing.installerSecretRef. The controllers
+Then enter the Secret in spec.cluster.existing.installerSecretRef of the InferenceCluster. The controllers
 renew this token too. Without this token, installed charts stay as they are.
 """
