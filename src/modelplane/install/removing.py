@@ -47,7 +47,7 @@ _FLEET = (
     fleet_resources.INFERENCE_CLUSTERS,
     fleet_resources.INFERENCE_CLASSES,
 )
-"""Objects that have nothing on a cluster of their own; clusters come before the classes that they need."""
+"""The other objects that people write; clusters come before the classes that they need."""
 
 _LAST = frozenset({"CustomResourceDefinition", "Namespace"})
 
