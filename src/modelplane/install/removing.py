@@ -90,7 +90,7 @@ class Uninstaller:
             return
         label = {PART_OF: INSTALLATION}.items()
         ours = [item for item in native if label <= item["metadata"].get("labels", {}).items()]
-        if await self._delete_definitions(ours):
+        if await self._delete_definitions(ours) and len(ours) == len(native):
             # Without a cluster, nobody requires the tokens of a replica.
             await self.client.delete(resources.SECRETS, tokens.SECRET, SYSTEM_NAMESPACE)
         # Delete the namespace, unless it holds objects of users, such as a cluster's kubeconfig.
