@@ -275,7 +275,8 @@ async def test_silence_ends_with_the_time_limit_of_a_request(tmp_path: Path, res
             reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
             writer.write(b"POST /ml/qwen/v1/x HTTP/1.1\r\nhost: gateway\r\nconnection: close\r\n")
             writer.write(b"content-length: %d\r\n\r\n{" % (1 + rest))
-            said = await reader.read()
+            async with asyncio.timeout(PATIENCE_S):
+                said = await reader.read()
             writer.close()
     assert said.startswith(b"HTTP/1.1 %d " % status), said
     assert b'"message":"downstream duration timeout"' in said, said

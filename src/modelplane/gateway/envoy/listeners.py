@@ -90,7 +90,7 @@ def _connection_manager(listener: Listener, *, with_module: bool, is_former: boo
         "preserve_external_request_id": True,
         "always_set_request_id_in_response": True,
         "stream_idle_timeout": "0s",
-        # For a client that stops to read an answer that is complete.
+        # For a client that no longer reads an answer that is complete.
         "stream_flush_timeout": "3600s",
         "request_headers_timeout": "30s",
         # The module has the limit without a timer for each request.
